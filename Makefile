@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# mqfair: I/O schedulers for fast multi-queue storage, as modules for stock kernels
+#
+# This file is what people type; kbuild reads Kbuild. Modules are built for the kernel whose build directory, or headers package, is KDIR.
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+# DESTDIR of the modules; the default is the system's own /lib/modules.
+INSTALL_MOD_PATH ?=
+V ?= 0
+NAME ?=
+KSRC ?=
+ARGS ?=
+
+Q := $(if $(filter 1,$(V)),,@)
+release = $(file <$(KDIR)/include/config/kernel.release)
+has_kunit = $(shell grep -s '^CONFIG_KUNIT=[ym]' $(KDIR)/include/config/auto.conf)
+
+# What to build, in the words of Kconfig: all that is here, and the unit tests if the kernel can run them.
+config = $(if $(wildcard mq-k2/Kbuild),CONFIG_MQ_IOSCHED_K2=m) $(if $(wildcard tools/ssdsim/Kbuild),CONFIG_BLK_DEV_SSDSIM=m) \
+	$(if $(wildcard kunit/Kbuild),$(if $(has_kunit),CONFIG_MQFAIR_KUNIT_TEST=m))
+kbuild = +$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) V=$(V)
+
+# Headers packages come without the key that their configuration wants modules signed with: do not try.
+unsigned = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
+
+.DEFAULT_GOAL := modules
+.PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo lab graft help
+
+modules: preflight
+	$(kbuild) $(config) modules
+
+preflight:
+	$(Q)sh compat/preflight $(KDIR)
+
+clean:
+	$(kbuild) $(config) clean
+
+install: modules
+	$(kbuild) $(config) $(unsigned) modules_install $(if $(INSTALL_MOD_PATH),INSTALL_MOD_PATH=$(INSTALL_MOD_PATH))
+	$(Q)depmod -a $(if $(INSTALL_MOD_PATH),-b $(INSTALL_MOD_PATH)) $(release)
+
+layout: preflight
+	$(kbuild) modules
+	@echo "layout: all declarations in compat/ agree with $(release)"
+
+mutants: preflight
+	$(Q)tools/check/layout_mutants $(KDIR)
+
+check:
+	$(Q)tools/check/run --kdir $(KDIR) $(ARGS)
+
+selftest:
+	$(Q)KDIR=$(KDIR) tools/check/selftest
+
+test:
+	$(Q)tools/test/run $(ARGS)
+
+test-long:
+	$(Q)tools/test/run --long $(ARGS)
+
+bench:
+	$(Q)tools/bench/bench $(NAME) $(ARGS)
+
+demo:
+	$(Q)tools/bench/demo $(ARGS)
+
+lab:
+	$(Q)tools/lab/lab setup $(ARGS)
+
+graft:
+	$(Q)tools/graft $(KSRC)
+
+help:
+	@echo 'Build (KDIR=DIR: the kernel to build for, default the running one; V=1: print commands)'
+	@echo '  make               build the modules, after comparing the layouts that they rely on with the kernel'
+	@echo '  make install       install them (INSTALL_MOD_PATH=DIR: below DIR) and run depmod'
+	@echo '  make clean         remove what the build left'
+	@echo '  make layout        only compare the layouts'
+	@echo '  make graft         put the sources into the kernel tree KSRC=DIR, as block/mqfair'
+	@echo 'Check'
+	@echo '  make check         style and consistency (ARGS=RULE: one rule)'
+	@echo '  make selftest      see each of these checks find what it is for, in trees made for that'
+	@echo '  make mutants       alter each declared layout and see that the layout check stops the build'
+	@echo '  make test          everything in the lab, ends with the number passed, failed, skipped'
+	@echo '  make test-long     the same with soaks and long stress'
+	@echo 'See'
+	@echo '  make demo          a real-time reader with and without mq-k2, as a table and a picture'
+	@echo '  make bench NAME=X  a benchmark: latency, cost, throughput'
+	@echo '  make lab           make the guests that test, bench and demo run in'

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""features.py - asks a kernel what it has, and prints features.h
+
+    features.py btf VMLINUX     the kernel image of an out-of-tree build: its type information is asked
+    features.py tree SRCTREE    a kernel's sources, for an in-tree build: its headers are searched
+
+A kernel that has backports, and every stable kernel does, is badly described by its version; what it has is a fact. Each
+feature is one entry of the table below with both questions: a BTF lookup ("member" of a struct, or "func"), and a
+pattern in a header.
+"""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import btf  # noqa: E402
+
+# macro, meaning, BTF question, (header, pattern)
+FEATURES = [
+    ("HAVE_ELV_ALLOC_SCHED_DATA", "the block layer allocates elevator_queue; hooks for the scheduler's data",
+     ("member", "elevator_mq_ops", "alloc_sched_data"), ("block/elevator.h", r"\(\*alloc_sched_data\)")),
+    ("HAVE_QUEUE_ASYNC_DEPTH", "request_queue has async_depth",
+     ("member", "request_queue", "async_depth"), ("include/linux/blkdev.h", r"\basync_depth;")),
+    ("HAVE_FREEZE_QUEUE_MEMFLAGS", "blk_mq_freeze_queue() returns what blk_mq_unfreeze_queue() takes",
+     ("func", "blk_mq_freeze_queue_nomemsave"), ("include/linux/blk-mq.h", r"\bblk_mq_freeze_queue_nomemsave\(")),
+    ("HAVE_HRTIMER_SETUP", "hrtimer_setup() replaces hrtimer_init()",
+     ("func", "hrtimer_setup"), ("include/linux/hrtimer.h", r"\bhrtimer_setup\(")),
+]
+
+
+def ask_btf(image, question):
+    if question[0] == "func":
+        return bool(image.find("func", question[1]))
+    return any(name == question[2] for t in image.find("struct", question[1]) for name, _, _, _ in image.members(t))
+
+
+def ask_tree(srctree, question):
+    try:
+        with open(os.path.join(srctree, question[0]), encoding="utf-8") as f:
+            return re.search(question[1], f.read()) is not None
+    except OSError as e:
+        raise btf.BtfError(f"cannot read {srctree}/{question[0]}: {e.strerror}") from e
+
+
+def main(argv):
+    if len(argv) != 3 or argv[1] not in ("btf", "tree"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        image = btf.Btf(argv[2], [f[2][1] for f in FEATURES]) if argv[1] == "btf" else None
+        print("/* SPDX-License-Identifier: GPL-2.0 */\n/* Written by compat/features.py from what the kernel has. */")
+        for macro, meaning, in_btf, in_tree in FEATURES:
+            have = ask_btf(image, in_btf) if image else ask_tree(argv[2], in_tree)
+            print(f"\n/* {meaning} */\n" + (f"#define {macro} 1" if have else f"/* #undef {macro} */"))
+    except btf.BtfError as e:
+        print(f"features: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * shims.h - one way to say what kernels want said differently
+ *
+ * Each shim names the kernel that made it needed. When the oldest kernel in SUPPORTED is newer
+ * than that, the shim goes and the modules call the kernel directly; where a shim has the
+ * kernel's own new name, only the shim goes.
+ */
+#ifndef MQFAIR_SHIMS_H
+#define MQFAIR_SHIMS_H
+
+/*
+ * init_sched, depth_updated, and the const of the tunables (6.12 against 7.2)
+ *
+ * A module always writes the newer form:
+ *
+ *	static int x_init_sched(struct request_queue *q, struct elevator_queue *eq);
+ *	static void x_depth_updated(struct request_queue *q);
+ *	static MQFAIR_ATTRS_CONST struct elv_fs_entry x_attrs[] = { ... };
+ *
+ *	MQFAIR_DEFINE_INIT_SCHED(x_init_sched)
+ *	MQFAIR_DEFINE_DEPTH_UPDATED(x_depth_updated)
+ *
+ *	.ops.init_sched = MQFAIR_INIT_SCHED(x_init_sched),
+ *	.ops.depth_updated = MQFAIR_DEPTH_UPDATED(x_depth_updated),
+ *
+ * As in the kernel's own schedulers, init_sched sets eq->elevator_data and, as its last step,
+ * q->elevator. If it returns an error it has freed what it allocated, and eq is not its
+ * business: on 6.12 the wrapper gives it back.
+ *
+ * On 6.12 depth_updated runs once per hardware queue, in the middle of the change:
+ * q->nr_requests is still the old value then, and only the hardware queues up to the current
+ * one have the new depth. Read depths with mqfair_sched_depth(), and expect repeats.
+ */
+#ifdef HAVE_ELV_ALLOC_SCHED_DATA
+#define MQFAIR_ATTRS_CONST	const
+#define MQFAIR_DEFINE_INIT_SCHED(fn)
+#define MQFAIR_INIT_SCHED(fn)	fn
+#define MQFAIR_DEFINE_DEPTH_UPDATED(fn)
+#define MQFAIR_DEPTH_UPDATED(fn)	fn
+#else
+#define MQFAIR_ATTRS_CONST
+
+static inline int mqfair_init_sched(struct request_queue *q, struct elevator_type *e,
+				    int (*init)(struct request_queue *q, struct elevator_queue *eq))
+{
+	struct elevator_queue *eq = elevator_alloc(q, e);
+	int ret;
+
+	if (!eq)
+		return -ENOMEM;
+
+	ret = init(q, eq);
+	if (ret)
+		kobject_put(&eq->kobj);
+	return ret;
+}
+
+#define MQFAIR_DEFINE_INIT_SCHED(fn)						\
+static int fn##_compat(struct request_queue *q, struct elevator_type *e)	\
+{										\
+	return mqfair_init_sched(q, e, fn);					\
+}
+#define MQFAIR_INIT_SCHED(fn)	fn##_compat
+
+#define MQFAIR_DEFINE_DEPTH_UPDATED(fn)						\
+static void fn##_compat(struct blk_mq_hw_ctx *hctx)				\
+{										\
+	fn(hctx->queue);							\
+}
+#define MQFAIR_DEPTH_UPDATED(fn)	fn##_compat
+#endif /* HAVE_ELV_ALLOC_SCHED_DATA */
+
+/*
+ * The number of scheduler tags that @hctx can hand out now, on every kernel and also within
+ * depth_updated.
+ */
+static inline unsigned int mqfair_sched_depth(struct blk_mq_hw_ctx *hctx)
+{
+	return READ_ONCE(hctx->sched_tags->bitmap_tags.sb.depth);
+}
+
+/*
+ * Tells the tag allocator the smallest shallow_depth that limit_depth will ask for, so that its
+ * wake-up batches stay below it; without this a limited allocation can sleep for ever. Call it
+ * from init_sched and depth_updated.
+ */
+static inline void mqfair_set_min_shallow_depth(struct request_queue *q, unsigned int depth)
+{
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+
+	queue_for_each_hw_ctx(q, hctx, i)
+		sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, depth);
+}
+
+/*
+ * Sets queue/async_depth where the kernel has that attribute (7.2 does); elsewhere there is
+ * nothing to tell.
+ */
+static inline void mqfair_set_async_depth(struct request_queue *q, unsigned int depth)
+{
+#ifdef HAVE_QUEUE_ASYNC_DEPTH
+	q->async_depth = depth;
+#endif
+}
+
+/*
+ * Freezing a queue saves the caller's allocation context since 6.14; carry what freeze returns
+ * to unfreeze.
+ */
+static inline unsigned int mqfair_freeze_queue(struct request_queue *q)
+{
+#ifdef HAVE_FREEZE_QUEUE_MEMFLAGS
+	return blk_mq_freeze_queue(q);
+#else
+	blk_mq_freeze_queue(q);
+	return 0;
+#endif
+}
+
+static inline void mqfair_unfreeze_queue(struct request_queue *q, unsigned int memflags)
+{
+#ifdef HAVE_FREEZE_QUEUE_MEMFLAGS
+	blk_mq_unfreeze_queue(q, memflags);
+#else
+	blk_mq_unfreeze_queue(q);
+#endif
+}
+
+/* 6.16 renamed from_timer(). */
+#ifndef timer_container_of
+#define timer_container_of(var, callback_timer, timer_fieldname)	\
+	from_timer(var, callback_timer, timer_fieldname)
+#endif
+
+/* 6.13 joined hrtimer_init() and the assignment of the function. */
+#ifndef HAVE_HRTIMER_SETUP
+static inline void hrtimer_setup(struct hrtimer *timer,
+				 enum hrtimer_restart (*function)(struct hrtimer *timer),
+				 clockid_t clock_id, enum hrtimer_mode mode)
+{
+	hrtimer_init(timer, clock_id, mode);
+	timer->function = function;
+}
+#endif
+
+/*
+ * Until 6.13 a driver had to ask for merging; 6.14, which also changed freezing, removed the
+ * flag and merges always.
+ */
+#ifdef HAVE_FREEZE_QUEUE_MEMFLAGS
+#define MQFAIR_F_SHOULD_MERGE	0
+#else
+#define MQFAIR_F_SHOULD_MERGE	BLK_MQ_F_SHOULD_MERGE
+#endif
+
+#endif /* MQFAIR_SHIMS_H */

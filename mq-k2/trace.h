@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * trace.h - tracepoints of mq-k2
+ *
+ * One event when a request is queued, one when it is sent to the device, one when it is done
+ * with. "class" and "level" are the request's I/O priority (only the real-time levels tell queues
+ * apart, 0 is the most urgent); "inflight" is the count after the event. A completion's latency
+ * runs from the insert; it is 0 if nobody was looking at that time.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM mq_k2
+
+#if !defined(_MQ_K2_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _MQ_K2_TRACE_H
+
+#include <linux/blkdev.h>
+#include <linux/blk-mq.h>
+#include <linux/ioprio.h>
+#include <linux/tracepoint.h>
+
+#define k2_trace_class_name(class)			\
+	__print_symbolic(class,				\
+		{ IOPRIO_CLASS_NONE,	"none" },	\
+		{ IOPRIO_CLASS_RT,	"rt" },		\
+		{ IOPRIO_CLASS_BE,	"be" },		\
+		{ IOPRIO_CLASS_IDLE,	"idle" })
+
+DECLARE_EVENT_CLASS(k2_request,
+
+	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight),
+
+	TP_ARGS(rq, bytes, ioprio, inflight),
+
+	TP_STRUCT__entry(
+		__field(	dev_t,		dev		)
+		__field(	sector_t,	sector		)
+		__field(	u32,		bytes		)
+		__field(	u8,		class		)
+		__field(	u8,		level		)
+		__field(	u32,		inflight	)
+	),
+
+	TP_fast_assign(
+		__entry->dev		= rq->q->disk ? disk_devt(rq->q->disk) : 0;
+		__entry->sector		= blk_rq_pos(rq);
+		__entry->bytes		= bytes;
+		__entry->class		= IOPRIO_PRIO_CLASS(ioprio);
+		__entry->level		= IOPRIO_PRIO_LEVEL(ioprio);
+		__entry->inflight	= inflight;
+	),
+
+	TP_printk("%d,%d %llu + %u class=%s level=%u inflight=%u",
+		  MAJOR(__entry->dev), MINOR(__entry->dev),
+		  (unsigned long long)__entry->sector, __entry->bytes,
+		  k2_trace_class_name(__entry->class), __entry->level, __entry->inflight)
+);
+
+DEFINE_EVENT(k2_request, k2_insert,
+	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight),
+	TP_ARGS(rq, bytes, ioprio, inflight)
+);
+
+DEFINE_EVENT(k2_request, k2_dispatch,
+	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight),
+	TP_ARGS(rq, bytes, ioprio, inflight)
+);
+
+TRACE_EVENT(k2_complete,
+
+	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight, u64 latency_ns),
+
+	TP_ARGS(rq, bytes, ioprio, inflight, latency_ns),
+
+	TP_STRUCT__entry(
+		__field(	dev_t,		dev		)
+		__field(	sector_t,	sector		)
+		__field(	u32,		bytes		)
+		__field(	u8,		class		)
+		__field(	u8,		level		)
+		__field(	u32,		inflight	)
+		__field(	u64,		latency_ns	)
+	),
+
+	TP_fast_assign(
+		__entry->dev		= rq->q->disk ? disk_devt(rq->q->disk) : 0;
+		__entry->sector		= blk_rq_pos(rq);
+		__entry->bytes		= bytes;
+		__entry->class		= IOPRIO_PRIO_CLASS(ioprio);
+		__entry->level		= IOPRIO_PRIO_LEVEL(ioprio);
+		__entry->inflight	= inflight;
+		__entry->latency_ns	= latency_ns;
+	),
+
+	TP_printk("%d,%d %llu + %u class=%s level=%u inflight=%u latency_ns=%llu",
+		  MAJOR(__entry->dev), MINOR(__entry->dev),
+		  (unsigned long long)__entry->sector, __entry->bytes,
+		  k2_trace_class_name(__entry->class), __entry->level, __entry->inflight,
+		  __entry->latency_ns)
+);
+
+#endif /* _MQ_K2_TRACE_H */
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH .
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE trace
+#include <trace/define_trace.h>

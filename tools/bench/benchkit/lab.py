@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Run a plan of steps in a guest of the lab, with a progress line per step, and bring back the results.
+
+A plan is a list of dictionaries that guest/run_steps understands, each with a "label" for people. The guest prints a line of JSON
+per step as it finishes; the plan and what the lab prints lie in a scratch folder below results/, which is removed at the end.
+"""
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+
+from .say import BenchError, duration, say
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+LAB = os.path.join(CHECKOUT, "tools/lab/lab")
+BENCH = os.path.join(CHECKOUT, "tools/bench")
+RESULTS = os.path.join(CHECKOUT, "results")
+JOBS = os.path.join(CHECKOUT, "fio-jobs")
+
+
+@dataclass(frozen=True)
+class Guest:
+    """Which guest a plan runs in."""
+    backend: str
+    kernel: str             # 6.12, 7.2 or, with uml, 7.2
+    cpus: int
+    virtual_time: bool = False
+    timeout_s: int = 3600
+
+    def argv(self):
+        """The start of the lab's command line, up to --."""
+        argv = [LAB, "run", "--backend", self.backend, "--cpus", str(self.cpus), "--timeout", str(self.timeout_s)]
+        if self.backend == "vm":
+            argv += ["--kernel", self.kernel]
+        return argv + (["--virtual-time"] if self.virtual_time else [])
+
+    def words(self):
+        """The backend as the result file names it."""
+        return self.backend + (" --virtual-time" if self.virtual_time else "")
+
+
+@contextlib.contextmanager
+def scratch():
+    """A folder in the checkout, so that guests see it; gone afterwards."""
+    os.makedirs(RESULTS, exist_ok=True)
+    path = tempfile.mkdtemp(prefix=".bench-", dir=RESULTS)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def enter(argv, what):
+    """Run @argv in the lab's root filesystem; BenchError with its last words if it fails."""
+    done = subprocess.run([LAB, "enter", "--", *argv], cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    if done.returncode != 0:
+        lines = done.stdout.strip().splitlines() or ["no output"]
+        raise BenchError(f"{what} failed with status {done.returncode}: {lines[-1]}")
+    return done.stdout
+
+
+class _Progress:
+    """Counts the steps of all plans that run now and says after each how long the rest will take."""
+
+    def __init__(self, total):
+        self._total, self._done, self._lock = total, 0, threading.Lock()
+        self._started = time.monotonic()
+
+    def step(self, label):
+        with self._lock:
+            self._done += 1
+            left = (time.monotonic() - self._started) / self._done * (self._total - self._done)
+            say(f"{self._done} of {self._total}  {label}" + (f"  (about {duration(left)} left)" if left else ""))
+
+
+class _Runner:
+    """Runs plans in guests; when one fails or we are interrupted, none goes on."""
+
+    def __init__(self, folder, total):
+        self._folder, self._progress = folder, _Progress(total)
+        self._lock, self._live, self._stopped = threading.Lock(), set(), False
+
+    def stop(self):
+        """End the guests that run, and start no more."""
+        with self._lock:
+            self._stopped = True
+            for process in self._live:
+                process.terminate()
+
+    def _start(self, argv):
+        with self._lock:
+            if self._stopped:
+                raise BenchError("interrupted")
+            process = subprocess.Popen(argv, cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+            self._live.add(process)
+            return process
+
+    def run(self, guest, plan):
+        """(the kernel's release, one result per step)"""
+        path = os.path.join(self._folder, f"plan-{threading.get_ident()}.json")
+        with open(path, "w", encoding="utf-8") as handle:
+            json.dump(plan, handle)
+        kernel, results, error = None, [], None
+        process = self._start([*guest.argv(), "--", os.path.join(BENCH, "guest/run_steps"), path])
+        for line in process.stdout:
+            answer = json.loads(line)
+            if "kernel" in answer:
+                kernel = answer["kernel"]
+            elif "error" in answer:
+                label = plan[answer["step"]]["label"] if answer["step"] < len(plan) else "at the end"
+                error = f"{label}: {answer['error']}"
+            else:
+                results.append(answer["result"])
+                self._progress.step(plan[answer["step"]]["label"])
+        status = process.wait()
+        with self._lock:
+            self._live.discard(process)
+        if error:
+            raise BenchError(error)
+        if status != 0 or len(results) != len(plan):
+            raise BenchError(f"the guest ended with status {status} after {len(results)} of {len(plan)} steps; "
+                             "its kernel log is in results/lab/dmesg.txt")
+        return kernel, results
+
+
+def run_plans(pairs):
+    """Run each (guest, plan) of @pairs, two guests at a time under virtual time, else one.
+
+    Virtual time does not notice what else the machine does; real time does.
+    Returns the kernel's release and the results in the order of @pairs.
+    """
+    parallel = min(2, os.cpu_count() or 1) if all(guest.virtual_time for guest, _ in pairs) else 1
+    results, failures = [None] * len(pairs), []
+    with scratch() as folder, ThreadPoolExecutor(parallel) as pool:
+        runner = _Runner(folder, sum(len(plan) for _, plan in pairs))
+        try:
+            jobs = {pool.submit(runner.run, guest, plan): index for index, (guest, plan) in enumerate(pairs)}
+            for job in as_completed(jobs):
+                try:
+                    results[jobs[job]] = job.result()
+                except (BenchError, OSError, ValueError) as error:
+                    failures.append(error)      # the first is the cause, the others follow from stop()
+                    runner.stop()
+        except BaseException:
+            runner.stop()
+            raise
+    if failures:
+        raise BenchError(str(failures[0]))
+    return results[0][0], [found for _, found in results]

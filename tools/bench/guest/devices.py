@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The devices that a benchmark step can ask for, made and removed in the guest.
+
+A device is described by a dictionary: kind, params (module parameters) and sysfs (attributes of the disk, written after
+it appeared). Kinds:
+
+  null_blk    completes by itself; what remains is the cost of the block layer
+  ssdsim      the simulated SSD
+  nvme-tcp    ssdsim behind the kernel's NVMe target and its NVMe host, connected by TCP on the loopback interface
+"""
+import os
+import subprocess
+import time
+
+NVMET = "/sys/kernel/config/nvmet"
+NQN = "nqn.2014-08.org.nvmexpress:mqfair"
+APPEAR_S = 20
+
+
+class StepError(Exception):
+    """A step can not be done; the text is one sentence."""
+
+
+def call(*argv):
+    """Run @argv; raise StepError with its last line of output if it fails."""
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        lines = done.stdout.strip().splitlines() or [""]
+        raise StepError(f"{' '.join(argv)}: status {done.returncode}: {lines[-1]}")
+
+
+def write(path, value):
+    """Write an attribute; raise StepError with its path if the kernel refuses."""
+    try:
+        with open(path, "w", encoding="ascii") as handle:
+            handle.write(str(value))
+    except OSError as error:
+        raise StepError(f"{value!r} to {path}: {error.strerror}") from error
+
+
+def _wait_for(find, what):
+    deadline = time.monotonic() + APPEAR_S
+    while time.monotonic() < deadline:
+        found = find()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise StepError(f"{what} did not appear within {APPEAR_S} s")
+
+
+def _nvme_disk():
+    for controller in sorted(os.listdir("/sys/class/nvme")) if os.path.isdir("/sys/class/nvme") else []:
+        with open(f"/sys/class/nvme/{controller}/subsysnqn", encoding="ascii") as handle:
+            if handle.read().strip() != NQN:
+                continue
+        for entry in sorted(os.listdir("/sys/block")):
+            if entry.startswith(controller) and os.path.exists(f"/dev/{entry}"):
+                return entry
+    return None
+
+
+def _connect_nvme(backing):
+    # One path is all there is: without this the disk is a multipath head, and heads have no scheduler.
+    call("modprobe", "nvme-core", "multipath=N")
+    for name in ("nvmet-tcp", "nvme-tcp"):
+        call("modprobe", name)
+    subsystem, port = f"{NVMET}/subsystems/{NQN}", f"{NVMET}/ports/1"
+    os.mkdir(subsystem)
+    write(f"{subsystem}/attr_allow_any_host", 1)
+    os.mkdir(f"{subsystem}/namespaces/1")
+    write(f"{subsystem}/namespaces/1/device_path", backing)
+    write(f"{subsystem}/namespaces/1/enable", 1)
+    os.mkdir(port)
+    for name, value in (("adrfam", "ipv4"), ("trtype", "tcp"), ("traddr", "127.0.0.1"), ("trsvcid", "4420")):
+        write(f"{port}/addr_{name}", value)
+    os.symlink(subsystem, f"{port}/subsystems/{NQN}")
+    call("nvme", "connect", "-t", "tcp", "-a", "127.0.0.1", "-s", "4420", "-n", NQN)
+    return _wait_for(_nvme_disk, "the NVMe namespace")
+
+
+def _disconnect_nvme():
+    if not os.path.isdir(NVMET):
+        return
+    subprocess.run(["nvme", "disconnect", "-n", NQN], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    subsystem, port = f"{NVMET}/subsystems/{NQN}", f"{NVMET}/ports/1"
+    for remove, path in ((os.unlink, f"{port}/subsystems/{NQN}"), (os.rmdir, port),
+                         (os.rmdir, f"{subsystem}/namespaces/1"), (os.rmdir, subsystem)):
+        try:
+            remove(path)
+        except FileNotFoundError:
+            pass
+
+
+class Devices:
+    """Holds the one device that the current step uses, and makes another when the next step wants a different one."""
+
+    def __init__(self):
+        self._spec = None
+        self.disk = None        # name below /sys/block
+
+    def get(self, spec, fresh):
+        """The disk that @spec describes; made anew if @fresh."""
+        if fresh or spec != self._spec:
+            self.drop()
+            self.disk = self._make(spec)
+        return self.disk
+
+    def _make(self, spec):
+        null = spec["kind"] == "null_blk"
+        disk = "nullb0" if null else "ssdsim0"
+        self._spec = spec       # from here on drop() has something to undo
+        call("modprobe", "null_blk" if null else "ssdsim", *(f"{key}={value}" for key, value in sorted(spec.get("params", {}).items())))
+        _wait_for(lambda: os.path.exists(f"/dev/{disk}"), f"/dev/{disk}")
+        for name, value in spec.get("sysfs", {}).items():
+            write(f"/sys/block/{disk}/{name}", value)
+        return _connect_nvme(f"/dev/{disk}") if spec["kind"] == "nvme-tcp" else disk
+
+    def drop(self):
+        """Remove the device and its module."""
+        if self._spec is None:
+            return
+        kind, self._spec = self._spec["kind"], None
+        if kind == "nvme-tcp":
+            _disconnect_nvme()
+        call("modprobe", "-r", "null_blk" if kind == "null_blk" else "ssdsim")
+
+
+def set_scheduler(disk, scheduler, tunables):
+    """Choose @scheduler for @disk, then write its @tunables."""
+    module = {"kyber": "kyber-iosched"}.get(scheduler, scheduler)
+    if scheduler != "none":
+        # mq-deadline may be built in, which modprobe accepts.
+        call("modprobe", module)
+    write(f"/sys/block/{disk}/queue/scheduler", scheduler)
+    for name, value in tunables.items():
+        write(f"/sys/block/{disk}/queue/iosched/{name}", value)

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * iocount - time per I/O of a block device, to the nanosecond
+ *
+ * Under virtual time one instruction takes one nanosecond, so this is the number of instructions that an I/O costs, from
+ * io_uring_enter() down to the driver and back. fio can not serve here: it reports its running time in milliseconds, and its
+ * other threads wake up meanwhile. While the clock runs, this program makes no system call but io_uring_enter(), touches no
+ * page for the first time and opens no file; in a guest whose files come from the host that matters, because
+ * virtual time leaps ahead while the guest waits for the host.
+ *
+ * One worker per CPU of the list. Each keeps DEPTH random reads of 4 KiB in flight, submits BATCH at a time and waits for as many.
+ * A window is N I/Os per worker, from the first submission to the last completion of any worker; the first window
+ * warms up and is not counted. Printed: one line per window, nanoseconds per I/O (of all workers together).
+ *
+ *	iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...]
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <linux/fs.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	BLOCK_BYTES	= 4096,
+	MAX_DEPTH	= 512,
+	MAX_CPUS	= 64,
+	MAX_WINDOWS	= 64,
+	STACK_BYTES	= 256 << 10,
+};
+
+struct worker {
+	pthread_t thread;
+	int cpu;
+	uint64_t random;
+	char *buffers;
+	struct io_uring ring;
+	uint64_t start_ns[MAX_WINDOWS];
+	uint64_t end_ns[MAX_WINDOWS];
+};
+
+static struct {
+	int fd;
+	unsigned int depth, batch, nr_ios, nr_windows, nr_workers;
+	uint64_t nr_blocks;
+	pthread_barrier_t barrier;
+} run;
+
+static struct worker workers[MAX_CPUS];
+
+static _Noreturn void die(const char *what, int error)
+{
+	fprintf(stderr, "iocount: %s: %s\n", what, strerror(error));
+	exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+	uint64_t x = *state;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return *state = x;
+}
+
+static void queue_read(struct worker *w, unsigned int slot)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&w->ring);
+
+	io_uring_prep_read_fixed(sqe, 0, w->buffers + slot * BLOCK_BYTES, BLOCK_BYTES,
+				 next_random(&w->random) % run.nr_blocks * BLOCK_BYTES, 0);
+	sqe->flags |= IOSQE_FIXED_FILE;
+	sqe->user_data = slot;
+}
+
+/* Take what has completed; returns how many, their slots in @slots. */
+static unsigned int reap(struct worker *w, unsigned int *slots)
+{
+	struct io_uring_cqe *cqe;
+	unsigned int head, nr = 0;
+
+	io_uring_for_each_cqe(&w->ring, head, cqe) {
+		if (cqe->res != BLOCK_BYTES)
+			die("read", cqe->res < 0 ? -cqe->res : EIO);
+		slots[nr++] = cqe->user_data;
+	}
+	io_uring_cq_advance(&w->ring, nr);
+	return nr;
+}
+
+/*
+ * Slots wait in a list until a batch of them is free, then go out together, so the number of requests that the block layer
+ * sees at once does not depend on how completions happen to fall.
+ */
+static void window(struct worker *w, unsigned int nr_ios)
+{
+	unsigned int idle[MAX_DEPTH], nr_idle = 0, queued = 0, done = 0, i;
+
+	for (i = 0; i < run.depth; i++)
+		idle[nr_idle++] = i;
+	while (done < nr_ios) {
+		unsigned int nr_new = 0, wait, inflight;
+
+		while (nr_idle >= run.batch && queued < nr_ios) {
+			for (i = 0; i < run.batch; i++)
+				queue_read(w, idle[--nr_idle]);
+			queued += run.batch;
+			nr_new += run.batch;
+			if (nr_idle >= run.batch && io_uring_submit(&w->ring) < 0)
+				die("io_uring_enter", errno);
+		}
+		inflight = queued - done;
+		wait = inflight < run.batch ? inflight : run.batch;
+		if (io_uring_submit_and_wait(&w->ring, wait) < 0)
+			die("io_uring_enter", errno);
+		i = reap(w, idle + nr_idle);
+		nr_idle += i;
+		done += i;
+	}
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	struct iovec iov = { w->buffers, (size_t)run.depth * BLOCK_BYTES };
+	cpu_set_t set;
+	int error;
+
+	CPU_ZERO(&set);
+	CPU_SET(w->cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		die("cpu", errno);
+	error = io_uring_queue_init(run.depth, &w->ring, 0);
+	if (!error)
+		error = io_uring_register_buffers(&w->ring, &iov, 1);
+	if (!error)
+		error = io_uring_register_files(&w->ring, &run.fd, 1);
+	if (error)
+		die("io_uring", -error);
+	for (unsigned int i = 0; i <= run.nr_windows; i++) {
+		uint64_t start, end;
+
+		pthread_barrier_wait(&run.barrier);
+		start = now_ns();
+		window(w, run.nr_ios);
+		end = now_ns();
+		if (i) {
+			w->start_ns[i - 1] = start;
+			w->end_ns[i - 1] = end;
+		}
+	}
+	return NULL;
+}
+
+static void print_windows(void)
+{
+	for (unsigned int i = 0; i < run.nr_windows; i++) {
+		uint64_t first = UINT64_MAX, last = 0;
+
+		for (unsigned int k = 0; k < run.nr_workers; k++) {
+			if (workers[k].start_ns[i] < first)
+				first = workers[k].start_ns[i];
+			if (workers[k].end_ns[i] > last)
+				last = workers[k].end_ns[i];
+		}
+		printf("%.2f\n", (double)(last - first) / ((double)run.nr_ios * run.nr_workers));
+	}
+}
+
+static void start_workers(char *cpus)
+{
+	pthread_attr_t attr;
+
+	for (char *cpu = strtok(cpus, ","); cpu && run.nr_workers < MAX_CPUS; cpu = strtok(NULL, ","))
+		workers[run.nr_workers++].cpu = atoi(cpu);
+	pthread_barrier_init(&run.barrier, NULL, run.nr_workers);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	for (unsigned int k = 0; k < run.nr_workers; k++) {
+		struct worker *w = &workers[k];
+
+		w->random = 0x9e3779b97f4a7c15ULL * (k + 1);
+		w->buffers = aligned_alloc(BLOCK_BYTES, (size_t)run.depth * BLOCK_BYTES);
+		if (!w->buffers)
+			die("buffers", ENOMEM);
+		memset(w->buffers, 0, (size_t)run.depth * BLOCK_BYTES);
+	}
+	for (unsigned int k = 0; k < run.nr_workers; k++)
+		if (pthread_create(&workers[k].thread, &attr, work, &workers[k]))
+			die("thread", errno);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t bytes;
+
+	if (argc != 7) {
+		fprintf(stderr, "usage: iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...]\n");
+		return 2;
+	}
+	run.depth = atoi(argv[2]);
+	run.batch = atoi(argv[3]);
+	run.nr_ios = atoi(argv[4]);
+	run.nr_windows = atoi(argv[5]);
+	if (!run.depth || run.depth > MAX_DEPTH || !run.batch || run.depth % run.batch || !run.nr_ios ||
+	    run.nr_ios % run.batch || !run.nr_windows || run.nr_windows > MAX_WINDOWS) {
+		fprintf(stderr, "iocount: DEPTH 1..%d, a multiple of BATCH, as is N; WINDOWS 1..%d\n", MAX_DEPTH, MAX_WINDOWS);
+		return 2;
+	}
+	run.fd = open(argv[1], O_RDONLY | O_DIRECT);
+	if (run.fd < 0 || ioctl(run.fd, BLKGETSIZE64, &bytes))
+		die(argv[1], errno);
+	run.nr_blocks = bytes / BLOCK_BYTES;
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		die("mlockall", errno);
+	start_workers(argv[6]);
+	for (unsigned int k = 0; k < run.nr_workers; k++)
+		pthread_join(workers[k].thread, NULL);
+	print_windows();
+	return 0;
+}

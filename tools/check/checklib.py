@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""checklib.py - what the rules in tools/check/rules share: finding sources, reading C without its comments, reporting
+
+A rule is a program. It is started in the root of the tree that it looks at, prints one line "file:line: what is wrong" per offence and
+exits with 1; with 0 if there is none; with 77 and a line "skipped: why" if it cannot look. rule() does that for a generator
+of offences.
+"""
+import fnmatch
+import os
+import re
+import sys
+
+SKIP = 77
+GENERATED = ("*.mod.c", "features.h", "layout.checked*", "*.i", "*.o", "*.ko")
+NOT_OURS = {".git", "results", "__pycache__", ".tmp_versions"}
+
+
+class Skip(Exception):
+    """The rule cannot look; the text says why."""
+
+
+def rule(offences):
+    """Runs the generator @offences, prints what it yields as (file, line, text), and exits accordingly."""
+    try:
+        found = sorted(set(offences()))
+    except Skip as e:
+        print(f"skipped: {e}")
+        sys.exit(SKIP)
+    for path, line, text in found:
+        print(f"{path}:{line}: {text}")
+    sys.exit(1 if found else 0)
+
+
+def files(*patterns, under=".", out_of=()):
+    """Paths of the tree's own files that match one of @patterns, without those below the folders @out_of."""
+    for folder, folders, names in os.walk(under):
+        folders[:] = sorted(f for f in folders if f not in NOT_OURS)
+        for name in sorted(names):
+            path = os.path.normpath(os.path.join(folder, name))
+            if any(path.startswith(top + "/") for top in out_of) or any(fnmatch.fnmatch(name, g) for g in GENERATED):
+                continue
+            if not patterns or any(fnmatch.fnmatch(name, p) for p in patterns):
+                yield path
+
+
+def read(path):
+    with open(path, encoding="utf-8", errors="replace") as f:
+        return f.read()
+
+
+def scripts(*interpreters):
+    """Files that start with #! and one of @interpreters."""
+    for path in files():
+        with open(path, "rb") as f:
+            first = f.readline(200)
+        if first.startswith(b"#!") and any(re.search(rb"[/ ]" + i.encode() + rb"[\d.]*\s*( |$)", first.rstrip()) for i in interpreters):
+            yield path
+
+
+def without_comments(text, strings=False):
+    """C text with each comment, and each string's inside if @strings, made blank; lines keep their numbers."""
+    def blank(match):
+        s = match.group()
+        if s[0] in "\"'" and not strings:
+            return s
+        inner = re.sub(r"[^\n]", " ", s)
+        return s[0] + inner[1:-1] + s[-1] if s[0] in "\"'" else inner
+    return re.sub(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', blank, text, flags=re.S)
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def comments(text):
+    """[(first line, last line, text)] of the comments in C text."""
+    pattern = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*'
+    return [(line_of(text, m.start()), line_of(text, m.end()), m.group())
+            for m in re.finditer(pattern, text, re.S) if m.group()[0] == "/"]
+
+
+def functions(text):
+    """[(name, line of the opening brace, line of the closing brace)] of C text in kernel style."""
+    lines = without_comments(text, strings=True).splitlines()
+    found, start = [], None
+    for number, line in enumerate(lines, 1):
+        if line.rstrip() == "{":
+            start = number
+        elif line.startswith("}") and start:
+            head = " ".join(lines[max(0, start - 8):start - 1])
+            names = re.findall(r"(\w+)\s*\([^;{}]*\)[^;{}]*$", re.split(r"[;}]", head)[-1])
+            found.append((names[0] if names else "?", start, number))
+            start = None
+    return found
+
+
+def schedulers():
+    """[(folder, {path: text})] of the elevators in the tree."""
+    for folder in sorted(os.listdir(".")):
+        if folder.startswith("mq-") and os.path.isdir(folder):
+            yield folder, {p: read(p) for p in files("*.c", "*.h", under=folder)}
+
+
+def tunables(text):
+    """[(name, line)] of the tunables in the elv_fs_entry tables of C text."""
+    clean = without_comments(text)
+    for table in re.finditer(r"struct\s+elv_fs_entry\s+\w+\s*\[\s*\]\s*=\s*\{(.*?)\n\}", clean, re.S):
+        for entry in re.finditer(r"\b(?!__ATTR_NULL)\w*ATTR\w*\s*\(\s*(\w+)", table.group(1)):
+            yield entry.group(1), line_of(clean, table.start(1) + entry.start(1))
+
+
+def hooks(text):
+    """{hook: (function, line of its definition)} of the elevator_type in C text."""
+    clean = without_comments(text, strings=True)
+    table = re.search(r"struct\s+elevator_type\s+\w+\s*=\s*\{(.*?)\n\}", clean, re.S)
+    found = {}
+    for hook, name in re.findall(r"\.(\w+)\s*=\s*(?:\w+\()?(\w+)\)?\s*,", table.group(1)) if table else ():
+        place = re.search(rf"^(?:static\s[^;{{]*?)?\b{name}\s*\([^;]*?\)\s*\n\{{", clean, re.M)
+        if place:
+            found[hook] = (name, line_of(clean, clean.index(name, place.start())))
+    return found

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The cache: artifacts outside the checkout, each named by what it is made of, each whole or not there.
+
+An artifact is built in a folder of its own below tmp/ and renamed into place when it is complete, so an interrupted
+build leaves nothing that could be mistaken for a result. A lock per artifact lets two runs at once share one build;
+whoever waits says for what. The kernel drops the lock when its holder dies, and the next holder removes what the dead
+one left behind.
+"""
+import contextlib
+import errno
+import fcntl
+import glob
+import hashlib
+import os
+import shutil
+import subprocess
+import time
+
+from .say import LabError, cache_hint, say
+
+NEEDED_BYTES = 3 << 30
+IN_USE_S = 6 * 3600
+
+
+def cache_dir():
+    """The cache folder; made when missing."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    path = os.path.join(base, "mqfair")
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"the cache folder {path} cannot be made ({error.strerror}); set XDG_CACHE_HOME "
+                       "to a folder that you can write") from error
+    return path
+
+
+def key_of(*parts):
+    """A short digest of strings and bytes."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else part.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:12]
+
+
+@contextlib.contextmanager
+def lock(name):
+    """Hold the lock @name; the kernel releases it if we die."""
+    folder = os.path.join(cache_dir(), "lock")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            say(f"waiting for another run that makes {name}")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def remove_tree(path):
+    """Delete @path, also when parts of it belong to a subordinate user id."""
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
+        subprocess.run(["unshare", "--user", "--map-root-user", "--map-auto", "rm", "-rf", path], check=False,
+                       stderr=subprocess.DEVNULL)
+
+
+def _discard(work):
+    """Remove a build folder and the files that its builder kept beside it."""
+    for path in [work, *glob.glob(glob.escape(work) + ".*")]:
+        remove_tree(path)
+        if os.path.isfile(path):
+            os.unlink(path)
+
+
+def artifact(name, key, build, needed_bytes=NEEDED_BYTES):
+    """The path of artifact @name made of @key; @build(path) makes it in an empty folder when it is missing."""
+    final = os.path.join(cache_dir(), f"{name}-{key}")
+    if os.path.isdir(final):
+        return final
+    with lock(name):
+        if os.path.isdir(final):
+            return final
+        work = os.path.join(cache_dir(), "tmp", name)
+        _discard(work)
+        free = shutil.disk_usage(cache_dir()).free
+        if free < needed_bytes:
+            raise LabError(f"making {name} takes {needed_bytes >> 20} MiB and {cache_hint()} has {free >> 20} MiB left; "
+                           "free some space or set XDG_CACHE_HOME to a larger disk")
+        try:
+            os.makedirs(work)
+            build(work)
+            os.rename(work, final)
+        except OSError as error:
+            _discard(work)
+            if error.errno == errno.ENOSPC:
+                raise LabError(f"the disk is full: free some space in {cache_hint()}, then run it again") from error
+            raise
+        except BaseException:
+            _discard(work)
+            raise
+    return final
+
+
+def prune(name, keep):
+    """Keep the @keep artifacts of @name that were used last; for the kinds that every edit makes anew.
+
+    What was used within IN_USE_S stays in any case: a guest may still be running on it.
+    """
+    folder = cache_dir()
+    found = [os.path.join(folder, entry) for entry in os.listdir(folder) if entry.startswith(name + "-")]
+    found.sort(key=os.path.getmtime)
+    for path in found[:-keep]:
+        if time.time() - os.path.getmtime(path) > IN_USE_S:
+            remove_tree(path)

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Boot a guest, run one command in it, bring back its output, its status and its kernel log."""
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+
+from . import cache
+from .root import enter_argv
+from .say import LabError, say
+
+TIMED_OUT = 124
+SPLAT = 70
+GUEST_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "guest")
+GUEST_INIT = os.path.join(GUEST_DIR, "init")
+KVM_PROBE_S = 20
+
+# What the kernel prints when it found itself at fault.
+SPLAT_RE = re.compile(r"WARNING: |\bBUG: |\bBUG\b.*at |Oops|KASAN: |KCSAN: |UBSAN: |possible circular locking|"
+                      r"inconsistent lock state|suspicious RCU usage|blocked for more than \d+ seconds|"
+                      r"rcu: INFO: .*(detected stall|self-detected)|general protection fault|Kernel panic|"
+                      r"soft lockup|hard LOCKUP|unable to handle|refcount_t: |ODEBUG: |list_(add|del) corruption|"
+                      r"sleeping function called from invalid context|scheduling while atomic")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `lab run` was asked for."""
+    backend: str            # uml or vm
+    cpus: int
+    mem: str
+    virtual_time: bool
+    timeout_s: int
+    allow_splat: bool
+    command: list           # argv
+    cwd: str
+    checkout: str
+
+
+def kvm_works(root):
+    """Whether /dev/kvm really runs a guest here: one tiny guest, within KVM_PROBE_S; the answer is kept per boot."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
+        answer = os.path.join(cache.cache_dir(), f"kvm-{handle.read().strip()}")
+    if not os.path.exists(answer):
+        say("probing /dev/kvm")
+        image = next(f"/boot/{name}" for name in sorted(os.listdir(root + "/boot")) if name.startswith("vmlinuz"))
+        argv = ["timeout", "-s", "KILL", str(KVM_PROBE_S), "qemu-system-x86_64", "-accel", "kvm", "-cpu", "host",
+                "-nodefaults", "-display", "none", "-m", "512M", "-no-reboot", "-kernel", image,
+                "-append", "panic=-1 console=ttyS0", "-serial", "stdio"]
+        # A kernel without a root panics and, with panic=-1, reboots: QEMU ends with status 0 and a panic on the console.
+        probe = subprocess.run(enter_argv(root, argv, [], "/"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, check=False)
+        works = probe.returncode == 0 and b"Kernel panic" in probe.stdout
+        with open(answer, "w", encoding="ascii") as handle:
+            handle.write("yes" if works else "no")
+        if not works:
+            say("/dev/kvm is there but boots no guest; using TCG")
+    with open(answer, encoding="ascii") as handle:
+        return handle.read() == "yes"
+
+
+def _uml_argv(kernel, request, run, console_fd, out_fd, err_fd):
+    return [kernel.image, f"mem={request.mem}", f"ncpus={request.cpus}", "seccomp=on", "root=/dev/root",
+            "rootfstype=hostfs", "rootflags=/", "rw", "panic=1", f"init={GUEST_INIT}", f"mqfair.run={run}", "quiet",
+            "con=null", f"con0=null,fd:{console_fd}", f"ssl0=null,fd:{out_fd}", f"ssl1=null,fd:{err_fd}",
+            "hung_task_panic=0", "rcupdate.rcu_cpu_stall_timeout=180", "random.trust_bootloader=on"]
+
+
+def _initramfs(kernel):
+    """The initramfs that mounts the 9p root of a stock kernel."""
+    script = os.path.join(GUEST_DIR, "make-initramfs")
+    with open(script, "rb") as handle:
+        key = cache.key_of(kernel.identity, os.path.basename(kernel.root), handle.read())
+
+    def make(path):
+        with open(path + "/initramfs", "wb") as handle:
+            subprocess.run(enter_argv(kernel.root, ["sh", script, kernel.release], [os.path.dirname(script)], "/"),
+                           check=True, stdin=subprocess.DEVNULL, stdout=handle)
+    return cache.artifact(f"initramfs-{kernel.name}", key, make, 100 << 20) + "/initramfs"
+
+
+def _vm_argv(kernel, request, run, console_fd, out_fd, err_fd):
+    argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-machine", "q35", "-m", request.mem,
+            "-smp", str(request.cpus), "-display", "none", "-no-reboot"]
+    append = ["console=ttyS0", "quiet", "loglevel=4", "panic=-1", "nokaslr", "mitigations=off", "nowatchdog",
+              "rcupdate.rcu_cpu_stall_timeout=180", "rcupdate.rcu_exp_cpu_stall_timeout=0",
+              f"init={GUEST_INIT}", f"mqfair.run={run}"]
+    if request.virtual_time:
+        argv += ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-rtc", "clock=vm", "-cpu", "qemu64"]
+        append += ["tsc=reliable", "no_timer_check", "norandmaps"]
+    elif kvm_works(kernel.root):
+        argv += ["-accel", "kvm", "-cpu", "host"]
+    else:
+        argv += ["-accel", "tcg,thread=multi", "-cpu", "max"]
+        append += ["no_timer_check"]
+    argv += ["-fsdev", "local,id=root,path=/,security_model=none,multidevs=remap",
+             "-device", "virtio-9p-pci,fsdev=root,mount_tag=/dev/root",
+             "-chardev", f"file,id=console,path=/proc/self/fd/{console_fd}", "-serial", "chardev:console",
+             "-device", "virtio-serial-pci",
+             "-chardev", f"file,id=out,path=/proc/self/fd/{out_fd}", "-device", "virtserialport,chardev=out,name=stdout",
+             "-chardev", f"file,id=err,path=/proc/self/fd/{err_fd}", "-device", "virtserialport,chardev=err,name=stderr"]
+    if kernel.initramfs:
+        argv += ["-initrd", _initramfs(kernel)]
+    else:
+        append += ["root=/dev/root", "rootfstype=9p", "rootflags=version=9p2000.L,trans=virtio,access=any,cache=loose,msize=262144", "rw"]
+    return argv + ["-kernel", kernel.image, "-append", " ".join(append)]
+
+
+def _prepare(run, kernel, modules, request):
+    with open(os.path.join(run, "env"), "w", encoding="utf-8") as handle:
+        handle.write(f"MQFAIR_CWD={shlex.quote(request.cwd)}\nMQFAIR_MODULES={shlex.quote(modules)}\n"
+                     f"MQFAIR_BACKEND={request.backend}\nMQFAIR_CHECKOUT={shlex.quote(request.checkout)}\n")
+    with open(os.path.join(run, "command"), "w", encoding="utf-8") as handle:
+        handle.write(f"export MQFAIR_BACKEND={request.backend} MQFAIR_KERNEL={kernel.name} "
+                     f"MQFAIR_VIRTUAL_TIME={int(request.virtual_time)}\nexec {shlex.join(request.command)}\n")
+
+
+class _Stream:
+    """Carries one output stream of the guest to ours: QEMU and UML want a descriptor that is write-only."""
+
+    def __init__(self, target):
+        self._target = target
+        self._source, self.guest_end = os.pipe()
+        self._thread = threading.Thread(target=self._pump, daemon=True)
+
+    def _pump(self):
+        while data := os.read(self._source, 1 << 16):
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(self._target, view):]
+            except BrokenPipeError:     # the reader has seen enough; the guest's command goes on
+                pass
+
+    def started(self):
+        """The guest has its end; what it writes now flows."""
+        os.close(self.guest_end)
+        self._thread.start()
+
+    def drain(self):
+        """The guest is gone: pass on what is left."""
+        self._thread.join(timeout=10)
+        os.close(self._source)
+
+
+def _wait(process, deadline):
+    try:
+        process.wait(timeout=max(0.1, deadline - time.monotonic()))
+        return False
+    except subprocess.TimeoutExpired:
+        return True
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)     # unshare --kill-child takes the guest along
+            process.wait()
+
+
+def _keep_log(run, checkout):
+    """The kernel log of the run, kept where a person finds it; returns its text."""
+    text = ""
+    for name in ("dmesg", "console"):
+        path = os.path.join(run, name)
+        if os.path.exists(path) and os.path.getsize(path):
+            with open(path, encoding="utf-8", errors="replace") as handle:
+                text = handle.read()
+            break
+    folder = os.path.join(checkout, "results", "lab")
+    os.makedirs(folder, exist_ok=True)
+    part = os.path.join(folder, f".dmesg.{os.getpid()}")
+    with open(part, "w", encoding="utf-8") as handle:
+        handle.write(text)
+    os.replace(part, os.path.join(folder, "dmesg.txt"))
+    return text
+
+
+def run(kernel, modules, request):
+    """Run @request on @kernel; returns the exit status that `lab run` ends with."""
+    run_root = os.path.join(cache.cache_dir(), "run")
+    os.makedirs(run_root, exist_ok=True)
+    run_dir = tempfile.mkdtemp(prefix="guest-", dir=run_root)
+    try:
+        return _run_in(run_dir, kernel, modules, request)
+    finally:
+        shutil.rmtree(run_dir, ignore_errors=True)
+
+
+def _run_in(run_dir, kernel, modules, request):
+    _prepare(run_dir, kernel, modules, request)
+    console = os.open(os.path.join(run_dir, "console"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    build = _uml_argv if request.backend == "uml" else _vm_argv
+    out, err = _Stream(1), _Stream(2)
+    # The inner limit is for the case that we are killed ourselves and nobody is left to enforce the outer one.
+    argv = ["timeout", "-s", "KILL", str(request.timeout_s + 60),
+            *build(kernel, request, run_dir, console, out.guest_end, err.guest_end)]
+    process = subprocess.Popen(enter_argv(kernel.root, argv, [request.checkout], "/"), stdin=subprocess.DEVNULL,
+                               stdout=console, stderr=console, pass_fds=(console, out.guest_end, err.guest_end))
+    os.close(console)
+    out.started()
+    err.started()
+    timed_out = _wait(process, time.monotonic() + request.timeout_s)
+    out.drain()
+    err.drain()
+    log = _keep_log(run_dir, request.checkout)
+    return _status(run_dir, log, timed_out, request)
+
+
+def _status(run_dir, log, timed_out, request):
+    splat = None if request.allow_splat else next((line for line in log.splitlines() if SPLAT_RE.search(line)), None)
+    if splat:
+        say(f"the kernel reported: {splat.strip()} (whole log: results/lab/dmesg.txt)")
+        return SPLAT
+    if timed_out:
+        say(f"timed out after {request.timeout_s} s; the kernel log so far is in results/lab/dmesg.txt")
+        return TIMED_OUT
+    path = os.path.join(run_dir, "status")
+    if not os.path.exists(path):
+        tail = " | ".join(line.strip() for line in log.splitlines()[-3:])
+        raise LabError(f"the guest did not boot or died before the command ended: {tail or 'it printed nothing'}; "
+                       "see results/lab/dmesg.txt")
+    with open(path, encoding="ascii") as handle:
+        return int(handle.read())

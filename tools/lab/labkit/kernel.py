@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernels: stock ones from Debian's packages, and those that the lab builds from Debian's linux-source package.
+
+  6.12, 7.2, ...   stock Debian kernels, for --backend vm; series beyond the two in the base root are added on demand
+  uml              7.2 for User-Mode Linux, with KUnit
+  debug            7.2 with KASAN and lockdep
+  kcsan            7.2 with the concurrency sanitizer
+"""
+import os
+import re
+from dataclasses import dataclass
+
+from . import cache
+from .root import SERIES, base_root, enter_argv, installed_series, unshare_argv
+from .say import LabError, run_logged
+
+CONFIG_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "config")
+BUILT = {
+    "uml": ("um", ("common", "uml")),
+    "debug": ("x86_64", ("common", "vm", "debug")),
+    "kcsan": ("x86_64", ("common", "vm", "kcsan")),
+}
+SOURCE_SERIES = "7.2"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that a guest can boot; all paths are as seen inside @root."""
+    name: str
+    release: str
+    root: str           # root filesystem that it boots on
+    image: str          # vmlinuz, bzImage or the UML program
+    kdir: str           # what modules build against
+    modules: str        # its own modules
+    identity: str       # changes when any of it does
+    initramfs: bool     # 9p is a module: an initramfs has to mount the root
+
+
+def get(name):
+    """The kernel @name; made when it is missing."""
+    return _built(name) if name in BUILT else _stock(name)
+
+
+def headers_only(series):
+    """Like get(), for building only: it does where the archive has a series' headers and no image of it."""
+    return _stock(series, needs_image=False)
+
+
+def _stock(series, needs_image=True):
+    if not re.fullmatch(r"[0-9]+\.[0-9]+", series):
+        raise LabError(f"unknown kernel {series}; there are 6.12, 7.2, {', '.join(BUILT)}, "
+                       "and any series that Debian's backports carry, such as 7.3")
+    if tuple(map(int, series.split("."))) < tuple(map(int, SERIES[0].split("."))):
+        raise LabError(f"kernel {series} is too old: mqfair's schedulers need {SERIES[0]} or newer")
+    root = base_root()
+    if series not in SERIES:
+        root = _root_with(root, series)
+    release = installed_series(root).get(series)
+    image = f"/boot/vmlinuz-{release}"
+    if needs_image and not os.path.exists(root + image):
+        raise LabError(f"the archive has headers but no kernel image of series {series}; "
+                       f"modules can be built for it (lab build --kernel {series}), but no guest can boot it")
+    return Kernel(series, release, root, image, f"/lib/modules/{release}/build", f"/lib/modules/{release}",
+                  release, True)
+
+
+_ADD_SERIES = r"""
+set -e
+apt-get -q update
+newest() { apt-cache pkgnames "$1-$series." | grep -xE "$1-$series\.[0-9.]+\+deb13(\.[0-9]+)?-amd64" | sort -V | tail -n 1; }
+series=$1
+headers=$(newest linux-headers) image=$(newest linux-image)
+[ -n "$headers" ] || { echo "the archive has no linux-headers of series $series"; exit 1; }
+INITRD=No apt-get -q install -y --no-install-recommends -t trixie-backports "$headers" $image
+mkdir -p "/usr/lib/modules/${headers#linux-headers-}"
+[ -e "/usr/lib/modules/${headers#linux-headers-}/build" ] || ln -s "/usr/src/$headers" "/usr/lib/modules/${headers#linux-headers-}/build"
+rm -f /boot/initrd.img-*
+"""
+
+
+def _root_with(base, series):
+    """A second root with one more series; files are shared with @base by hard links, dpkg replaces, never rewrites."""
+    def make(path):
+        log = os.path.join(cache.cache_dir(), "log", f"series-{series}.log")
+        inside = ('set -e; mount --make-rprivate /; mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"; '
+                  'mount --bind /etc/resolv.conf "$0/etc/resolv.conf" || true; '
+                  'exec chroot "$0" sh -c "$1" add "$2"')
+        run_logged(f"kernel series {series}: copying the root", unshare_argv() + ["cp", "-al", base + "/.", path], log)
+        run_logged(f"kernel series {series}: installing from backports",
+                   unshare_argv() + ["sh", "-c", inside, path, _ADD_SERIES, series], log)
+    return cache.artifact(f"root-with-{series}", cache.key_of(base, series, _ADD_SERIES), make)
+
+
+def _package_version(root, package):
+    """The version of a package installed in @root."""
+    with open(os.path.join(root, "var/lib/dpkg/status"), encoding="utf-8") as handle:
+        found = re.search(rf"^Package: {re.escape(package)}\n(?:.+\n)*?Version: (.+)$", handle.read(), re.MULTILINE)
+    return found.group(1)
+
+
+def _source_versions(root):
+    """What a kernel is made of beside its configuration: Debian's source package and the compiler."""
+    return [_package_version(root, f"linux-source-{SOURCE_SERIES}"), _package_version(root, "gcc-14")]
+
+
+def _source(root):
+    """The kernel source of SOURCE_SERIES, unpacked once."""
+    package = f"/usr/src/linux-source-{SOURCE_SERIES}.tar.xz"
+
+    def make(path):
+        run_logged(f"kernel source {SOURCE_SERIES}: unpacking",
+                   enter_argv(root, ["tar", "-C", path, "--strip-components=1", "-xf", package], [], "/"),
+                   os.path.join(cache.cache_dir(), "log", "source.log"))
+    return cache.artifact(f"linux-{SOURCE_SERIES}", cache.key_of(_source_versions(root)[0]), make, 4 << 30)
+
+
+# $1 source, $2 output folder, $3 architecture; then the fragments. olddefconfig drops what it cannot have: say so.
+_COMPILE = r"""
+set -e
+source=$1 out=$2 arch=$3; shift 3
+cd "$source"
+[ $arch = um ] && base=defconfig || base=tinyconfig
+make -s O="$out" ARCH=$arch $base
+"$source/scripts/kconfig/merge_config.sh" -m -O "$out" "$out/.config" "$@"
+make -s O="$out" ARCH=$arch olddefconfig
+for option in $(sed -n 's/^\(CONFIG_[A-Z0-9_]*=.*\)$/\1/p' "$@"); do
+    grep -qxF "$option" "$out/.config" || { echo "the kernel configuration lost $option"; exit 1; }
+done
+[ $arch = um ] && targets="linux modules" || targets="bzImage modules"
+make O="$out" ARCH=$arch -j"$(nproc)" $targets
+make -s O="$out" ARCH=$arch INSTALL_MOD_PATH="$out/install" DEPMOD=true modules_install
+# The folder is renamed when it is complete: let its Makefile find it by itself. It knows its architecture, so that
+# `make KDIR=$out` needs no word about it.
+cat > "$out/Makefile" <<END
+export ARCH := $arch
+export KBUILD_OUTPUT := \$(patsubst %/,%,\$(dir \$(realpath \$(lastword \$(MAKEFILE_LIST)))))
+include $source/Makefile
+END
+find "$out" -name '*.o' -not -path '*/scripts/*' -not -path '*/tools/*' -delete
+find "$out" \( -name '.*.o.cmd' -o -name '.*.o.d' -o -name '*.a' -o -name '.tmp_*' -o -name 'vmlinux.unstripped' \) -not -path '*/scripts/*' -delete
+"""
+
+
+def _options(fragment):
+    """The lines of a configuration fragment that say something; comments do not make another kernel."""
+    return "\n".join(line for line in fragment.splitlines() if re.match(r"(# )?CONFIG_", line))
+
+
+def _built(name):
+    arch, fragments = BUILT[name]
+    root = base_root()
+    paths = [os.path.join(CONFIG_DIR, f"{fragment}.config") for fragment in fragments]
+    texts = []
+    for path in paths:
+        with open(path, encoding="utf-8") as handle:
+            texts.append(handle.read())
+    source = None
+
+    def make(path):
+        nonlocal source
+        source = _source(root)
+        copies = []
+        for fragment, text in zip(fragments, texts):
+            copies.append(os.path.join(path, f"{fragment}.fragment"))
+            with open(copies[-1], "w", encoding="utf-8") as handle:
+                handle.write(text)
+        run_logged(f"kernel {name}: building {SOURCE_SERIES} from Debian's source (about 5 min on 2 cores)",
+                   enter_argv(root, ["sh", "-c", _COMPILE, "compile", source, path, arch, *copies], [], "/"),
+                   os.path.join(cache.cache_dir(), "log", f"kernel-{name}.log"))
+
+    out = cache.artifact(f"kernel-{name}", cache.key_of(*_source_versions(root), _COMPILE, *map(_options, texts)), make, 5 << 30)
+    _source(root)       # modules build against it
+    release = os.listdir(os.path.join(out, "install/lib/modules"))[0]
+    image = os.path.join(out, "linux" if arch == "um" else "arch/x86/boot/bzImage")
+    return Kernel(name, release, root, image, out, os.path.join(out, "install/lib/modules", release),
+                  os.path.basename(out), False)

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Groups that run in guests: the same list on every kernel, KUnit, ssdsim's own tests, broken builds, other kernel series.
+
+A guest is booted once per kernel and runs tools/test/guest, which says what it does in lines that start with "@".
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+
+from . import ktap
+from .report import CHECKOUT, LAB, Group, end
+
+sys.path.insert(0, os.path.join(CHECKOUT, "tools", "lab"))
+from labkit import cache, guest      # noqa: E402
+from labkit.root import base_root, enter_argv       # noqa: E402
+
+SPLAT_STATUS, TIMEOUT_STATUS = guest.SPLAT, guest.TIMED_OUT
+BOOT_S, LIST_S, LIST_LONG_S = 300, 2700, 7200
+
+
+class Listing:
+    """Follows one run of tools/test/guest and reports its cases."""
+
+    def __init__(self, report, prefix=""):
+        self.report, self.prefix = report, prefix
+        self.planned, self.done, self.about, self.failed, self.hung = [], set(), {}, 0, ""
+
+    def read(self, line):
+        word, _, rest = line.rstrip("\n").partition(" ")
+        if word == "@plan":
+            self.planned = rest.split()
+            self.report.planned += len(self.planned)
+        elif word == "@note":
+            self.report.note(self.prefix + rest)
+        elif word == "@start":
+            name, _, self.about[name] = rest.partition(" ")
+            self.report.begin(name)
+        elif word == "@hang":
+            self.hung = f"; the guest ended because {rest} cannot be killed"
+        elif word == "@done":
+            name, verdict, seconds, *reason = rest.split(" ", 3)
+            self.done.add(name)
+            self.failed += verdict == "FAIL"
+            text = ": ".join(filter(None, [self.about.get(name, ""), *reason]))
+            self.report.case(verdict, self.prefix + name, text, seconds=float(seconds))
+
+    def finish(self, status, log_tail):
+        """The guest is gone: what did not run has failed, and so has a guest that did not end well."""
+        why = {SPLAT_STATUS: "the kernel reported a fault", TIMEOUT_STATUS: "the guest's time was up",
+               None: "the lab did not end"}.get(status, f"the lab ended with status {status}")
+        missing = [name for name in self.planned if name not in self.done]
+        for name in missing:
+            self.report.fail(self.prefix + name, f"did not run to its end: {why}{self.hung}", seconds=0)
+        if not self.planned:
+            self.report.fail(self.prefix + "boot", why, detail=log_tail)
+        elif status != 0 and not self.failed and not missing:
+            self.report.fail(self.prefix + "guest", why, detail=log_tail)
+
+
+def run_list(report, lab, options, arguments, prefix="", limit_s=LIST_S, cwd=CHECKOUT):
+    """Run tools/test/guest with @arguments in a guest; returns the Listing."""
+    listing = Listing(report, prefix)
+    argv = [lab, "run", *options, "--timeout", str(limit_s), "--", "tools/test/guest", "--splat", guest.SPLAT_RE.pattern, *arguments]
+    report.begin("boot")
+    with open(report.log_path, "ab") as log:
+        log.write(f"$ {' '.join(options)} {' '.join(arguments)}\n".encode())
+        log.flush()
+        at = log.tell()
+        child = report.start(argv, stdout=subprocess.PIPE, stderr=log, text=True, errors="replace", cwd=cwd)
+        watchdog = threading.Timer(limit_s + BOOT_S, end, [child])
+        watchdog.start()
+        for line in child.stdout:
+            listing.read(line)
+        status = child.wait()
+        watchdog.cancel()
+    report.children.discard(child)
+    with open(report.log_path, encoding="utf-8", errors="replace") as log:
+        log.seek(at)
+        tail = log.read()[-4000:]
+    for name in re.findall(r"^==== (\S+)$", tail, re.M)[-1:]:
+        report.note(f"{prefix}{name}: what it said is in results/test/{report.name}.log")
+    listing.finish(status, tail)
+    return listing
+
+
+def guest_list(*options):
+    """A group's function: the whole list on one kernel."""
+    def run(report):
+        arguments = (["--long"] if report.long else ["--second-try"]) + report.parts
+        run_list(report, LAB, ["--cpus", "4", *options], arguments, limit_s=LIST_LONG_S if report.long else LIST_S)
+    return run
+
+
+def kunit(report):
+    """The KUnit suites, by loading their module in User-Mode Linux."""
+    report.begin("boot")
+    script = "modprobe mqfair_kunit || exit 1; cat /sys/kernel/debug/kunit/*/results"
+    status, out, err = report.command([LAB, "run", "--timeout", "300", "--", "sh", "-c", script])
+    cases = ktap.cases(out)
+    for name, verdict, reason in cases:
+        report.case(verdict, name, reason, seconds=0)
+    if not cases or status != 0:
+        report.fail("module", f"lab run ended with status {status}", detail=err + out)
+
+
+def ssdsim(report):
+    """ssdsim's own tests, under virtual time: closed forms are compared with what a load measures."""
+    folder = "tools/ssdsim/test"
+    if not os.path.isdir(os.path.join(CHECKOUT, folder)):
+        report.skip("all", f"{folder} is not in this tree")
+        return
+    run_list(report, LAB, ["--backend", "vm", "--kernel", "7.2", "--cpus", "4", "--virtual-time"], ["--second-try", "--scripts", folder, *report.parts],
+             limit_s=2 * LIST_S)
+
+
+# ---- mutants: builds that are broken on purpose, and the test that must notice ----
+
+# name, file, pattern, replacement, test, whether the normal run has it
+MUTANTS = [
+    ("a completion wakes nobody", "mq-k2/k2_policy.h", r"return left \+ 1 == [^;]*;", "return (void)left, false;", "026/mq-k2", True),
+    ("the bound is one too high", "mq-k2/k2_policy.[ch]", r"READ_ONCE\(p->max_inflight\)", "(READ_ONCE(p->max_inflight) + 1)", "018/mq-k2",
+     True),
+    ("the least urgent goes first", "mq-k2/k2_policy.c", r"__ffs\(p->nonempty\)", "__fls(p->nonempty)", "017/mq-k2", False),
+    ("last in, first out", "mq-k2/k2_policy.c", r"list_add_tail\(", "list_add(", "017/mq-k2", False),
+    ("be_max_delay_ms does nothing", "mq-k2/k2_policy.c", r"if \(k2_policy_be_overdue\(", "if (0 && k2_policy_be_overdue(", "019/mq-k2",
+     False),
+    ("a requeued request keeps its slot", "mq-k2/k2.c", r"(requeued\[kr->queue\]\);\n\tif \()k2_policy_release\(&k2->policy\)", r"\g<1>0",
+     "016/mq-k2", False),
+    ("a completion is not counted", "mq-k2/k2.c", r"\tthis_cpu_inc\(k2->cpu_counters->completed[^;]*;\n", "", "024/mq-k2", False),
+    ("a store takes what is too large", "mq-k2/k2.c", r" \|\| \*value > max", "", "014/mq-k2", False),
+    ("merges are not counted", "mq-k2/k2.c", r"\tk2->merged\[kr->queue\]\+\+;\n", "", "020/mq-k2", False),
+    ("no alias to load it by", "mq-k2/k2.c", r'MODULE_ALIAS\("mq-k2-iosched"\);\n', "", "003/mq-k2", False),
+]
+
+
+def broken_copy(target, pattern, old, new):
+    """Copy the checkout to @target with @old replaced in the files that @pattern names; returns whether that changed anything."""
+    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
+                            check=False).stdout.split("\0")
+    changed = False
+    for name in filter(None, listed):
+        source, copy = os.path.join(CHECKOUT, name), os.path.join(target, name)
+        if not os.path.isfile(source):
+            continue
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        shutil.copy2(source, copy)
+        if re.fullmatch(pattern.replace(".[ch]", r"\.[ch]"), name):
+            with open(copy, encoding="utf-8") as handle:
+                text = handle.read()
+            altered = re.sub(old, new, text)
+            changed |= altered != text
+            with open(copy, "w", encoding="utf-8") as handle:
+                handle.write(altered)
+    return changed
+
+
+class Unheard:
+    """Stands in for a report: what a broken build's tests say is not the result."""
+
+    def __init__(self, report):
+        self.log_path, self.children, self.start = report.log_path, report.children, report.start
+        self.name, self.planned, self.verdicts = report.name, 0, []
+
+    def begin(self, _what):
+        pass
+
+    def note(self, _text):
+        pass
+
+    def case(self, verdict, name, text="", seconds=0):
+        del name, seconds
+        self.verdicts.append((verdict, text))
+
+    def fail(self, name, text, seconds=0, detail=""):
+        """Not the verdict of a test: the guest did not boot, or ended early."""
+        del detail
+        self.case("ended", name, text, seconds)
+
+
+def mutants(report):
+    """Broken builds of mq-k2 in User-Mode Linux: the named test has to fail, each time."""
+    for name, pattern, old, new, test, quick in MUTANTS:
+        if test.split("/")[0] not in report.parts if report.parts else not (quick or report.long):
+            continue
+        report.begin(name)
+        folder = tempfile.mkdtemp(prefix="mutant-", dir=cache.cache_dir())
+        try:
+            if not broken_copy(folder, pattern, old, new):
+                report.fail(test, f"{name}: the edit found nothing to change in {pattern}")
+                continue
+            heard = Unheard(report)
+            run_list(heard, os.path.join(folder, "tools/lab/lab"), ["--cpus", "4"], [test], limit_s=400, cwd=folder)
+            failures = [text for verdict, text in heard.verdicts if verdict == "FAIL"]
+            if failures:
+                report.ok(test, f"{name}: noticed ({failures[0][:120]})")
+            else:
+                report.fail(test, f"{name}: not noticed by {test} ({heard.verdicts})")
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+# ---- the other kernel series in the archive ----
+
+SERIES_SCRIPT = r"""
+mkdir -p /tmp/lists/partial /tmp/cache
+apt-get -qq -o Dir::State::lists=/tmp/lists -o Dir::Cache=/tmp/cache -o APT::Sandbox::User=root update >&2
+apt-cache -o Dir::State::lists=/tmp/lists -o Dir::Cache=/tmp/cache pkgnames linux-headers- |
+	sed -n 's/^linux-headers-\([0-9]*\.[0-9]*\)\.[0-9.]*+deb13\(\.[0-9]*\)\?-amd64$/\1/p' | sort -uV
+"""
+SMOKE = ["001", "002", "003", "004", "014"]
+
+
+def series(report):
+    """Every series in the archive that is newer than the tested ones: build, layout check, load, smoke test."""
+    report.begin("list of series")
+    argv = enter_argv(base_root(), ["sh", "-c", SERIES_SCRIPT], [], "/", network=True)
+    status, out, err = report.command(argv, timeout_s=300)
+    names = [name for name in out.split() if tuple(map(int, name.split("."))) > (7, 2)]
+    if status != 0 or "6.12" not in out.split():
+        report.fail("list", "cannot list the kernel series of the archive", detail=err)
+        return
+    if not names:
+        report.skip("list", "the archive has no series newer than 7.2")
+    for name in names:
+        report.begin(f"{name} build")
+        status, out, err = report.command([LAB, "build", "--kernel", name])
+        report.expect(f"{name}-build", None if status == 0 else f"status {status}", detail=err)
+        status, out, err = report.command([LAB, "run", "--backend", "vm", "--kernel", name, "--timeout", "300", "--", "uname", "-r"])
+        if status != 0 and "no kernel image" in err:
+            report.skip(f"{name}-smoke", err.strip().splitlines()[-1].removeprefix("lab: "))
+        else:
+            run_list(report, LAB, ["--backend", "vm", "--kernel", name, "--cpus", "4"], SMOKE, prefix=f"{name}/")
+
+
+GROUPS = [
+    Group("debug", "the list on 7.2 with KASAN and lockdep", guest_list("--backend", "vm", "--kernel", "debug"), kernels=("debug",)),
+    Group("kunit", "the KUnit suites in User-Mode Linux", kunit, kernels=("uml",)),
+    Group("7.2", "the list on stock 7.2", guest_list("--backend", "vm", "--kernel", "7.2")),
+    Group("6.12", "the list on stock 6.12", guest_list("--backend", "vm", "--kernel", "6.12")),
+    Group("uml", "the list on User-Mode Linux 7.2", guest_list(), kernels=("uml",)),
+    Group("ssdsim", "ssdsim against its closed forms, in virtual time", ssdsim),
+    Group("mutants", "broken builds of mq-k2 that the tests must notice", mutants, kernels=("uml",)),
+    Group("kcsan", "the list on 7.2 with the concurrency sanitizer", guest_list("--backend", "vm", "--kernel", "kcsan"), long=True,
+          kernels=("kcsan",)),
+    Group("series", "kernel series of the archive that are newer than 7.2", series, long=True),
+]

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Groups that need no guest: they run in the lab's root filesystem, by `lab enter`."""
+import os
+import re
+import sys
+
+from . import ktap
+from .report import CHECKOUT, LAB, Group
+
+sys.path.insert(0, os.path.join(CHECKOUT, "tools", "lab"))
+from labkit import kernel       # noqa: E402
+
+ENTER = [LAB, "enter", "--"]
+
+
+def stock(series):
+    """The headers of a stock kernel, as seen in the lab's root."""
+    return kernel.headers_only(series).kdir
+
+
+def check(report):
+    """tools/check/run: each rule is a case."""
+    report.begin("rules")
+    status, out, err = report.command([*ENTER, "tools/check/run", "--kdir", stock("7.2"), *report.parts])
+    lines = out.splitlines()
+    for i, line in enumerate(lines):
+        verdict, _, rest = line.partition(" ")
+        rule, _, reason = rest.strip().partition(" ")
+        if verdict == "ok":
+            report.ok(rule)
+        elif verdict == "skip":
+            report.skip(rule, reason.strip("()"))
+        elif verdict == "FAIL":
+            said = []
+            for more in lines[i + 1:]:
+                if not more.startswith("      "):
+                    break
+                said.append(more.strip())
+            report.fail(rule, f"{len(said)} lines", detail="\n".join(said))
+    if not report.total() or (status != 0) != (report.counts["FAIL"] > 0):
+        report.fail("run", f"tools/check/run: status {status}", detail=err or out)
+    if not report.parts:
+        run_program(report, "selftest", ["env", f"KDIR={stock('7.2')}", "tools/check/selftest"])
+
+
+def run_program(report, name, argv):
+    """A program that is a test of its own: its status is the verdict, 77 means skipped."""
+    report.begin(name)
+    status, out, err = report.command([*ENTER, *argv], timeout_s=600)
+    last = next((line for line in reversed((out + err).splitlines()) if line.strip()), "")
+    if status == 77:
+        report.skip(name, last)
+    elif status == 0:
+        report.ok(name, last)
+    else:
+        report.fail(name, f"status {status}: {last}", detail=out + err)
+
+
+def hosted(report):
+    """The KUnit suites in user space under sanitizers, and the mutants that they must notice."""
+    report.begin("suites")
+    status, out, err = report.command([*ENTER, "make", "-s", "-C", "kunit/hosted"])
+    cases = ktap.cases(out)
+    for name, verdict, reason in cases:
+        report.case(verdict, name, reason, seconds=0)
+    if not cases or (status != 0 and not report.counts["FAIL"]):
+        report.fail("run", f"make -C kunit/hosted: status {status}", detail=out + err)
+    report.begin("mutants")
+    status, out, err = report.command([*ENTER, "make", "-s", "-C", "kunit/hosted", "mutants"])
+    found = re.findall(r"^(ok|not ok): (.*)$", out, re.M)
+    for verdict, text in found:
+        report.case("ok" if verdict == "ok" else "FAIL", "mutants", text, seconds=0)
+    if not found or (status != 0 and not any(verdict != "ok" for verdict, _ in found)):
+        report.fail("mutants", f"make -C kunit/hosted mutants: status {status}", detail=out + err)
+
+
+def layout(report):
+    """Altered layouts stop the build, on each kernel; kernels that we are not for are refused."""
+    kdirs = {"6.12": stock("6.12"), "7.2": stock("7.2"), "uml": kernel.get("uml").kdir}
+    for name, kdir in kdirs.items():
+        report.begin(f"mutants for {name}")
+        status, out, err = report.command([*ENTER, "tools/check/layout_mutants", kdir], timeout_s=1200)
+        last = (out.splitlines() or [""])[-1]
+        if status == 0 and re.fullmatch(r"[1-9]\d* passed, 0 failed", last):
+            report.ok(name, f"mutants: {last}")
+        else:
+            report.fail(name, f"status {status}: {last}", detail="\n".join(re.findall("^FAIL.*", out, re.M)) or out + err)
+    run_program(report, "refusals", ["tools/check/refusals", kdirs["7.2"]])
+    run_program(report, "in-tree", ["tools/check/in_tree", kernel._source(kernel.base_root())])
+
+
+def bench_unit(report):
+    """The benchmarks' own tests."""
+    if os.path.exists(os.path.join(CHECKOUT, "tools/bench/test_bench")):
+        run_program(report, "test_bench", ["tools/bench/test_bench"])
+    else:
+        report.skip("test_bench", "tools/bench/test_bench is not in this tree")
+
+
+GROUPS = [
+    Group("check", "style and consistency rules", check),
+    Group("hosted", "policies in user space under sanitizers, and their mutants", hosted),
+    Group("bench-unit", "the benchmarks' own tests", bench_unit),
+    Group("layout", "altered layouts and wrong kernels are refused", layout, kernels=("uml",)),
+]
