@@ -40,8 +40,10 @@
 #include "blk-mq-sched.h"
 #include "blk-mq-debugfs.h"
 #include "blk-stat.h"
+#include "blk-cgroup.h"
 #else
 #include "private.h"
+#include "blkcg.h"
 #endif
 
 #include "shims.h"

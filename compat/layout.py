@@ -22,6 +22,8 @@ import btf  # noqa: E402
 HERE = os.path.realpath(os.path.dirname(__file__))
 PROBE = "mqfair_layout_probe"
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\w+|->|<<|>>|[<>=!]=|&&|\|\||\.\.\.|[^\s\w]')
+# What is declared, in the words of a report, if they are not C's: a function, and a typedef of a function.
+NAMED = {"func": "function", "functype": "typedef"}
 ATTRIBUTES = ("__attribute__", "__attribute", "__declspec", "_Alignas", "__asm__", "asm")
 
 
@@ -107,6 +109,8 @@ def classify(stmt):
         raise Unclear("one declaration at a time, please: " + " ".join(words)[:120])
     if words[0] == "typedef" and re.match(r"\w+$", words[-2]):
         return "typedef", words[-2]
+    if words[0] == "typedef" and words[-2:] == [")", ";"] and words.index("(") == words.index(")") - 2:
+        return "functype", words[words.index("(") + 1]
     if words[0] in ("struct", "union", "enum"):
         if words[2] == ";":
             return None
@@ -136,6 +140,8 @@ def probe_source(decls, suffix=""):
             lines.append(f"\t__typeof__({name}{suffix}) *func_{name};")
         elif space == "typedef":
             lines.append(f"\t{name}{suffix} typedef_{name};")
+        elif space == "functype":
+            lines.append(f"\t{name}{suffix} *functype_{name};")
         else:
             lines.append(f"\t{space} {name}{suffix} {space}_{name};")
     return "\n".join(lines + [f"}} {PROBE}{suffix};", ""])
@@ -173,7 +179,7 @@ def probed(ours, probe=None):
     listed = []
     for name, typ, _, _ in ours.members(found[0]):
         space, _, plain = name.partition("_")
-        listed.append((space, plain, ours.ref(typ) if space == "func" else typ))
+        listed.append((space, plain, ours.ref(typ) if space in ("func", "functype") else typ))
     return listed
 
 
@@ -182,8 +188,8 @@ def check(ours, theirs, out=sys.stderr, probe=None):
     comparer = btf.Comparer(ours, theirs)
     listed, bad = probed(ours, probe), []
     for space, name, a in listed:
-        what = f"{'function' if space == 'func' else space} {name}"
-        candidates = theirs.find(space, name)
+        what = f"{NAMED.get(space, space)} {name}"
+        candidates = theirs.find("typedef" if space == "functype" else space, name)
         if not candidates:
             bad.append((what, None))
             print(f"layout: {what}: the kernel has none of that name", file=out)

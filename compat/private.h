@@ -111,6 +111,10 @@ bool blk_mq_sched_try_merge(struct request_queue *q, struct bio *bio, unsigned i
 bool blk_mq_sched_try_insert_merge(struct request_queue *q, struct request *rq,
 				   struct list_head *free);
 
+/* Into one of the last eight requests of a list, in which the newest is the last. */
+bool blk_bio_list_merge(struct request_queue *q, struct list_head *list, struct bio *bio,
+			unsigned int nr_segs);
+
 /* Asks for another run of the hardware queue when a request of it completes. */
 void blk_mq_sched_mark_restart_hctx(struct blk_mq_hw_ctx *hctx);
 

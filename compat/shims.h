@@ -128,6 +128,21 @@ static inline void mqfair_unfreeze_queue(struct request_queue *q, unsigned int m
 #endif
 }
 
+/*
+ * The hardware queue that a bio would go to from this CPU, as blk_mq_map_queue(), which is
+ * private, and takes other arguments on other kernels, has it.
+ */
+static inline struct blk_mq_hw_ctx *mqfair_bio_hctx(struct request_queue *q, const struct bio *bio)
+{
+	struct blk_mq_ctx *ctx = raw_cpu_ptr(q->queue_ctx);
+
+	if (bio->bi_opf & REQ_POLLED)
+		return ctx->hctxs[HCTX_TYPE_POLL];
+	if (bio_op(bio) == REQ_OP_READ)
+		return ctx->hctxs[HCTX_TYPE_READ];
+	return ctx->hctxs[HCTX_TYPE_DEFAULT];
+}
+
 /* 6.16 renamed from_timer(). */
 #ifndef timer_container_of
 #define timer_container_of(var, callback_timer, timer_fieldname)	\

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * flow.c - who pays: the flows of one device; the manual is in flow.h
+ */
+#include <linux/errno.h>
+#include <linux/hash.h>
+#include <linux/lockdep.h>
+#include <linux/math64.h>
+#include <linux/rculist.h>
+#include <linux/slab.h>
+
+#include "flow.h"
+
+static void flow_store_weight(struct flow *f, u32 weight)
+{
+	WRITE_ONCE(f->weight, weight);
+	WRITE_ONCE(f->inverse_weight,
+		   div_u64((u64)FLOW_WEIGHT_DEFAULT << (VT_SHIFT + FLOW_INVERSE_SHIFT), weight));
+}
+
+static void flow_init(struct flow *f, u64 key, u32 number, u32 weight, u64 vt)
+{
+	*f = (struct flow) { .key = key, .number = number, .finish = vt };
+	flow_store_weight(f, weight);
+}
+
+int flow_table_init(struct flow_table *t,
+		    u32 (*weight_of)(void *context, u64 key, void *who), void *context, gfp_t gfp)
+{
+	*t = (struct flow_table) { .weight_of = weight_of, .context = context, .next_number = 1 };
+	spin_lock_init(&t->lock);
+	flow_init(&t->other, 0, 0, FLOW_WEIGHT_DEFAULT, 0);
+	t->bucket = kvcalloc(1U << FLOW_HASH_BITS, sizeof(*t->bucket), gfp);
+	return t->bucket ? 0 : -ENOMEM;
+}
+
+static struct hlist_head *flow_bucket(struct flow_table *t, u64 key)
+{
+	return &t->bucket[hash_64(key, FLOW_HASH_BITS)];
+}
+
+void flow_table_destroy(struct flow_table *t)
+{
+	struct hlist_node *next;
+	struct flow *f;
+	unsigned int i;
+
+	for (i = 0; i < 1U << FLOW_HASH_BITS; i++)
+		hlist_for_each_entry_safe(f, next, &t->bucket[i], node)
+			kfree(f);
+	kvfree(t->bucket);
+}
+
+struct flow *flow_find(struct flow_table *t, u64 key)
+{
+	struct flow *f;
+
+	hlist_for_each_entry_rcu(f, flow_bucket(t, key), node, lockdep_is_held(&t->lock))
+		if (f->key == key)
+			return f;
+	return NULL;
+}
+
+/* The reclaimer may have decided on it since it was found. */
+static bool flow_hold(struct flow *f)
+{
+	if (!atomic_inc_unless_negative(&f->refs))
+		return false;
+	if (READ_ONCE(f->idle))
+		WRITE_ONCE(f->idle, false);
+	return true;
+}
+
+/* Under the lock, since another CPU may be making the same flow. A dead one is not in the table. */
+static struct flow *flow_make(struct flow_table *t, u64 key, void *who, u64 vt)
+{
+	struct flow *f, *made;
+
+	made = kmalloc(sizeof(*made), GFP_NOWAIT | __GFP_NOWARN);
+	spin_lock(&t->lock);
+	f = flow_find(t, key);
+	if (!f && made) {
+		f = made;
+		made = NULL;
+		/* Under the lock: a weight that changes now is seen here, or flow_set_weight() finds us. */
+		flow_init(f, key, t->next_number++, t->weight_of(t->context, key, who), vt);
+		WRITE_ONCE(t->nr_flows, t->nr_flows + 1);
+		hlist_add_head_rcu(&f->node, flow_bucket(t, key));
+	}
+	if (!f)
+		f = &t->other;
+	flow_hold(f);
+	spin_unlock(&t->lock);
+	kfree(made);
+	return f;
+}
+
+struct flow *flow_get(struct flow_table *t, u64 key, void *who, u64 vt)
+{
+	struct flow *f;
+
+	rcu_read_lock();
+	f = flow_find(t, key);
+	if (f && !flow_hold(f))
+		f = NULL;
+	rcu_read_unlock();
+	return f ? f : flow_make(t, key, who, vt);
+}
+
+struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u32 *old)
+{
+	struct flow *f;
+
+	spin_lock(&t->lock);
+	f = flow_find(t, key);
+	if (f) {
+		flow_hold(f);
+		*old = f->weight;
+		flow_store_weight(f, weight);
+	}
+	spin_unlock(&t->lock);
+	return f;
+}
+
+static void flow_reclaim(struct flow_table *t, struct flow *f, u64 vt)
+{
+	lockdep_assert_held(&t->lock);
+
+	if (atomic_read(&f->refs) || vt_after(READ_ONCE(f->finish), vt))
+		return;
+	if (!f->idle) {
+		WRITE_ONCE(f->idle, true);
+		return;
+	}
+	if (atomic_cmpxchg(&f->refs, 0, FLOW_DEAD))
+		return;
+	hlist_del_rcu(&f->node);
+	WRITE_ONCE(t->nr_flows, t->nr_flows - 1);
+	kfree_rcu(f, rcu);
+}
+
+unsigned int flow_table_reclaim(struct flow_table *t, u64 vt)
+{
+	struct hlist_node *next;
+	struct flow *f;
+	unsigned int i;
+
+	for (i = 0; i < 1U << FLOW_HASH_BITS; i++) {
+		if (hlist_empty(&t->bucket[i]))
+			continue;
+		spin_lock(&t->lock);
+		hlist_for_each_entry_safe(f, next, &t->bucket[i], node)
+			flow_reclaim(t, f, vt);
+		spin_unlock(&t->lock);
+	}
+	return READ_ONCE(t->nr_flows);
+}
+
+void flow_table_for_each(struct flow_table *t, void (*show)(void *context, struct flow *f),
+			 void *context)
+{
+	struct flow *f;
+	unsigned int i;
+
+	for (i = 0; i < 1U << FLOW_HASH_BITS; i++)
+		hlist_for_each_entry_rcu(f, &t->bucket[i], node)
+			show(context, f);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * flow.h - who pays: the flows of one device
+ *
+ * A flow is a tenant: a cgroup, a process, or an I/O priority. It is found by a number of 64
+ * bits, and made when its first request comes. It has a weight, and the finish tag of its last
+ * request, from which the next one's start tag follows. That tag is the only word that all CPUs
+ * on which the flow submits share (MQFQ, ATC 2019, section 3.1).
+ *
+ * A flow without requests whose finish tag virtual time has passed is worth nothing: a new flow
+ * in its place would get the same tags. flow_table_reclaim() frees such flows.
+ *
+ * Life: found or made by flow_get(), which takes a reference; flow_put() gives it back and frees
+ * nothing. The reclaimer turns the reference count from 0 to FLOW_DEAD, after which flow_get()
+ * does not find it; memory is freed after a grace period.
+ *
+ * Which operations may run at the same time:
+ *
+ *			get, put, tag	set_weight	reclaim		for_each
+ *	get, put, tag	yes		yes		yes		yes
+ *	set_weight			table's lock	table's lock	yes
+ *	reclaim						table's lock	yes
+ *
+ * In process context.
+ */
+#ifndef MQFAIR_FLOW_H
+#define MQFAIR_FLOW_H
+
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/compiler.h>
+#include <linux/gfp.h>
+#include <linux/list.h>
+#include <linux/rcupdate.h>
+#include <linux/spinlock.h>
+
+#include "vt.h"
+
+enum {
+	FLOW_WEIGHT_MIN		= 1,
+	FLOW_WEIGHT_DEFAULT	= 100,
+	FLOW_WEIGHT_MAX		= 10000,
+
+	/* A cost in bytes times FLOW_WEIGHT_DEFAULT times 2^this fits 64 bits, and so does 1 / weight. */
+	FLOW_INVERSE_SHIFT	= 16,
+
+	FLOW_HASH_BITS		= 10,
+	FLOW_DEAD		= -1,
+};
+
+/**
+ * struct flow - a tenant of one device
+ * @node:		in the table
+ * @key:		which tenant
+ * @inverse_weight:	virtual time per byte, times 2^FLOW_INVERSE_SHIFT
+ * @weight:		FLOW_WEIGHT_MIN to _MAX
+ * @number:		small number, for those who keep something per flow elsewhere
+ * @rcu:		for its end
+ * @refs:		references, FLOW_DEAD when it is out of the table
+ * @finish:		finish tag of its last request
+ * @service_bytes:	cost of what was dispatched, before its weight
+ * @throttled_ns:	for how long queues waited because one of its requests was ahead
+ * @idle:		the reclaimer has seen it idle
+ */
+struct flow {
+	struct hlist_node node;
+	u64 key;
+	u64 inverse_weight;
+	u32 weight;
+	u32 number;
+	struct rcu_head rcu;
+
+	/* What its CPUs write. */
+	atomic_t refs ____cacheline_aligned_in_smp;
+	u64 finish;
+	atomic64_t service_bytes;
+	atomic64_t throttled_ns;
+	bool idle;
+};
+
+/**
+ * struct flow_table - the flows of one device
+ * @lock:	for changes to @bucket
+ * @weight_of:	weight of a new flow; called under @lock
+ * @context:	for @weight_of
+ * @bucket:	hash by key
+ * @nr_flows:	flows in it
+ * @next_number:	for the next flow
+ * @other:	flow of all whose own could not be allocated; never freed
+ */
+struct flow_table {
+	spinlock_t lock;
+	u32 (*weight_of)(void *context, u64 key, void *who);
+	void *context;
+	struct hlist_head *bucket;
+	unsigned int nr_flows;
+	u32 next_number;
+	struct flow other;
+};
+
+/* Return: 0 or -ENOMEM. */
+int flow_table_init(struct flow_table *t,
+		    u32 (*weight_of)(void *context, u64 key, void *who), void *context, gfp_t gfp);
+
+/* No flow has a reference. */
+void flow_table_destroy(struct flow_table *t);
+
+/**
+ * flow_get() - find or make a flow
+ * @t:		table
+ * @key:	which
+ * @who:	for weight_of(), if it has to be made
+ * @vt:		virtual time: the finish tag of a new flow
+ *
+ * Return: the flow, with a reference; @t->other if memory is short.
+ */
+struct flow *flow_get(struct flow_table *t, u64 key, void *who, u64 vt);
+
+static inline void flow_put(struct flow *f)
+{
+	atomic_dec(&f->refs);
+}
+
+/* The flow for @key or NULL, without a reference; under rcu_read_lock(). */
+struct flow *flow_find(struct flow_table *t, u64 key);
+
+/**
+ * flow_set_weight() - change a flow's weight
+ * @t:		table
+ * @key:	which
+ * @weight:	FLOW_WEIGHT_MIN to FLOW_WEIGHT_MAX
+ * @old:	where to put the weight before
+ *
+ * Tags that it has are not changed.
+ *
+ * Return: the flow, with a reference, or NULL if there is none.
+ */
+struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u32 *old);
+
+/**
+ * flow_table_reclaim() - free the flows that have been idle since the last call
+ * @t:		table
+ * @vt:		virtual time
+ *
+ * Return: how many flows are left.
+ */
+unsigned int flow_table_reclaim(struct flow_table *t, u64 vt);
+
+/* Calls @show for each flow, under rcu_read_lock(). */
+void flow_table_for_each(struct flow_table *t, void (*show)(void *context, struct flow *f),
+			 void *context);
+
+/* What a request of @bytes costs the flow in virtual time; never 0. */
+static inline u64 flow_cost_vt(const struct flow *f, u64 bytes)
+{
+	u64 vt = (bytes * READ_ONCE(f->inverse_weight)) >> FLOW_INVERSE_SHIFT;
+
+	return vt ? vt : 1;
+}
+
+/**
+ * flow_tag() - charge a request
+ * @f:		its flow
+ * @vt:		virtual time
+ * @cost_vt:	from flow_cost_vt()
+ *
+ * Two CPUs that submit for one flow get disjoint intervals, in some order.
+ *
+ * Return: the start tag: virtual time, or the last request's finish tag if that is later.
+ */
+static inline u64 flow_tag(struct flow *f, u64 vt, u64 cost_vt)
+{
+	u64 finish = READ_ONCE(f->finish), start;
+
+	do {
+		start = vt_after(finish, vt) ? finish : vt;
+		start = vt_add(start, 0);
+	} while (!try_cmpxchg(&f->finish, &finish, vt_add(start, cost_vt)));
+	return start;
+}
+
+/* Charges a request once more, for what was merged into it. */
+static inline void flow_charge(struct flow *f, u64 cost_vt)
+{
+	u64 finish = READ_ONCE(f->finish);
+
+	while (!try_cmpxchg(&f->finish, &finish, vt_add(finish, cost_vt)))
+		;
+}
+
+#endif /* MQFAIR_FLOW_H */

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * ready_set.c - the queues that wait for a slot; the manual is in ready_set.h
+ */
+#include <linux/bitmap.h>
+#include <linux/compiler.h>
+#include <linux/errno.h>
+#include <linux/math.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+
+#include "ready_set.h"
+
+int ready_set_init(struct ready_set *r, const struct topology *topology, gfp_t gfp)
+{
+	size_t size = roundup(BITS_TO_LONGS(topology->nr_queues) * sizeof(long), SMP_CACHE_BYTES);
+
+	r->topology = topology;
+	r->bits = kvzalloc(size, gfp);
+	return r->bits ? 0 : -ENOMEM;
+}
+
+void ready_set_destroy(struct ready_set *r)
+{
+	kvfree(r->bits);
+}
+
+/* The first bit from @from to @to, both inclusive, or READY_SET_NONE. */
+static int ready_set_find(const struct ready_set *r, unsigned int from, unsigned int to)
+{
+	unsigned int found = find_next_bit(r->bits, to + 1, from);
+
+	return found > to ? READY_SET_NONE : (int)found;
+}
+
+int ready_set_nearest(const struct ready_set *r, unsigned int leaf)
+{
+	const struct topology_node *place = r->topology->node;
+	unsigned int root = topology_root(r->topology), number;
+	int found;
+
+	if (bitmap_empty(r->bits, r->topology->nr_queues))
+		return READY_SET_NONE;
+	if (test_bit(leaf, r->bits))
+		return leaf;
+	for (number = place[leaf].parent; ; number = place[number].parent) {
+		found = ready_set_find(r, leaf, place[number].last_leaf);
+		if (found == READY_SET_NONE)
+			found = ready_set_find(r, place[number].first_leaf, leaf);
+		if (found != READY_SET_NONE || number == root)
+			return found;
+	}
+}
+
+void ready_set_show(const struct ready_set *r, struct seq_file *m)
+{
+	unsigned int leaf;
+
+	for_each_set_bit(leaf, r->bits, r->topology->nr_queues)
+		seq_printf(m, "%u ", r->topology->queue_of[leaf]);
+	seq_putc(m, '\n');
+}

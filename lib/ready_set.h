@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * ready_set.h - the queues that wait for a slot
+ *
+ * A bit per queue, at the queue's leaf number, so that the queues near to one are the bits near
+ * to it (MQFQ, ATC 2019, section 3.3). Every operation may run at the same time as any other, in
+ * any context.
+ */
+#ifndef MQFAIR_READY_SET_H
+#define MQFAIR_READY_SET_H
+
+#include <linux/bitops.h>
+#include <linux/cache.h>
+#include <linux/gfp.h>
+
+#include "topology.h"
+
+struct seq_file;
+
+enum {
+	/* ready_set_nearest(): nobody waits. */
+	READY_SET_NONE = -1,
+};
+
+/**
+ * struct ready_set - a bitmask of leaves
+ * @topology:	what near means
+ * @bits:	the mask, on cache lines of its own
+ */
+struct ready_set {
+	const struct topology *topology;
+	unsigned long *bits;
+};
+
+/* Return: 0 or -ENOMEM. */
+int ready_set_init(struct ready_set *r, const struct topology *topology, gfp_t gfp);
+void ready_set_destroy(struct ready_set *r);
+
+/**
+ * ready_set_add() - a queue waits from now on
+ * @r:		ready set
+ * @leaf:	the queue's
+ *
+ * Ordering: full barrier. What the caller reads next pairs with what a releaser did before
+ * ready_set_nearest(): of a queue that adds itself and then looks for a token, and a releaser
+ * that puts a token and then looks for a queue, at least one finds the other.
+ */
+static inline void ready_set_add(struct ready_set *r, unsigned int leaf)
+{
+	/* Pairs with the barrier of ready_set_nearest()'s caller, mqfq_release(). */
+	test_and_set_bit(leaf, r->bits);
+}
+
+/* Return: true if it was in the set, and this call took it out. */
+static inline bool ready_set_del(struct ready_set *r, unsigned int leaf)
+{
+	return test_bit(leaf, r->bits) && test_and_clear_bit(leaf, r->bits);
+}
+
+/**
+ * ready_set_nearest() - a queue that waits, as near to @leaf as there is one
+ * @r:		ready set
+ * @leaf:	itself first, then its neighbours on the core, the cache, the socket, and the rest;
+ *		among equals the next one upwards, round the corner
+ *
+ * Return: leaf, or READY_SET_NONE. It is still in the set.
+ */
+int ready_set_nearest(const struct ready_set *r, unsigned int leaf);
+
+/* The queues' numbers. */
+void ready_set_show(const struct ready_set *r, struct seq_file *m);
+
+#endif /* MQFAIR_READY_SET_H */

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * token_tree.c - the slots of a device, kept near to the queues; the manual is in token_tree.h
+ */
+#include <linux/compiler.h>
+#include <linux/errno.h>
+#include <linux/minmax.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+
+#include "token_tree.h"
+
+static void token_tree_set_slots(struct token_tree *t, int slots)
+{
+	WRITE_ONCE(t->slots, slots);
+	WRITE_ONCE(t->quota, max(1, slots / (2 * (int)t->topology->nr_queues)));
+}
+
+int token_tree_init(struct token_tree *t, const struct topology *topology, int slots, gfp_t gfp)
+{
+	*t = (struct token_tree) { .topology = topology };
+	t->node = kvcalloc(topology->nr_nodes, sizeof(*t->node), gfp);
+	if (!t->node)
+		return -ENOMEM;
+	token_tree_set_slots(t, slots);
+	atomic_set(&t->node[topology_root(topology)].nr_free, slots);
+	return 0;
+}
+
+void token_tree_destroy(struct token_tree *t)
+{
+	kvfree(t->node);
+}
+
+/* Takes up to @want tokens out of a node; returns how many. */
+static int token_node_take(struct token_node *node, int want)
+{
+	int nr_free = atomic_read(&node->nr_free), n;
+
+	do {
+		n = min(nr_free, want);
+		if (n <= 0)
+			return 0;
+	} while (!atomic_try_cmpxchg(&node->nr_free, &nr_free, nr_free - n));
+	return n;
+}
+
+bool token_tree_take(struct token_tree *t, unsigned int leaf, int want)
+{
+	const struct topology_node *place = t->topology->node;
+	unsigned int root = topology_root(t->topology), number;
+	int n;
+
+	if (token_node_take(&t->node[leaf], 1))
+		return true;
+	for (number = leaf; number != root; ) {
+		number = place[number].parent;
+		n = token_node_take(&t->node[number], want);
+		if (n > 1)
+			atomic_add(n - 1, &t->node[leaf].nr_free);
+		if (n)
+			return true;
+	}
+	return false;
+}
+
+/* From the leaves below @number, but for those below @but, which have been looked at. */
+static bool token_tree_steal_below(struct token_tree *t, unsigned int number, unsigned int but)
+{
+	const struct topology_node *place = t->topology->node;
+	unsigned int i;
+
+	for (i = place[number].first_leaf; i <= place[number].last_leaf; i++) {
+		if (i == place[but].first_leaf)
+			i = place[but].last_leaf;
+		else if (token_node_take(&t->node[i], 1))
+			return true;
+	}
+	return false;
+}
+
+bool token_tree_steal(struct token_tree *t, unsigned int leaf)
+{
+	const struct topology_node *place = t->topology->node;
+	unsigned int root = topology_root(t->topology), number, i;
+
+	if (token_node_take(&t->node[leaf], 1))
+		return true;
+	for (number = leaf; number != root; number = place[number].parent)
+		if (token_tree_steal_below(t, place[number].parent, number))
+			return true;
+	for (i = t->topology->nr_queues; i <= root; i++)
+		if (token_node_take(&t->node[i], 1))
+			return true;
+	return false;
+}
+
+static unsigned int token_tree_pay(struct token_tree *t)
+{
+	unsigned int root = topology_root(t->topology);
+
+	if (atomic_inc_return(&t->node[root].nr_free) >= 0)
+		WRITE_ONCE(t->in_debt, false);
+	return root;
+}
+
+unsigned int token_tree_put(struct token_tree *t, unsigned int leaf, unsigned int target)
+{
+	unsigned int number;
+
+	if (READ_ONCE(t->in_debt))
+		return token_tree_pay(t);
+	number = topology_lca(t->topology, leaf, target);
+	atomic_inc(&t->node[number].nr_free);
+	return number;
+}
+
+unsigned int token_tree_rest(struct token_tree *t, unsigned int leaf)
+{
+	const struct topology_node *place = t->topology->node;
+	unsigned int root = topology_root(t->topology), number;
+	int quota = READ_ONCE(t->quota);
+
+	if (READ_ONCE(t->in_debt))
+		return token_tree_pay(t);
+	for (number = leaf; number != root; number = place[number].parent) {
+		int nr_leaves = place[number].last_leaf - place[number].first_leaf + 1;
+
+		if (atomic_read(&t->node[number].nr_free) < quota * nr_leaves)
+			break;
+	}
+	atomic_inc(&t->node[number].nr_free);
+	return number;
+}
+
+void token_tree_move(struct token_tree *t, unsigned int from, unsigned int target)
+{
+	const struct topology_node *place = t->topology->node;
+	unsigned int number = from;
+
+	if (topology_covers(t->topology, from, target) || !token_node_take(&t->node[from], 1))
+		return;
+	while (!topology_covers(t->topology, number, target))
+		number = place[number].parent;
+	atomic_inc(&t->node[number].nr_free);
+}
+
+void token_tree_resize(struct token_tree *t, int slots)
+{
+	unsigned int root = topology_root(t->topology), i;
+	int delta = slots - t->slots;
+
+	token_tree_set_slots(t, slots);
+	if (delta < 0)
+		WRITE_ONCE(t->in_debt, true);
+	if (atomic_add_return(delta, &t->node[root].nr_free) >= 0) {
+		WRITE_ONCE(t->in_debt, false);
+		return;
+	}
+	/* What lies about pays at once. A token that slips through pays when it comes back. */
+	for (i = 0; i < root && atomic_read(&t->node[root].nr_free) < 0; i++)
+		while (atomic_read(&t->node[root].nr_free) < 0 && token_node_take(&t->node[i], 1))
+			token_tree_pay(t);
+}
+
+int token_tree_nr_free(const struct token_tree *t)
+{
+	unsigned int i;
+	int sum = 0;
+
+	for (i = 0; i < t->topology->nr_nodes; i++)
+		sum += atomic_read(&t->node[i].nr_free);
+	return sum;
+}
+
+void token_tree_show(const struct token_tree *t, struct seq_file *m)
+{
+	unsigned int i;
+
+	seq_printf(m, "slots %d\n", READ_ONCE(t->slots));
+	for (i = 0; i < t->topology->nr_nodes; i++) {
+		const struct topology_node *place = &t->topology->node[i];
+
+		seq_printf(m, "%u %u-%u %d\n", place->level, place->first_leaf, place->last_leaf,
+			   atomic_read(&t->node[i].nr_free));
+	}
+}

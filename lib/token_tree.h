@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * token_tree.h - the slots of a device, kept near to the queues that use them
+ *
+ * A device may have D requests in flight; each holds a token. The tokens that are free lie in a
+ * tree of the shape of the machine: in a leaf for one queue, in an inner node for all queues
+ * below it. A queue takes from its leaf, else from the next node above, up to the root, so that
+ * as long as there are tokens nearby nobody far away is disturbed. One that comes back is put
+ * where the queue that shall have it next will pass: in the lowest common ancestor of the two.
+ *
+ * MQFQ, ATC 2019, section 3.2. What the paper leaves open:
+ *
+ *  - where a token goes that nobody waits for: to the leaf, until that holds its quota (half of
+ *    its equal share of D), then to the next node above that is below its quota. So a queue with
+ *    little to do meets nobody, and most of what is free lies where all pass by.
+ *  - what becomes of a token in a leaf whose queue has nothing to do, when another queue wants
+ *    it. Nobody would bring it. token_tree_steal() looks everywhere; a queue must do so, after it
+ *    has said that it waits, before it rests (see mqfq_policy.c on why that is enough).
+ *  - less D while all tokens are out. The root then goes below zero, and whoever gives a token
+ *    back pays the debt first.
+ *
+ * At all times the sum of all nodes, tokens in somebody's hands included, is D. "Hands" are
+ * requests in flight, and for some instructions whoever moves tokens from node to node.
+ *
+ * Every operation may run at the same time as any other, in any context, except that
+ * token_tree_resize() is one at a time.
+ */
+#ifndef MQFAIR_TOKEN_TREE_H
+#define MQFAIR_TOKEN_TREE_H
+
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/gfp.h>
+
+#include "topology.h"
+
+struct seq_file;
+
+struct token_node {
+	atomic_t nr_free;
+} ____cacheline_aligned_in_smp;
+
+/**
+ * struct token_tree - free slots
+ * @topology:	its shape
+ * @node:	its nodes, numbered as there
+ * @slots:	D
+ * @quota:	how many tokens may rest in a node, per leaf below it
+ * @in_debt:	the root is below zero: give tokens back to it
+ */
+struct token_tree {
+	const struct topology *topology;
+	struct token_node *node;
+	int slots;
+	int quota;
+	bool in_debt;
+};
+
+/**
+ * token_tree_init() - all tokens lie in the root
+ * @t:		token tree
+ * @topology:	its shape; outlives it
+ * @slots:	D, 1 to INT_MAX / 2
+ * @gfp:	allocation flags
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int token_tree_init(struct token_tree *t, const struct topology *topology, int slots, gfp_t gfp);
+void token_tree_destroy(struct token_tree *t);
+
+/**
+ * token_tree_take() - a token for a request, from the queue's path to the root
+ * @t:		token tree
+ * @leaf:	the queue's
+ * @want:	how many requests it could send; 1 or more. Tokens for the others are brought to the
+ *		leaf if the first one does not come from there, so that they need not climb again.
+ *
+ * Return: true if the caller has a token now.
+ */
+bool token_tree_take(struct token_tree *t, unsigned int leaf, int want);
+
+/**
+ * token_tree_steal() - a token for a request, from wherever there is one, the nearest leaf first
+ * @t:		token tree
+ * @leaf:	the queue's
+ *
+ * Slow: looks at every node.
+ *
+ * Return: true if the caller has a token now.
+ */
+bool token_tree_steal(struct token_tree *t, unsigned int leaf);
+
+/**
+ * token_tree_put() - give a token back for another queue
+ * @t:		token tree
+ * @leaf:	of the queue whose request is done
+ * @target:	of the queue that shall have it; may be the same
+ *
+ * Return: the node where it is now.
+ */
+unsigned int token_tree_put(struct token_tree *t, unsigned int leaf, unsigned int target);
+
+/**
+ * token_tree_rest() - give a token back that nobody waits for
+ * @t:		token tree
+ * @leaf:	of the queue whose request is done
+ *
+ * Return: the node where it is now.
+ */
+unsigned int token_tree_rest(struct token_tree *t, unsigned int leaf);
+
+/**
+ * token_tree_move() - bring a token from where it rests to a queue's path
+ * @t:		token tree
+ * @from:	node; if it has no token any more, nothing happens
+ * @target:	the queue's leaf
+ */
+void token_tree_move(struct token_tree *t, unsigned int from, unsigned int target);
+
+/**
+ * token_tree_resize() - change D
+ * @t:		token tree
+ * @slots:	the new D, 1 to INT_MAX / 2
+ *
+ * Less takes effect as requests complete; nothing waits for them. More: the caller owes a
+ * wake-up to the queues that wait.
+ */
+void token_tree_resize(struct token_tree *t, int slots);
+
+/* How many tokens a look around finds; what is moved meanwhile may be missed. */
+int token_tree_nr_free(const struct token_tree *t);
+
+/* D, then a line per node: level, leaves, tokens. */
+void token_tree_show(const struct token_tree *t, struct seq_file *m);
+
+#endif /* MQFAIR_TOKEN_TREE_H */

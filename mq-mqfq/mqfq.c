@@ -1,0 +1,740 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mq-mqfq - an I/O scheduler that shares a fast device fairly between many
+ *
+ * The problem
+ * ===========
+ * A fast drive takes requests from many hardware queues, one CPU's each, and serves the queues in
+ * turn, one command at a time. Who has more queues gets more; who makes larger requests gets
+ * more; weights mean nothing to it. A scheduler that puts all requests into one queue to sort
+ * them is fair, and slower than the drive.
+ *
+ * The model
+ * =========
+ * Each flow (a cgroup, a process or an I/O priority) has a weight. Service is counted in bytes,
+ * times a factor for what the operation costs, over the weight. That is virtual time. A request
+ * has a start tag, the virtual time at which its flow would be served if each got exactly its
+ * share, and a finish tag: the start tag plus what it costs. A flow's next request starts where
+ * the last one finished, but not before the virtual time of the device: who did not ask for his
+ * share has not saved it. The virtual time of the device is the earliest start tag that waits.
+ *
+ * The algorithm
+ * =============
+ * M. Hedayati, K. Shen, M. L. Scott, M. Marty, "Multi-Queue Fair Queueing", USENIX ATC 2019.
+ * Each hardware queue is sorted by start tags and serves itself, asking nobody, as long as its
+ * first request is not more than T ahead of virtual time; then it waits, in a timer wheel whose
+ * clock is virtual time. At most D requests are at the device, so that there is something left
+ * to sort. T is what fairness may be off by in the short run, and what it costs to have CPUs
+ * disturb each other less. In any interval in which flows f and m have requests waiting, their
+ * service per weight differs by no more than
+ *
+ *	(D + 1) (2 T + largest request of f / weight of f + the same of m)
+ *
+ * and for D = 1 by 2 T + ... (theorems 1 and 2). The algorithm is mqfq_policy.c, its structures are
+ * in lib/. What the paper leaves open, or what a kernel of today adds:
+ *
+ *  - Cost is bytes; bytes written count write_cost_pct percent, bytes discarded or zeroed
+ *    discard_cost_pct percent, and no request is free.
+ *  - What is merged into a waiting request is charged when it is merged.
+ *  - A request that comes back from the driver has been charged. It has given its slot back; it
+ *    gets the virtual time of now as its tag, and goes as soon as there is a slot.
+ *  - The data of a flush sequence, and whatever else blk-mq inserts at the head, likewise, but
+ *    that it is charged if it has not been.
+ *  - A flow that has more than its share of the requests in a hardware queue of which more than
+ *    half of the tags are in use may use three quarters of them only (limit_depth). The last
+ *    quarter is for the others: fairness must not end at the tag allocator.
+ *
+ * Where a request stands is kept, with its flow and its tag, in the request: struct mqfq_entry lies
+ * over rq->rb_node and rq->elv.
+ *
+ *	NONE -----> QUEUED -----> INFLIGHT -----> NONE
+ *	  |            ^             |    finish: gives slot and flow back
+ *	  |            |             |
+ *	  |            +- REQUEUED <-+ requeue: gives the slot back
+ *	  |                  |
+ *	  +--> finish        +--> finish: gives the flow back
+ *
+ * The slot is given back in finish_request and not in completed_request, since only finish_request
+ * is called at the end of every request, exactly once, whatever became of it.
+ *
+ * Merging. A bio joins one of the last eight requests that came to its hardware queue and still
+ * wait (bio_merge), if it is of the same flow.
+ *
+ * Locking
+ * =======
+ * A hardware queue's lock guards what waits in it. It is taken with interrupts on, in process
+ * context. Within it, in this order: the flow table's lock (a flow's first request only), or the
+ * locks of the mindicator's inner nodes, from below. finish_request and requeue_request may be
+ * called in interrupts: they take no lock.
+ *
+ * Which cache lines do many CPUs write
+ * ====================================
+ * As long as there are slots and no queue waits: a flow's finish tag, by the CPUs on which the flow
+ * submits, twice per request with its reference count on the same line; and nothing else. Tokens
+ * come from the queue's own leaf. When queues wait: the ready set, and the token node between
+ * the two queues, when a slot changes hands; the mindicator's nodes up to where the minimum
+ * changes, and the line with virtual time, when the slowest queue moves on by a quarter of T; a
+ * bucket of the wheel, when a queue is throttled and when it is released.
+ *
+ * Who wakes whom
+ * ==============
+ *	it waits because		and is woken by
+ *	----------------		---------------
+ *	it has just come		its insert: blk-mq runs the queue after it
+ *	it is throttled			who advances virtual time to its tag less T, within the
+ *					dispatch of another queue; a request with an earlier tag
+ *					that comes; a store to throttle_kb, bucket_kb, buckets
+ *	there is no slot		a release (finish or requeue); a store to slots; a queue
+ *					that was woken and is throttled
+ *	its hardware queue is stopped,	the driver or blk-mq: whoever ends that state runs the
+ *	quiesced, or has leftovers	queue; its state is RUNNABLE then, and has_work says so
+ *
+ * Why none of it can be missed is told at the top of mqfq_policy.c. A stopped queue that was woken
+ * keeps a token from the others for as long as it is stopped, if they all sleep; and no longer.
+ *
+ * In whose context
+ * ================
+ * As mq-k2 does, and for the same reason: on kernels that do not plug every bio, insert_requests
+ * runs the queue itself for a submission without a plug, in the submitter's context, instead of
+ * leaving it to a worker. See k2.c.
+ *
+ * Lifetime
+ * ========
+ * mqfq_data lives from init_sched to exit_sched; the queue is frozen in both. A change of the
+ * number of hardware queues detaches and attaches us, and the trees are built anew. A flow lives
+ * until it has been without requests, and not ahead of virtual time, for a second or two.
+ *
+ * Observability
+ * =============
+ * sysfs: flow, weights, throttle_kb, slots, bucket_kb, buckets, write_cost_pct, discard_cost_pct
+ * (Documentation/mq-mqfq.rst). Tracepoints: mq_mqfq:*. debugfs, below
+ * /sys/kernel/debug/block/DEVICE/sched/: vt, slots, wheel, ready, topology, flows, queues,
+ * wakeups, counters. inserted = dispatched + queued, and dispatched = completed + requeued + in
+ * flight; exit_sched warns if the counters do not say so.
+ *
+ * Names: md is the device's scheduler data, p its policy, q the policy's queue of a hardware queue,
+ * rq a request, e what we keep in it, f a flow.
+ */
+#include <linux/blkdev.h>
+#include <linux/blk-mq.h>
+#include <linux/cgroup.h>
+#include <linux/ioprio.h>
+#include <linux/ktime.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+
+#include <trace/events/block.h>
+
+#include "mqfq.h"
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+/* ---- constants ---- */
+
+enum {
+	/* The paper's: 64 for an SSD, 45 to 64 KB (table 1). */
+	MQFQ_SLOTS_DEFAULT		= 64,
+	MQFQ_THROTTLE_KB_DEFAULT	= 64,
+	MQFQ_BUCKET_KB_SHIFT_DEFAULT	= 4,
+	MQFQ_BUCKETS_SHIFT_DEFAULT	= 6,
+
+	MQFQ_RECLAIM_MS			= 1000,
+	/* A flow that has more than its share leaves one tag in four to the others. */
+	MQFQ_TAG_SHARE_SHIFT		= 2,
+};
+
+/* Where a request stands; see the drawing above. In the low bits of mqfq_entry.flow. */
+enum mqfq_rq_state {
+	MQFQ_RQ_NONE = 0,
+	MQFQ_RQ_QUEUED,
+	MQFQ_RQ_INFLIGHT,
+	MQFQ_RQ_REQUEUED,
+
+	MQFQ_RQ_STATE_MASK = (1 << MQFQ_ENTRY_BITS) - 1,
+};
+
+/* ---- structures ---- */
+
+/* A request's rb_node and elv are next to each other, and rb_node is free until it is dispatched. */
+static_assert(offsetof(struct request, elv.icq) - offsetof(struct request, rb_node) ==
+	      offsetof(struct mqfq_entry, reserved));
+static_assert(offsetof(struct request, elv.priv[0]) - offsetof(struct request, rb_node) ==
+	      offsetof(struct mqfq_entry, start));
+static_assert(offsetof(struct request, elv.priv[1]) - offsetof(struct request, rb_node) ==
+	      offsetof(struct mqfq_entry, flow));
+
+/* ---- helpers ---- */
+
+static inline struct mqfq_entry *mqfq_entry(struct request *rq)
+{
+	return (struct mqfq_entry *)&rq->rb_node;
+}
+
+static inline struct request *mqfq_request(struct mqfq_entry *e)
+{
+	return container_of(&e->node, struct request, rb_node);
+}
+
+static inline enum mqfq_rq_state mqfq_rq_state(const struct mqfq_entry *e)
+{
+	return e->flow & MQFQ_RQ_STATE_MASK;
+}
+
+static inline void mqfq_set_rq_state(struct mqfq_entry *e, enum mqfq_rq_state state)
+{
+	e->flow = (e->flow & ~(unsigned long)MQFQ_RQ_STATE_MASK) | state;
+}
+
+static u64 mqfq_clock_ns(void)
+{
+	return ktime_get_ns();
+}
+
+static u32 mqfq_cost_pct(const struct mqfq_data *md, blk_opf_t opf)
+{
+	switch (opf & REQ_OP_MASK) {
+	case REQ_OP_DISCARD:
+	case REQ_OP_SECURE_ERASE:
+	case REQ_OP_WRITE_ZEROES:
+		return READ_ONCE(md->discard_cost_pct);
+	default:
+		return op_is_write(opf) ? READ_ONCE(md->write_cost_pct) : 100;
+	}
+}
+
+/* What @bytes of a request cost, in bytes read. Even what is free takes a command. */
+static u64 mqfq_cost_bytes(const struct mqfq_data *md, const struct request *rq, u32 bytes)
+{
+	u32 pct = mqfq_cost_pct(md, rq->cmd_flags);
+	u64 cost = pct == 100 ? bytes : div_u64((u64)bytes * pct, 100);
+
+	return clamp_t(u64, cost, SECTOR_SIZE, 1ULL << MQFQ_COST_SHIFT_MAX);
+}
+
+/* The flow of a request; a process's number was taken down in prepare_request. */
+static u64 mqfq_rq_key(const struct mqfq_data *md, struct request *rq, void **who)
+{
+	*who = NULL;
+	switch (READ_ONCE(md->flow_kind)) {
+	case MQFQ_FLOW_PROCESS:
+		return mqfq_key(MQFQ_FLOW_PROCESS, mqfq_entry(rq)->start);
+	case MQFQ_FLOW_IOPRIO:
+		return mqfq_key(MQFQ_FLOW_IOPRIO, req_get_ioprio(rq));
+	default:
+		*who = bio_blkcg_css(rq->bio);
+		return mqfq_css_key(*who);
+	}
+}
+
+/*
+ * The flow of the task that is about to submit. Its bio may be another's, as in writeback; this
+ * is for limits only.
+ */
+static u64 mqfq_current_key(const struct mqfq_data *md)
+{
+	switch (READ_ONCE(md->flow_kind)) {
+	case MQFQ_FLOW_PROCESS:
+		return mqfq_key(MQFQ_FLOW_PROCESS, current->tgid);
+	case MQFQ_FLOW_IOPRIO:
+		return mqfq_key(MQFQ_FLOW_IOPRIO, get_current_ioprio());
+	default:
+#ifdef CONFIG_BLK_CGROUP
+		return mqfq_css_key(task_css(current, io_cgrp_id));
+#else
+		return mqfq_css_key(NULL);
+#endif
+	}
+}
+
+/* Called under the flow table's lock, when a flow is made. */
+static u32 mqfq_weight_of(void *context, u64 key, void *who)
+{
+	struct mqfq_data *md = context;
+	void *weight;
+
+	schedule_delayed_work(&md->reclaim, msecs_to_jiffies(MQFQ_RECLAIM_MS));
+	if (mqfq_key_kind(key) == MQFQ_FLOW_CGROUP)
+		return mqfq_cgroup_weight(md, who);
+	weight = xa_load(&md->weight_of_id, mqfq_weight_index(key));
+	return weight ? xa_to_value(weight) : FLOW_WEIGHT_DEFAULT;
+}
+
+void mqfq_reweigh(struct mqfq_data *md, u64 key, u32 weight)
+{
+	u32 old;
+	struct flow *f = flow_set_weight(&md->flows, key, weight, &old);
+
+	if (!f)
+		return;
+	if (old != weight)
+		mqfq_rescale(&md->policy, f, old, weight);
+	flow_put(f);
+}
+
+static void mqfq_reclaim(struct work_struct *work)
+{
+	struct mqfq_data *md = container_of(work, struct mqfq_data, reclaim.work);
+
+	if (flow_table_reclaim(&md->flows, mqfq_vt(&md->policy)))
+		schedule_delayed_work(&md->reclaim, msecs_to_jiffies(MQFQ_RECLAIM_MS));
+}
+
+/* The policy's run: a queue's wait is over. Any context. */
+static void mqfq_run(void *context, unsigned int number, enum mqfq_state was)
+{
+	struct mqfq_data *md = context;
+
+	if (was == MQFQ_THROTTLED)
+		trace_mqfq_unthrottle(md->q, number);
+	else
+		trace_mqfq_slot(md->q, number);
+	blk_mq_run_hw_queue(md->hctx[number], true);
+}
+
+static const struct mqfq_policy_ops mqfq_ops = {
+	.run		= mqfq_run,
+	.clock_ns	= mqfq_clock_ns,
+};
+
+/* ---- init and exit ---- */
+
+void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c)
+{
+	unsigned int i;
+	int cpu;
+
+	*c = (struct mqfq_counters) {};
+	for (i = 0; i < md->policy.nr_queues; i++) {
+		struct mqfq_queue *q = &md->policy.queue[i];
+
+		spin_lock(&q->lock);
+		c->inserted += q->inserted;
+		c->dispatched += q->taken;
+		c->queued += q->nr;
+		spin_unlock(&q->lock);
+	}
+	for_each_possible_cpu(cpu) {
+		struct mqfq_cpu_counters *counters = per_cpu_ptr(md->cpu_counters, cpu);
+
+		c->merged += READ_ONCE(counters->merged);
+		c->completed += READ_ONCE(counters->completed);
+		c->requeued += READ_ONCE(counters->requeued);
+	}
+}
+
+static bool mqfq_is_balanced(struct mqfq_data *md)
+{
+	struct mqfq_counters c;
+
+	mqfq_count(md, &c);
+	return !c.queued && c.inserted == c.dispatched &&
+	       c.dispatched == c.completed + c.requeued &&
+	       token_tree_nr_free(&md->policy.tokens) == md->policy.tokens.slots;
+}
+
+static unsigned int mqfq_crowd_depth(unsigned int depth)
+{
+	return max(1U, depth - max(1U, depth >> MQFQ_TAG_SHARE_SHIFT));
+}
+
+/*
+ * Called from blk_mq_init_sched() by way of init_sched, and from blk_mq_update_nr_requests(); the
+ * queue is frozen.
+ */
+static void mqfq_depth_updated(struct request_queue *q)
+{
+	unsigned int depth = UINT_MAX;
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+
+	queue_for_each_hw_ctx(q, hctx, i)
+		depth = min(depth, mqfair_sched_depth(hctx));
+
+	/* Tags that the hardware queues share may get their new depth later: promise the least. */
+	if (q->tag_set->flags & BLK_MQ_F_TAG_HCTX_SHARED)
+		mqfair_set_min_shallow_depth(q, 1);
+	else
+		mqfair_set_min_shallow_depth(q, mqfq_crowd_depth(depth));
+}
+
+/* Where a hardware queue's CPUs are; one that has none is nowhere in particular. */
+static struct topology_place mqfq_place(const struct blk_mq_hw_ctx *hctx)
+{
+	unsigned int cpu = cpumask_first(hctx->cpumask);
+	struct topology_place place = {};
+
+	if (cpu >= nr_cpu_ids)
+		return place;
+	place.id[TOPOLOGY_CORE] = cpumask_first(topology_sibling_cpumask(cpu));
+	place.id[TOPOLOGY_CACHE] = topology_die_id(cpu);
+	place.id[TOPOLOGY_SOCKET] = topology_physical_package_id(cpu);
+	return place;
+}
+
+static int mqfq_init_policy(struct mqfq_data *md)
+{
+	const struct mqfq_config config = {
+		.throttle_vt	= (u64)MQFQ_THROTTLE_KB_DEFAULT << MQFQ_KB_SHIFT,
+		.slots		= MQFQ_SLOTS_DEFAULT,
+		.wheel		= {
+			.width_shift	= MQFQ_BUCKET_KB_SHIFT_DEFAULT + MQFQ_KB_SHIFT,
+			.buckets_shift	= MQFQ_BUCKETS_SHIFT_DEFAULT,
+		},
+	};
+	struct topology_place *place;
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+	int ret;
+
+	place = kvcalloc(md->q->nr_hw_queues, sizeof(*place), GFP_KERNEL);
+	if (!place)
+		return -ENOMEM;
+	queue_for_each_hw_ctx(md->q, hctx, i)
+		place[i] = mqfq_place(hctx);
+	ret = mqfq_policy_init(&md->policy, place, md->q->nr_hw_queues, 0, &config, &mqfq_ops, md,
+			       GFP_KERNEL);
+	kvfree(place);
+	return ret;
+}
+
+static struct mqfq_data *mqfq_alloc(struct request_queue *q)
+{
+	struct mqfq_data *md = kzalloc_node(sizeof(*md), GFP_KERNEL, q->node);
+
+	if (!md)
+		return NULL;
+	md->q = q;
+	md->write_cost_pct = 100;
+	xa_init(&md->weight_of_id);
+	INIT_DELAYED_WORK(&md->reclaim, mqfq_reclaim);
+	md->cpu_counters = alloc_percpu(struct mqfq_cpu_counters);
+	if (!md->cpu_counters)
+		goto err_md;
+	if (flow_table_init(&md->flows, mqfq_weight_of, md, GFP_KERNEL))
+		goto err_counters;
+	md->hctx = kvcalloc(q->nr_hw_queues, sizeof(*md->hctx), GFP_KERNEL);
+	if (!md->hctx)
+		goto err_flows;
+	if (mqfq_init_policy(md))
+		goto err_hctx;
+	return md;
+
+err_hctx:
+	kvfree(md->hctx);
+err_flows:
+	flow_table_destroy(&md->flows);
+err_counters:
+	free_percpu(md->cpu_counters);
+err_md:
+	kfree(md);
+	return NULL;
+}
+
+static void mqfq_free(struct mqfq_data *md)
+{
+	mqfq_policy_destroy(&md->policy);
+	kvfree(md->hctx);
+	flow_table_destroy(&md->flows);
+	free_percpu(md->cpu_counters);
+	xa_destroy(&md->weight_of_id);
+	kfree(md);
+}
+
+static int mqfq_init_sched(struct request_queue *q, struct elevator_queue *eq)
+{
+	struct mqfq_data *md = mqfq_alloc(q);
+
+	if (!md)
+		return -ENOMEM;
+	mqfq_cgroup_attach(md);
+	mqfq_depth_updated(q);
+	eq->elevator_data = md;
+	q->elevator = eq;
+	return 0;
+}
+
+static void mqfq_exit_sched(struct elevator_queue *eq)
+{
+	struct mqfq_data *md = eq->elevator_data;
+
+	WARN_ON_ONCE(!mqfq_is_balanced(md));
+	mqfq_cgroup_detach(md);
+	cancel_delayed_work_sync(&md->reclaim);
+	mqfq_free(md);
+}
+
+static int mqfq_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
+{
+	struct mqfq_data *md = hctx->queue->elevator->elevator_data;
+
+	md->hctx[number] = hctx;
+	hctx->sched_data = &md->policy.queue[number];
+	return 0;
+}
+
+/* ---- request hooks, in the order of a request's life ---- */
+
+/*
+ * Called before a tag, or a batch of them for a plug, is allocated. Looks at the flow only if
+ * tags are getting scarce.
+ */
+static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+{
+	struct mqfq_data *md = data->q->elevator->elevator_data;
+	struct mqfq_queue *q = data->hctx->sched_data;
+	unsigned int depth = mqfair_sched_depth(data->hctx);
+	struct flow *f;
+
+	if (READ_ONCE(q->nr) + data->nr_tags <= depth / 2)
+		return;
+	rcu_read_lock();
+	f = flow_find(&md->flows, mqfq_current_key(md));
+	if (f && mqfq_nr_queued(q, f) * max(READ_ONCE(q->nr_flows), 2U) > depth)
+		data->shallow_depth = mqfq_crowd_depth(depth);
+	rcu_read_unlock();
+}
+
+/*
+ * Called within the merge helpers, under the queue's lock. If the merge takes place, this was the
+ * last request that it was asked about.
+ */
+static bool mqfq_allow_merge(struct request_queue *rq_queue, struct request *rq, struct bio *bio)
+{
+	struct mqfq_data *md = rq_queue->elevator->elevator_data;
+	struct mqfq_entry *e = mqfq_entry(rq);
+	struct mqfq_queue *q = rq->mq_hctx->sched_data;
+
+	/* cgroups and priorities are the block layer's to keep apart; it does. */
+	if (READ_ONCE(md->flow_kind) == MQFQ_FLOW_PROCESS &&
+	    mqfq_entry_flow(e)->key != mqfq_key(MQFQ_FLOW_PROCESS, current->tgid))
+		return false;
+	q->offered = rq;
+	return true;
+}
+
+/* Called before the bio gets a request. */
+static bool mqfq_bio_merge(struct request_queue *rq_queue, struct bio *bio, unsigned int nr_segs)
+{
+	struct mqfq_data *md = rq_queue->elevator->elevator_data;
+	struct mqfq_queue *q = mqfair_bio_hctx(rq_queue, bio)->sched_data;
+	u32 bytes = bio->bi_iter.bi_size;
+	bool merged;
+
+	if (!READ_ONCE(q->nr))
+		return false;
+
+	spin_lock(&q->lock);
+	q->offered = NULL;
+	merged = blk_bio_list_merge(rq_queue, &q->recent, bio, nr_segs);
+	if (merged && q->offered) {
+		struct flow *f = mqfq_entry_flow(mqfq_entry(q->offered));
+
+		flow_charge(f, flow_cost_vt(f, mqfq_cost_bytes(md, q->offered, bytes)));
+	}
+	spin_unlock(&q->lock);
+
+	if (merged)
+		this_cpu_inc(md->cpu_counters->merged);
+	return merged;
+}
+
+/* Called when a tag has become a request: what we keep in it is the previous owner's. */
+static void mqfq_prepare_request(struct request *rq)
+{
+	struct mqfq_entry *e = mqfq_entry(rq);
+
+	e->flow = MQFQ_RQ_NONE;
+	e->start = current->tgid;
+}
+
+/* The start tag of a request that comes. A flow's reference is the request's until it is finished. */
+static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head)
+{
+	u64 vt = mqfq_vt(&md->policy), start, key;
+	struct mqfq_entry *e = mqfq_entry(rq);
+	struct flow *f;
+	void *who;
+
+	if (mqfq_rq_state(e) == MQFQ_RQ_REQUEUED)
+		return vt;
+	key = mqfq_rq_key(md, rq, &who);
+	f = flow_get(&md->flows, key, who, vt);
+	e->flow = (unsigned long)f;
+	start = flow_tag(f, vt, flow_cost_vt(f, mqfq_cost_bytes(md, rq, blk_rq_bytes(rq))));
+	trace_mqfq_tag(rq, blk_rq_bytes(rq), key, start - vt);
+	return at_head ? vt : start;
+}
+
+static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *q, struct list_head *list,
+			     bool at_head)
+{
+	struct request *rq;
+
+	spin_lock(&q->lock);
+	while ((rq = list_first_entry_or_null(list, struct request, queuelist))) {
+		u64 start = mqfq_tag(md, rq, at_head);
+
+		trace_block_rq_insert(rq);
+		mqfq_set_rq_state(mqfq_entry(rq), MQFQ_RQ_QUEUED);
+		list_move_tail(&rq->queuelist, &q->recent);
+		mqfq_insert(q, mqfq_entry(rq), start);
+	}
+	spin_unlock(&q->lock);
+}
+
+/*
+ * Called from blk_mq_insert_request(), one request, and from the flush of a plug, many of one
+ * hardware queue; blk-mq runs the queue afterwards. See "In whose context" for the run that comes
+ * before that one.
+ */
+static void mqfq_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
+				 blk_insert_t flags)
+{
+	struct request_queue *rq_queue = hctx->queue;
+	struct mqfq_data *md = rq_queue->elevator->elevator_data;
+	struct mqfq_queue *q = hctx->sched_data;
+	bool at_head = flags & BLK_MQ_INSERT_AT_HEAD;
+
+	if (current->plug || at_head) {
+		mqfq_insert_list(md, q, list, at_head);
+		return;
+	}
+
+	percpu_ref_get(&rq_queue->q_usage_counter);
+	mqfq_insert_list(md, q, list, false);
+	if (mqfq_has_work(q))
+		blk_mq_run_hw_queue(hctx, false);
+	percpu_ref_put(&rq_queue->q_usage_counter);
+}
+
+/* Called from a run of @hctx, after has_work said yes. */
+static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
+{
+	struct mqfq_queue *q = hctx->sched_data;
+	enum mqfq_verdict verdict;
+	struct mqfq_entry *e;
+	struct request *rq;
+
+	spin_lock(&q->lock);
+	e = mqfq_take(q, &verdict);
+	if (!e) {
+		spin_unlock(&q->lock);
+		if (verdict == MQFQ_TOO_FAR_AHEAD)
+			trace_mqfq_throttle(hctx->queue, hctx->queue_num);
+		else if (verdict == MQFQ_NO_SLOT)
+			trace_mqfq_slot_wait(hctx->queue, hctx->queue_num);
+		return NULL;
+	}
+	rq = mqfq_request(e);
+	list_del_init(&rq->queuelist);
+	spin_unlock(&q->lock);
+
+	mqfq_set_rq_state(e, MQFQ_RQ_INFLIGHT);
+	/* If it comes back it must not be merged: the driver may have mapped it. */
+	rq->rq_flags |= RQF_STARTED;
+	atomic64_add(blk_rq_bytes(rq), &mqfq_entry_flow(e)->service_bytes);
+	trace_mqfq_dispatch(rq, blk_rq_bytes(rq), mqfq_entry_flow(e)->key, e->start - mqfq_vt(q->policy));
+	/* From here on the tag is of no use, and the size is: a finished request has given up its bios. */
+	e->start = blk_rq_bytes(rq);
+	return rq;
+}
+
+/* Asked before each dispatch, and by everyone who thinks of running a queue. Takes no lock. */
+static bool mqfq_hctx_has_work(struct blk_mq_hw_ctx *hctx)
+{
+	return mqfq_has_work(hctx->sched_data);
+}
+
+/*
+ * Called from blk_mq_requeue_request(), in any context. Insert, or the driver's dispatch list,
+ * comes later.
+ */
+static void mqfq_requeue_request(struct request *rq)
+{
+	struct mqfq_data *md = rq->q->elevator->elevator_data;
+	struct mqfq_entry *e = mqfq_entry(rq);
+
+	if (mqfq_rq_state(e) != MQFQ_RQ_INFLIGHT)
+		return;
+	mqfq_set_rq_state(e, MQFQ_RQ_REQUEUED);
+	this_cpu_inc(md->cpu_counters->requeued);
+	mqfq_release(rq->mq_hctx->sched_data);
+}
+
+/*
+ * Called once for every request that has been prepared, in any context, also for those that we
+ * never saw.
+ */
+static void mqfq_finish_request(struct request *rq)
+{
+	struct mqfq_data *md = rq->q->elevator->elevator_data;
+	struct mqfq_entry *e = mqfq_entry(rq);
+	enum mqfq_rq_state state = mqfq_rq_state(e);
+
+	if (state == MQFQ_RQ_NONE)
+		return;
+	trace_mqfq_complete(rq, e->start, mqfq_entry_flow(e)->key, 0);
+	flow_put(mqfq_entry_flow(e));
+	e->flow = MQFQ_RQ_NONE;
+	if (state != MQFQ_RQ_INFLIGHT)
+		return;
+	this_cpu_inc(md->cpu_counters->completed);
+	mqfq_release(rq->mq_hctx->sched_data);
+}
+
+/* ---- registration ---- */
+
+MQFAIR_DEFINE_INIT_SCHED(mqfq_init_sched)
+MQFAIR_DEFINE_DEPTH_UPDATED(mqfq_depth_updated)
+
+static struct elevator_type mqfq_elevator = {
+	.ops = {
+		.init_sched		= MQFAIR_INIT_SCHED(mqfq_init_sched),
+		.exit_sched		= mqfq_exit_sched,
+		.init_hctx		= mqfq_init_hctx,
+		.depth_updated		= MQFAIR_DEPTH_UPDATED(mqfq_depth_updated),
+		.limit_depth		= mqfq_limit_depth,
+		.allow_merge		= mqfq_allow_merge,
+		.bio_merge		= mqfq_bio_merge,
+		.prepare_request	= mqfq_prepare_request,
+		.insert_requests	= mqfq_insert_requests,
+		.dispatch_request	= mqfq_dispatch_request,
+		.has_work		= mqfq_hctx_has_work,
+		.requeue_request	= mqfq_requeue_request,
+		.finish_request		= mqfq_finish_request,
+	},
+#ifdef CONFIG_BLK_DEBUG_FS
+	.queue_debugfs_attrs	= mqfq_queue_debugfs_attrs,
+	.hctx_debugfs_attrs	= mqfq_hctx_debugfs_attrs,
+#endif
+	.elevator_attrs		= mqfq_attrs,
+	.elevator_name		= "mq-mqfq",
+	.elevator_owner		= THIS_MODULE,
+};
+
+static int __init mqfq_init(void)
+{
+	int ret = mqfq_cgroup_init();
+
+	if (ret)
+		return ret;
+	ret = elv_register(&mqfq_elevator);
+	if (ret)
+		mqfq_cgroup_exit();
+	return ret;
+}
+
+static void __exit mqfq_exit(void)
+{
+	elv_unregister(&mqfq_elevator);
+	mqfq_cgroup_exit();
+}
+
+module_init(mqfq_init);
+module_exit(mqfq_exit);
+
+MODULE_ALIAS("mq-mqfq-iosched");
+MODULE_AUTHOR("The mqfair authors");
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("MQFQ I/O scheduler: weighted fair queueing over many hardware queues");

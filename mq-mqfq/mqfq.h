@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * mqfq.h - what the files of mq-mqfq share: one device's scheduler
+ */
+#ifndef MQFAIR_MQFQ_H
+#define MQFAIR_MQFQ_H
+
+#include <linux/blk-mq.h>
+#include <linux/cgroup.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+
+#include "compat.h"
+#include "mqfq_policy.h"
+
+/* Who is a flow. */
+enum mqfq_flow_kind {
+	MQFQ_FLOW_CGROUP,
+	MQFQ_FLOW_PROCESS,
+	MQFQ_FLOW_IOPRIO,
+	MQFQ_NR_FLOW_KINDS,
+};
+
+enum {
+	/* A flow's key is its kind, and below it a cgroup's, a process's or a priority's number. */
+	MQFQ_KEY_KIND_SHIFT	= 62,
+
+	/* Costs in bytes stay below this, so that their product with a weight fits 64 bits. */
+	MQFQ_COST_SHIFT_MAX	= 36,
+	MQFQ_COST_PCT_MAX	= 10000,
+	MQFQ_THROTTLE_KB_MAX	= 1048576,
+	MQFQ_BUCKET_KB_MAX	= 65536,
+};
+
+/* Units of virtual time in a kibibyte at weight 100, as a power of two. */
+#define MQFQ_KB_SHIFT	(10 + VT_SHIFT)
+
+/*
+ * Counted without a lock, in any context; the sum over the CPUs is exact when the queue is
+ * frozen.
+ */
+struct mqfq_cpu_counters {
+	unsigned long merged;
+	unsigned long completed;
+	unsigned long requeued;
+};
+
+/**
+ * struct mqfq_data - the scheduler of one device
+ * @q:			its queue
+ * @hctx:		its hardware queues, by number
+ * @policy:		what waits, and what may go
+ * @flow_kind:		enum mqfq_flow_kind
+ * @write_cost_pct:	of a byte written, against one read
+ * @discard_cost_pct:	of a byte discarded or zeroed
+ * @cpu_counters:	see there
+ * @flows:		who pays
+ * @reclaim:		frees idle flows while there are any
+ * @weight_of_id:	weights of processes or priorities, by flow key
+ * @siblings:		all devices with this scheduler, for cgroups whose weight changes
+ */
+struct mqfq_data {
+	struct request_queue *q;
+	struct blk_mq_hw_ctx **hctx;
+	unsigned int flow_kind;
+	unsigned int write_cost_pct;
+	unsigned int discard_cost_pct;
+	struct mqfq_cpu_counters __percpu *cpu_counters;
+	struct delayed_work reclaim;
+	struct xarray weight_of_id;
+	struct list_head siblings;
+	struct mqfq_policy policy;
+	struct flow_table flows;
+};
+
+static inline u64 mqfq_key(enum mqfq_flow_kind kind, u64 id)
+{
+	return (u64)kind << MQFQ_KEY_KIND_SHIFT | id;
+}
+
+static inline enum mqfq_flow_kind mqfq_key_kind(u64 key)
+{
+	return key >> MQFQ_KEY_KIND_SHIFT;
+}
+
+static inline u64 mqfq_key_id(u64 key)
+{
+	return key & ((1ULL << MQFQ_KEY_KIND_SHIFT) - 1);
+}
+
+/* The key of a cgroup: its number, that of its directory in cgroupfs; 0 if there is none. */
+static inline u64 mqfq_css_key(struct cgroup_subsys_state *css)
+{
+	return mqfq_key(MQFQ_FLOW_CGROUP, css ? cgroup_id(css->cgroup) : 0);
+}
+
+/* Index of a flow in weight_of_id: processes and priorities have small numbers. */
+static inline unsigned long mqfq_weight_index(u64 key)
+{
+	return (unsigned long)mqfq_key_kind(key) << 32 | mqfq_key_id(key);
+}
+
+/* mqfq.c */
+struct mqfq_counters {
+	unsigned long inserted, merged, dispatched, completed, requeued, queued;
+};
+
+void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c);
+/* A flow has another weight now, and what it has waiting, too. Process context. */
+void mqfq_reweigh(struct mqfq_data *md, u64 key, u32 weight);
+
+/* mqfq_sysfs.c */
+extern const char *const mqfq_flow_kind_name[MQFQ_NR_FLOW_KINDS];
+extern MQFAIR_ATTRS_CONST struct elv_fs_entry mqfq_attrs[];
+
+/* mqfq_debugfs.c */
+#ifdef CONFIG_BLK_DEBUG_FS
+extern const struct blk_mq_debugfs_attr mqfq_queue_debugfs_attrs[];
+extern const struct blk_mq_debugfs_attr mqfq_hctx_debugfs_attrs[];
+#endif
+
+/* mqfq_cgroup.c: weights in cgroupfs */
+#ifdef CONFIG_BLK_CGROUP
+int mqfq_cgroup_init(void);
+void mqfq_cgroup_exit(void);
+/* From now on, until mqfq_cgroup_detach(), changes of weights reach the device. */
+void mqfq_cgroup_attach(struct mqfq_data *md);
+void mqfq_cgroup_detach(struct mqfq_data *md);
+/* The weight of a cgroup on a device. */
+u32 mqfq_cgroup_weight(struct mqfq_data *md, struct cgroup_subsys_state *css);
+#else
+static inline int mqfq_cgroup_init(void)
+{
+	return 0;
+}
+
+static inline void mqfq_cgroup_exit(void)
+{
+}
+
+static inline void mqfq_cgroup_attach(struct mqfq_data *md)
+{
+}
+
+static inline void mqfq_cgroup_detach(struct mqfq_data *md)
+{
+}
+
+static inline u32 mqfq_cgroup_weight(struct mqfq_data *md, struct cgroup_subsys_state *css)
+{
+	return FLOW_WEIGHT_DEFAULT;
+}
+#endif
+
+#endif /* MQFAIR_MQFQ_H */

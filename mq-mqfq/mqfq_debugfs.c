@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_debugfs.c - mq-mqfq to look at, in /sys/kernel/debug/block/DEV/sched/
+ *
+ * Snapshots: with requests under way, one file's lines are of slightly different moments.
+ */
+#include <linux/seq_file.h>
+
+#include "mqfq.h"
+
+#ifdef CONFIG_BLK_DEBUG_FS
+
+static struct mqfq_data *mqfq_of(void *rq_queue)
+{
+	return ((struct request_queue *)rq_queue)->elevator->elevator_data;
+}
+
+static int mqfq_vt_show(void *data, struct seq_file *m)
+{
+	mindicator_show(&mqfq_of(data)->policy.vt, m);
+	return 0;
+}
+
+static int mqfq_slots_show(void *data, struct seq_file *m)
+{
+	token_tree_show(&mqfq_of(data)->policy.tokens, m);
+	return 0;
+}
+
+static int mqfq_wheel_show(void *data, struct seq_file *m)
+{
+	struct mqfq_policy *p = &mqfq_of(data)->policy;
+
+	vt_wheel_show(&p->wheel, &p->topology, mqfq_vt(p), m);
+	return 0;
+}
+
+static int mqfq_ready_show(void *data, struct seq_file *m)
+{
+	ready_set_show(&mqfq_of(data)->policy.ready, m);
+	return 0;
+}
+
+static int mqfq_topology_show(void *data, struct seq_file *m)
+{
+	topology_show(&mqfq_of(data)->policy.topology, m);
+	return 0;
+}
+
+struct mqfq_flows_context {
+	struct seq_file *m;
+	u64 vt;
+};
+
+static void mqfq_flow_line(void *context, struct flow *f)
+{
+	struct mqfq_flows_context *c = context;
+
+	seq_printf(c->m, "%s %llu %u %d %lld %lld %lld\n", mqfq_flow_kind_name[mqfq_key_kind(f->key)],
+		   mqfq_key_id(f->key), READ_ONCE(f->weight), atomic_read(&f->refs),
+		   (long long)(READ_ONCE(f->finish) - c->vt) >> VT_SHIFT,
+		   (long long)atomic64_read(&f->service_bytes),
+		   (long long)atomic64_read(&f->throttled_ns));
+}
+
+/* "ahead" is the finish tag less virtual time, in bytes at weight 100; below 0: it lags. */
+static int mqfq_flows_show(void *data, struct seq_file *m)
+{
+	struct mqfq_data *md = mqfq_of(data);
+	struct mqfq_flows_context c = { .m = m, .vt = mqfq_vt(&md->policy) };
+
+	seq_puts(m, "kind number weight requests ahead service_bytes throttled_ns\n");
+	rcu_read_lock();
+	flow_table_for_each(&md->flows, mqfq_flow_line, &c);
+	rcu_read_unlock();
+	return 0;
+}
+
+/* Wake-ups of queues that waited for a slot, by how far away the slot was. */
+static int mqfq_wakeups_show(void *data, struct seq_file *m)
+{
+	static const char *const name[TOPOLOGY_NR_LEVELS] = { "self", "core", "cache", "socket", "machine" };
+	struct mqfq_policy *p = &mqfq_of(data)->policy;
+	unsigned int level, i;
+
+	for (level = 0; level < TOPOLOGY_NR_LEVELS; level++) {
+		s64 sum = 0;
+
+		for (i = 0; i < p->nr_queues; i++)
+			sum += atomic64_read(&p->queue[i].nr_woken[level]);
+		seq_printf(m, "%s %lld\n", name[level], sum);
+	}
+	return 0;
+}
+
+static int mqfq_counters_show(void *data, struct seq_file *m)
+{
+	struct mqfq_counters c;
+
+	mqfq_count(mqfq_of(data), &c);
+	seq_puts(m, "queue inserted merged dispatched completed requeued queued\n");
+	seq_printf(m, "all %lu %lu %lu %lu %lu %lu\n", c.inserted, c.merged, c.dispatched, c.completed,
+		   c.requeued, c.queued);
+	return 0;
+}
+
+const struct blk_mq_debugfs_attr mqfq_queue_debugfs_attrs[] = {
+	{"vt", 0400, mqfq_vt_show},
+	{"slots", 0400, mqfq_slots_show},
+	{"wheel", 0400, mqfq_wheel_show},
+	{"ready", 0400, mqfq_ready_show},
+	{"topology", 0400, mqfq_topology_show},
+	{"flows", 0400, mqfq_flows_show},
+	{"wakeups", 0400, mqfq_wakeups_show},
+	{"counters", 0400, mqfq_counters_show},
+	{},
+};
+
+static int mqfq_hctx_state_show(void *data, struct seq_file *m)
+{
+	static const char *const name[] = {
+		[MQFQ_RUNNABLE] = "runnable", [MQFQ_THROTTLED] = "throttled", [MQFQ_READY] = "ready",
+	};
+	struct blk_mq_hw_ctx *hctx = data;
+	struct mqfq_queue *q = hctx->sched_data;
+
+	spin_lock(&q->lock);
+	seq_printf(m, "state %s\nqueued %u\nthrottles %llu\nslot_waits %llu\n",
+		   name[atomic_read(&q->state)], q->nr, q->throttles, q->slot_waits);
+	spin_unlock(&q->lock);
+	return 0;
+}
+
+const struct blk_mq_debugfs_attr mqfq_hctx_debugfs_attrs[] = {
+	{"state", 0400, mqfq_hctx_state_show},
+	{},
+};
+#endif /* CONFIG_BLK_DEBUG_FS */

@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_policy.c - which request of a hardware queue goes next, and whether it may
+ *
+ * Virtual time is published lazily. A queue tells the mindicator about its first request only if
+ * requests are left behind in it, and then lets its leaf lag by up to a quarter of T: a leaf that
+ * shows less than the truth makes others wait a little earlier, never later, and the bounds of
+ * the paper's theorems hold with what is published as virtual time. One place needs the truth: a
+ * queue about to be throttled tells its tag first, since it may itself be the slowest, and what
+ * it waits for.
+ *
+ * Why no wake-up is lost
+ * ----------------------
+ * THROTTLED. The queue writes down that it waits and for what, parks itself in the wheel, passes
+ * a full barrier, and looks at virtual time and T again. Whoever advances virtual time passes a
+ * full barrier and looks into the wheel; whoever changes T or the wheel passes one and wakes all.
+ * Of two that write, pass a barrier and read what the other wrote, one sees the other. Virtual
+ * time does come near: the queue with the earliest tag is never ahead of itself, so it is never
+ * throttled for long, and each of its requests moves virtual time on.
+ *
+ * READY. Let an agent be somebody who is about to look after an idle token: a queue that has been
+ * woken and not yet run, a CPU within mqfq_release(). The claim is
+ *
+ *	agents >= min(idle tokens, READY queues)
+ *
+ * so that with a token idle and a queue READY, somebody is on the way. Step by step:
+ *
+ *  - A release adds an idle token, and is an agent until it has looked for READY queues. If it
+ *    finds one, it makes it an agent in its own place, even if its token has been taken by then.
+ *    If it finds none, there is none (or one that is about to look for tokens, see next).
+ *  - A queue becomes READY by setting its bit, passing a full barrier and looking at every node
+ *    of the tree; until it has, it is an agent. If it finds a token it takes it and is not READY.
+ *    If it finds none, none is idle; or one is on the way between two nodes, in the hands of an
+ *    agent.
+ *  - An agent that takes a token takes an idle token out of the world with itself.
+ *  - A woken queue that finds no token on its path becomes READY again, as above.
+ *  - A woken queue that can not use a token, because it is throttled, wakes as many READY queues
+ *    as there are idle tokens: mqfq_pass_on().
+ *  - A queue that fetches tokens for several requests has these requests, and stays RUNNABLE
+ *    until they have gone, or passes on.
+ *  - More D adds idle tokens, and wakes all READY queues.
+ *
+ * kunit/hosted/mqfq_wakeup.c runs this under threads, Documentation/mq-mqfq-slots.pml is a model of
+ * it, checked with spin.
+ */
+#include <linux/errno.h>
+#include <linux/lockdep.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "mqfq_policy.h"
+
+/* ---- waking ---- */
+
+static struct mqfq_queue *mqfq_queue_of_leaf(struct mqfq_policy *p, unsigned int leaf)
+{
+	return &p->queue[p->topology.queue_of[leaf]];
+}
+
+/*
+ * The one step that ends a wait: of all who try, one succeeds. Its full barrier lets the run that
+ * follows see all that the waker did before.
+ */
+static bool mqfq_wake(struct mqfq_queue *q, enum mqfq_state was)
+{
+	/* Pairs with the one in mqfq_may_go() and mqfq_find_slot(), before which the state was set. */
+	if (atomic_cmpxchg(&q->state, was, MQFQ_RUNNABLE) != was)
+		return false;
+	q->policy->ops->run(q->policy->context, q->number, was);
+	return true;
+}
+
+static bool mqfq_is_due(void *context, unsigned int leaf)
+{
+	struct mqfq_policy *p = context;
+	struct mqfq_queue *q = mqfq_queue_of_leaf(p, leaf);
+
+	return atomic_read(&q->state) != MQFQ_THROTTLED ||
+	       !vt_after(READ_ONCE(q->wake_vt), mqfq_vt(p));
+}
+
+static void mqfq_wake_throttled(void *context, unsigned int leaf)
+{
+	mqfq_wake(mqfq_queue_of_leaf(context, leaf), MQFQ_THROTTLED);
+}
+
+static const struct vt_wheel_ops mqfq_wheel_ops = {
+	.is_due	= mqfq_is_due,
+	.wake	= mqfq_wake_throttled,
+};
+
+/* Wakes the READY queue that is nearest to @leaf; false if there is none. */
+static bool mqfq_wake_nearest(struct mqfq_policy *p, unsigned int leaf)
+{
+	for (;;) {
+		int target = ready_set_nearest(&p->ready, leaf);
+		struct mqfq_queue *q;
+
+		if (target == READY_SET_NONE)
+			return false;
+		/* Somebody else's, or it has found a slot by itself: not our agent, look again. */
+		q = mqfq_queue_of_leaf(p, target);
+		if (!ready_set_del(&p->ready, target) || !mqfq_wake(q, MQFQ_READY))
+			continue;
+		atomic64_inc(&q->nr_woken[p->topology.node[topology_lca(&p->topology, leaf, target)].level]);
+		return true;
+	}
+}
+
+/* This queue can not use the slots that it was woken for, or holds in its leaf. */
+static void mqfq_pass_on(struct mqfq_queue *q)
+{
+	struct mqfq_policy *p = q->policy;
+	int n;
+
+	if (ready_set_nearest(&p->ready, q->leaf) == READY_SET_NONE)
+		return;
+	for (n = token_tree_nr_free(&p->tokens); n > 0; n--)
+		if (!mqfq_wake_nearest(p, q->leaf))
+			return;
+}
+
+/* ---- virtual time ---- */
+
+static void mqfq_publish(struct mqfq_queue *q, u64 value)
+{
+	struct mqfq_policy *p = q->policy;
+	u64 old_vt;
+
+	lockdep_assert_held(&q->lock);
+
+	if (mindicator_set(&p->vt, q->leaf, value, &old_vt))
+		vt_wheel_turn(&p->wheel, old_vt, mqfq_vt(p));
+}
+
+/* @first is the start tag of the first request that stays. */
+static void mqfq_publish_lazily(struct mqfq_queue *q, u64 first)
+{
+	u64 shown = mindicator_leaf(&q->policy->vt, q->leaf);
+
+	if (shown == VT_NONE || first - shown > READ_ONCE(q->policy->grain_vt))
+		mqfq_publish(q, first);
+}
+
+/* ---- queues ---- */
+
+static struct mqfq_entry *mqfq_first(const struct mqfq_queue *q)
+{
+	return rb_entry_safe(rb_first_cached(&q->entries), struct mqfq_entry, node);
+}
+
+/* Equal tags stay in the order in which they came. True if @e is the first now. */
+static bool mqfq_enqueue(struct mqfq_queue *q, struct mqfq_entry *e)
+{
+	struct rb_node **link = &q->entries.rb_root.rb_node, *parent = NULL;
+	bool first = true;
+
+	while (*link) {
+		parent = *link;
+		if (vt_after(rb_entry(parent, struct mqfq_entry, node)->start, e->start)) {
+			link = &parent->rb_left;
+		} else {
+			link = &parent->rb_right;
+			first = false;
+		}
+	}
+	rb_link_node(&e->node, parent, link);
+	rb_insert_color_cached(&e->node, &q->entries, first);
+	return first;
+}
+
+static void mqfq_count_flow(struct mqfq_queue *q, const struct flow *f, int change)
+{
+	u16 *n = &q->nr_queued[f->number % MQFQ_FLOW_COUNTERS];
+
+	q->nr_flows -= !!*n;
+	WRITE_ONCE(*n, *n + change);
+	q->nr_flows += !!*n;
+}
+
+void mqfq_insert(struct mqfq_queue *q, struct mqfq_entry *e, u64 start)
+{
+	bool first;
+
+	lockdep_assert_held(&q->lock);
+
+	e->start = start;
+	first = mqfq_enqueue(q, e);
+	q->inserted++;
+	WRITE_ONCE(q->nr, q->nr + 1);
+	mqfq_count_flow(q, mqfq_entry_flow(e), 1);
+	if (!first)
+		return;
+
+	/*
+	 * What the queue waits for has changed. Throttled: ask again. Waiting for a slot: nobody will
+	 * look at the new request before there is one, so tell its tag.
+	 */
+	if (atomic_read(&q->state) == MQFQ_THROTTLED)
+		atomic_cmpxchg(&q->state, MQFQ_THROTTLED, MQFQ_RUNNABLE);
+	else if (atomic_read(&q->state) == MQFQ_READY)
+		mqfq_publish(q, start);
+}
+
+static void mqfq_dequeue(struct mqfq_queue *q, struct mqfq_entry *e)
+{
+	struct mqfq_entry *first;
+
+	lockdep_assert_held(&q->lock);
+
+	rb_erase_cached(&e->node, &q->entries);
+	WRITE_ONCE(q->nr, q->nr - 1);
+	q->taken++;
+	mqfq_count_flow(q, mqfq_entry_flow(e), -1);
+
+	first = mqfq_first(q);
+	if (first)
+		mqfq_publish_lazily(q, first->start);
+	else
+		mqfq_publish(q, VT_NONE);
+}
+
+/* ---- waiting ---- */
+
+static void mqfq_note_throttled(struct mqfq_queue *q, struct flow *f)
+{
+	q->throttles++;
+	q->throttled_flow = f;
+	q->throttled_at_ns = q->policy->ops->clock_ns();
+}
+
+static void mqfq_note_unthrottled(struct mqfq_queue *q)
+{
+	atomic64_add(q->policy->ops->clock_ns() - q->throttled_at_ns, &q->throttled_flow->throttled_ns);
+	q->throttled_flow = NULL;
+}
+
+/* Is @e within the window? If not, the queue is THROTTLED. */
+static bool mqfq_may_go(struct mqfq_queue *q, struct mqfq_entry *e)
+{
+	struct mqfq_policy *p = q->policy;
+	u64 throttle_vt = READ_ONCE(p->throttle_vt);
+
+	lockdep_assert_held(&q->lock);
+
+	if (!vt_after(e->start, mqfq_vt(p) + throttle_vt))
+		return true;
+	mqfq_publish(q, e->start);
+	while (vt_after(e->start, mqfq_vt(p) + throttle_vt)) {
+		WRITE_ONCE(q->wake_vt, e->start - throttle_vt);
+		atomic_set(&q->state, MQFQ_THROTTLED);
+		/* Full barrier; pairs with mindicator_set() and mqfq_set_throttle(). */
+		vt_wheel_park(&p->wheel, q->leaf, q->wake_vt, &p->vt.vt);
+		if (vt_after(q->wake_vt, mqfq_vt(p)) && READ_ONCE(p->throttle_vt) == throttle_vt) {
+			mqfq_note_throttled(q, mqfq_entry_flow(e));
+			return false;
+		}
+		/* Its time came meanwhile. If somebody has seen that as well, we are run once more. */
+		atomic_set(&q->state, MQFQ_RUNNABLE);
+		throttle_vt = READ_ONCE(p->throttle_vt);
+	}
+	return true;
+}
+
+/* Is there a slot somewhere else? If not, the queue is READY. */
+static bool mqfq_find_slot(struct mqfq_queue *q, struct mqfq_entry *e)
+{
+	struct mqfq_policy *p = q->policy;
+
+	lockdep_assert_held(&q->lock);
+
+	mqfq_publish_lazily(q, e->start);
+	atomic_set(&q->state, MQFQ_READY);
+	/* Full barrier; pairs with mqfq_release() and mqfq_set_slots(). */
+	ready_set_add(&p->ready, q->leaf);
+	if (!token_tree_steal(&p->tokens, q->leaf)) {
+		q->slot_waits++;
+		return false;
+	}
+	/* If somebody has woken the queue meanwhile, it is run once more. */
+	atomic_set(&q->state, MQFQ_RUNNABLE);
+	ready_set_del(&p->ready, q->leaf);
+	return true;
+}
+
+struct mqfq_entry *mqfq_take(struct mqfq_queue *q, enum mqfq_verdict *verdict)
+{
+	struct mqfq_policy *p = q->policy;
+	struct mqfq_entry *e;
+
+	lockdep_assert_held(&q->lock);
+
+	*verdict = MQFQ_EMPTY;
+	if (!mqfq_has_work(q))
+		return NULL;
+	if (q->throttled_flow)
+		mqfq_note_unthrottled(q);
+
+	e = mqfq_first(q);
+	*verdict = MQFQ_TOO_FAR_AHEAD;
+	if (!mqfq_may_go(q, e)) {
+		mqfq_pass_on(q);
+		return NULL;
+	}
+	*verdict = MQFQ_NO_SLOT;
+	if (!token_tree_take(&p->tokens, q->leaf, min_t(int, q->nr, MQFQ_SLOT_BATCH)) &&
+	    !mqfq_find_slot(q, e))
+		return NULL;
+	*verdict = MQFQ_GO;
+	mqfq_dequeue(q, e);
+	return e;
+}
+
+void mqfq_release(struct mqfq_queue *q)
+{
+	struct mqfq_policy *p = q->policy;
+	int target = ready_set_nearest(&p->ready, q->leaf);
+	unsigned int at;
+
+	if (target != READY_SET_NONE)
+		at = token_tree_put(&p->tokens, q->leaf, target);
+	else
+		at = token_tree_rest(&p->tokens, q->leaf);
+	/* Token before bits. Pairs with ready_set_add() in mqfq_find_slot(). */
+	smp_mb__after_atomic();
+	if (target == READY_SET_NONE) {
+		target = ready_set_nearest(&p->ready, q->leaf);
+		if (target == READY_SET_NONE)
+			return;
+		token_tree_move(&p->tokens, at, target);
+	}
+	mqfq_wake_nearest(p, q->leaf);
+}
+
+/* ---- making, changing ---- */
+
+static void mqfq_store_throttle(struct mqfq_policy *p, u64 throttle_vt)
+{
+	WRITE_ONCE(p->throttle_vt, throttle_vt);
+	WRITE_ONCE(p->grain_vt, throttle_vt / 4);
+}
+
+static void mqfq_wake_all(struct mqfq_policy *p, enum mqfq_state was)
+{
+	unsigned int i;
+
+	for (i = 0; i < p->nr_queues; i++)
+		mqfq_wake(&p->queue[i], was);
+}
+
+/**
+ * mqfq_set_throttle() - change T
+ * @p:			policy
+ * @throttle_vt:	units of virtual time, less than 2^62
+ */
+void mqfq_set_throttle(struct mqfq_policy *p, u64 throttle_vt)
+{
+	mqfq_store_throttle(p, throttle_vt);
+	/* T before states. Pairs with vt_wheel_park() in mqfq_may_go(). */
+	smp_mb();
+	mqfq_wake_all(p, MQFQ_THROTTLED);
+}
+
+/**
+ * mqfq_set_slots() - change D
+ * @p:		policy
+ * @slots:	MQFQ_SLOTS_MIN to MQFQ_SLOTS_MAX
+ */
+void mqfq_set_slots(struct mqfq_policy *p, unsigned int slots)
+{
+	token_tree_resize(&p->tokens, slots);
+	/* Tokens before states. Pairs with ready_set_add() in mqfq_find_slot(). */
+	smp_mb();
+	mqfq_wake_all(p, MQFQ_READY);
+}
+
+/**
+ * mqfq_set_wheel() - change b and B
+ * @p:		policy
+ * @geometry:	of the wheel
+ */
+void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry)
+{
+	vt_wheel_reshape(&p->wheel, geometry);
+	mqfq_wake_all(p, MQFQ_THROTTLED);
+}
+
+/* A tag of a flow whose weight has changed. */
+static u64 mqfq_scaled(u64 tag, u64 vt, u32 old_weight, u32 new_weight)
+{
+	if (!vt_after(tag, vt))
+		return tag;
+	return vt_add(vt, mul_u64_u32_div(tag - vt, old_weight, new_weight));
+}
+
+/*
+ * Tags that shrink are moved from the first one onwards, tags that grow from the last one
+ * backwards: then none comes to lie where we have yet to pass.
+ */
+static void mqfq_rescale_entries(struct mqfq_queue *q, struct flow *f, u64 vt, u32 old_weight,
+				 u32 new_weight)
+{
+	bool grow = new_weight < old_weight;
+	struct rb_node *node, *next;
+
+	lockdep_assert_held(&q->lock);
+
+	node = grow ? rb_last(&q->entries.rb_root) : rb_first(&q->entries.rb_root);
+	for (; node; node = next) {
+		struct mqfq_entry *e = rb_entry(node, struct mqfq_entry, node);
+
+		next = grow ? rb_prev(node) : rb_next(node);
+		if (mqfq_entry_flow(e) != f)
+			continue;
+		rb_erase_cached(&e->node, &q->entries);
+		e->start = mqfq_scaled(e->start, vt, old_weight, new_weight);
+		mqfq_enqueue(q, e);
+	}
+}
+
+void mqfq_rescale(struct mqfq_policy *p, struct flow *f, u32 old_weight, u32 new_weight)
+{
+	u64 vt = mqfq_vt(p), finish = READ_ONCE(f->finish);
+	unsigned int i;
+
+	while (!try_cmpxchg(&f->finish, &finish, mqfq_scaled(finish, vt, old_weight, new_weight)))
+		;
+	for (i = 0; i < p->nr_queues; i++) {
+		struct mqfq_queue *q = &p->queue[i];
+
+		spin_lock(&q->lock);
+		if (q->nr) {
+			mqfq_rescale_entries(q, f, vt, old_weight, new_weight);
+			if (mindicator_leaf(&p->vt, q->leaf) != VT_NONE)
+				mqfq_publish(q, mqfq_first(q)->start);
+			/* What it waits for may have changed: let it ask again. */
+			mqfq_wake(q, MQFQ_THROTTLED);
+		}
+		spin_unlock(&q->lock);
+	}
+}
+
+static void mqfq_queue_init(struct mqfq_policy *p, unsigned int number)
+{
+	struct mqfq_queue *q = &p->queue[number];
+
+	q->policy = p;
+	q->number = number;
+	q->leaf = p->topology.leaf_of[number];
+	spin_lock_init(&q->lock);
+	q->entries = RB_ROOT_CACHED;
+	INIT_LIST_HEAD(&q->recent);
+}
+
+int mqfq_policy_init(struct mqfq_policy *p, const struct topology_place *place,
+		     unsigned int nr_queues, u64 vt, const struct mqfq_config *config,
+		     const struct mqfq_policy_ops *ops, void *context, gfp_t gfp)
+{
+	unsigned int i;
+	int ret;
+
+	*p = (struct mqfq_policy) { .ops = ops, .context = context, .nr_queues = nr_queues };
+	ret = topology_init(&p->topology, place, nr_queues, gfp);
+	if (ret)
+		return ret;
+	ret = mindicator_init(&p->vt, &p->topology, vt, gfp);
+	if (ret)
+		goto err_topology;
+	ret = token_tree_init(&p->tokens, &p->topology, config->slots, gfp);
+	if (ret)
+		goto err_vt;
+	ret = vt_wheel_init(&p->wheel, nr_queues, config->wheel, &mqfq_wheel_ops, p, gfp);
+	if (ret)
+		goto err_tokens;
+	ret = ready_set_init(&p->ready, &p->topology, gfp);
+	if (ret)
+		goto err_wheel;
+	ret = -ENOMEM;
+	p->queue = kvcalloc(nr_queues, sizeof(*p->queue), gfp);
+	if (!p->queue)
+		goto err_ready;
+
+	for (i = 0; i < nr_queues; i++)
+		mqfq_queue_init(p, i);
+	mqfq_store_throttle(p, config->throttle_vt);
+	return 0;
+
+err_ready:
+	ready_set_destroy(&p->ready);
+err_wheel:
+	vt_wheel_destroy(&p->wheel);
+err_tokens:
+	token_tree_destroy(&p->tokens);
+err_vt:
+	mindicator_destroy(&p->vt);
+err_topology:
+	topology_destroy(&p->topology);
+	return ret;
+}
+
+void mqfq_policy_destroy(struct mqfq_policy *p)
+{
+	kvfree(p->queue);
+	ready_set_destroy(&p->ready);
+	vt_wheel_destroy(&p->wheel);
+	token_tree_destroy(&p->tokens);
+	mindicator_destroy(&p->vt);
+	topology_destroy(&p->topology);
+}

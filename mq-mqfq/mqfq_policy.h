@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * mqfq_policy.h - which request of a hardware queue goes next, and whether it may
+ *
+ * The algorithm of MQFQ without the block layer: queues of entries in the order of their start
+ * tags, virtual time, the window T, the slots D, and who wakes whom. It never sleeps, allocates
+ * only when it is made, and does not know what an entry is part of. KUnit, the user-space build
+ * under sanitizers and the kernel module run the same code.
+ *
+ * A queue is in one of three states:
+ *
+ *	             +--- its request is more than T ahead --> THROTTLED --- virtual time
+ *	             |                                             |         has come near
+ *	RUNNABLE ----+                                             |
+ *	  ^  ^       |                                             |
+ *	  |  |       +--- there is no slot ------> READY           |
+ *	  |  |                                       |             |
+ *	  |  +-------- a slot is free ---------------+             |
+ *	  +--------------------------------------------------------+
+ *
+ * It leaves RUNNABLE only under its own lock. Whoever brings it back, from any CPU, has it run.
+ *
+ * Which operations may run at the same time ("lock": both need the queue's lock; "free": any
+ * CPU; release may come from any context, the others from process context):
+ *
+ *		insert	take	release	has_work set_*
+ *	insert	lock	lock	free	free	free
+ *	take		lock	free	free	free
+ *	release			free	free	free
+ *	has_work			free	free
+ *	set_*					one at a time
+ */
+#ifndef MQFAIR_MQFQ_POLICY_H
+#define MQFAIR_MQFQ_POLICY_H
+
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/compiler.h>
+#include <linux/list.h>
+#include <linux/rbtree.h>
+#include <linux/spinlock.h>
+
+#include "flow.h"
+#include "mindicator.h"
+#include "ready_set.h"
+#include "token_tree.h"
+#include "topology.h"
+#include "vt.h"
+#include "vt_wheel.h"
+
+enum {
+	MQFQ_SLOTS_MIN		= 1,
+	MQFQ_SLOTS_MAX		= 65535,
+	/* At most so many slots are fetched from far away at once. */
+	MQFQ_SLOT_BATCH		= 8,
+	/* Flows are told apart by so many counters per queue; two may share one. */
+	MQFQ_FLOW_COUNTERS	= 64,
+};
+
+enum mqfq_state {
+	MQFQ_RUNNABLE,
+	MQFQ_THROTTLED,
+	MQFQ_READY,
+};
+
+/**
+ * struct mqfq_entry - a request that waits
+ * @node:	place in its queue
+ * @reserved:	the owner's; for the kernel module, the block layer's
+ * @start:	start tag
+ * @flow:	who pays, in the bits above MQFQ_ENTRY_BITS; below, the owner's
+ */
+struct mqfq_entry {
+	struct rb_node node;
+	void *reserved;
+	u64 start;
+	unsigned long flow;
+};
+
+enum {
+	/* Memory is aligned to 8 bytes at least. */
+	MQFQ_ENTRY_BITS = 3,
+};
+
+/**
+ * struct mqfq_queue - what waits for one hardware queue
+ * @policy:		its device
+ * @number:		which hardware queue
+ * @leaf:		its place in the topology
+ * @lock:		guards what follows, up to @state
+ * @entries:		by start tag
+ * @nr:			how many; read anywhere
+ * @nr_flows:		how many of @nr_queued are not 0
+ * @nr_queued:		entries per flow
+ * @throttled_flow:	who was ahead when the queue was throttled
+ * @throttled_at_ns:	and when that was
+ * @inserted:		entries that came, @taken that left
+ * @throttles:		times that it became THROTTLED, @slot_waits READY
+ * @recent:		the owner's: entries in order of arrival
+ * @offered:		the owner's
+ * @wake_vt:		THROTTLED until this virtual time; written under @lock, read anywhere
+ * @state:		enum mqfq_state
+ * @nr_woken:		wake-ups from READY, by the waker's distance
+ */
+struct mqfq_queue {
+	struct mqfq_policy *policy;
+	unsigned int number;
+	unsigned int leaf;
+
+	spinlock_t lock ____cacheline_aligned_in_smp;
+	unsigned int nr;
+	struct rb_root_cached entries;
+	unsigned int nr_flows;
+	struct flow *throttled_flow;
+	u64 throttled_at_ns;
+	u64 inserted, taken;
+	u64 throttles, slot_waits;
+	u64 wake_vt;
+	struct list_head recent;
+	void *offered;
+	u16 nr_queued[MQFQ_FLOW_COUNTERS];
+
+	/* What wakers on other CPUs write. */
+	atomic_t state ____cacheline_aligned_in_smp;
+	atomic64_t nr_woken[TOPOLOGY_NR_LEVELS];
+};
+
+/**
+ * struct mqfq_policy_ops - what the policy needs from its owner
+ * @run:	queue @number has left the state @was; have mqfq_take() tried for it, from another
+ *		context; called under other queues' locks and in any context
+ * @clock_ns:	time, for statistics
+ */
+struct mqfq_policy_ops {
+	void (*run)(void *context, unsigned int number, enum mqfq_state was);
+	u64 (*clock_ns)(void);
+};
+
+/**
+ * struct mqfq_config - the tunables that the policy knows
+ * @throttle_vt:	T, in units of virtual time
+ * @slots:		D
+ * @wheel:		b and B
+ */
+struct mqfq_config {
+	u64 throttle_vt;
+	unsigned int slots;
+	struct vt_wheel_geometry wheel;
+};
+
+/**
+ * struct mqfq_policy - one device
+ * @throttle_vt:	T
+ * @grain_vt:		by how much a leaf of the mindicator may lag behind its queue
+ * @nr_queues:		of @queue, by number
+ */
+struct mqfq_policy {
+	const struct mqfq_policy_ops *ops;
+	void *context;
+	u64 throttle_vt;
+	u64 grain_vt;
+	unsigned int nr_queues;
+	struct mqfq_queue *queue;
+
+	struct topology topology;
+	struct mindicator vt;
+	struct token_tree tokens;
+	struct vt_wheel wheel;
+	struct ready_set ready;
+};
+
+/* Why mqfq_take() came back with nothing. */
+enum mqfq_verdict {
+	MQFQ_GO,
+	MQFQ_EMPTY,		/* or already waiting */
+	MQFQ_TOO_FAR_AHEAD,
+	MQFQ_NO_SLOT,
+};
+
+/**
+ * mqfq_policy_init() - make a device's queues
+ * @p:		policy
+ * @place:	of each hardware queue
+ * @nr_queues:	how many
+ * @vt:		virtual time to begin with
+ * @config:	T, D, b, B
+ * @ops:	what it needs from its owner
+ * @context:	for @ops
+ * @gfp:	allocation flags
+ *
+ * Return: 0, -EINVAL or -ENOMEM.
+ */
+int mqfq_policy_init(struct mqfq_policy *p, const struct topology_place *place,
+		     unsigned int nr_queues, u64 vt, const struct mqfq_config *config,
+		     const struct mqfq_policy_ops *ops, void *context, gfp_t gfp);
+void mqfq_policy_destroy(struct mqfq_policy *p);
+
+static inline u64 mqfq_vt(const struct mqfq_policy *p)
+{
+	return mindicator_vt(&p->vt);
+}
+
+static inline struct flow *mqfq_entry_flow(const struct mqfq_entry *e)
+{
+	return (struct flow *)(e->flow & ~((1UL << MQFQ_ENTRY_BITS) - 1));
+}
+
+/**
+ * mqfq_insert() - queue an entry
+ * @q:		queue, locked
+ * @e:		entry; @e->flow is set and stays, with a reference, until the owner puts it
+ * @start:	its start tag, from flow_tag() with mqfq_vt(), or mqfq_vt() for one that comes back
+ *
+ * The caller has the queue run afterwards.
+ */
+void mqfq_insert(struct mqfq_queue *q, struct mqfq_entry *e, u64 start);
+
+/**
+ * mqfq_take() - the next entry, if it may go now
+ * @q:		queue, locked
+ * @verdict:	why not
+ *
+ * An entry that is returned holds a slot: the owner owes a mqfq_release(). Without one the queue
+ * waits for an entry, virtual time or a slot, and is run when that has come.
+ *
+ * Return: the entry with the earliest start tag, or NULL.
+ */
+struct mqfq_entry *mqfq_take(struct mqfq_queue *q, enum mqfq_verdict *verdict);
+
+/* May an entry go, as far as one can tell without the lock? If not, somebody will run the queue. */
+static inline bool mqfq_has_work(const struct mqfq_queue *q)
+{
+	return READ_ONCE(q->nr) && atomic_read(&q->state) == MQFQ_RUNNABLE;
+}
+
+/**
+ * mqfq_release() - an entry's slot is free again
+ * @q:		the queue that it was taken from; not locked
+ *
+ * Any context.
+ */
+void mqfq_release(struct mqfq_queue *q);
+
+void mqfq_set_throttle(struct mqfq_policy *p, u64 throttle_vt);
+void mqfq_set_slots(struct mqfq_policy *p, unsigned int slots);
+void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry);
+
+/**
+ * mqfq_rescale() - a flow's weight has changed: let the tags that it has follow
+ * @p:		policy
+ * @f:		flow, which the caller has a reference to
+ * @old_weight:	before
+ * @new_weight:	now
+ *
+ * What is ahead of virtual time is brought nearer or further by the ratio of the weights, so that
+ * the change acts on what waits as well.
+ */
+void mqfq_rescale(struct mqfq_policy *p, struct flow *f, u32 old_weight, u32 new_weight);
+
+/* How many entries of the flow wait in the queue; an estimate: from above, and without the lock. */
+static inline unsigned int mqfq_nr_queued(const struct mqfq_queue *q, const struct flow *f)
+{
+	return READ_ONCE(q->nr_queued[f->number % MQFQ_FLOW_COUNTERS]);
+}
+
+#endif /* MQFAIR_MQFQ_POLICY_H */

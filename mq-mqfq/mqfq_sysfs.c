@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_sysfs.c - the tunables of mq-mqfq, in /sys/block/DEV/queue/iosched/
+ *
+ * Documentation/mq-mqfq.rst tells units, ranges and which way to turn them. A value that is out of
+ * range, or not a number, is -EINVAL, and the old one stays.
+ */
+#include <linux/kstrtox.h>
+#include <linux/log2.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "mqfq.h"
+
+const char *const mqfq_flow_kind_name[MQFQ_NR_FLOW_KINDS] = {
+	[MQFQ_FLOW_CGROUP]	= "cgroup",
+	[MQFQ_FLOW_PROCESS]	= "process",
+	[MQFQ_FLOW_IOPRIO]	= "ioprio",
+};
+
+/*
+ * kstrtouint() has a word of its own for numbers that do not fit; to the user they are as wrong
+ * as any other.
+ */
+static int mqfq_parse(const char *page, unsigned int min, unsigned int max, unsigned int *value)
+{
+	if (kstrtouint(page, 10, value) || *value < min || *value > max)
+		return -EINVAL;
+	return 0;
+}
+
+#define MQFQ_SHOW(name, format, value)							\
+static ssize_t mqfq_##name##_show(struct elevator_queue *eq, char *page)		\
+{											\
+	struct mqfq_data *md = eq->elevator_data;					\
+											\
+	return sysfs_emit(page, format "\n", value);					\
+}
+
+#define MQFQ_STORE(name, min, max, act)							\
+static ssize_t mqfq_##name##_store(struct elevator_queue *eq, const char *page,		\
+				   size_t count)					\
+{											\
+	struct mqfq_data *md = eq->elevator_data;					\
+	unsigned int value;								\
+	int ret = mqfq_parse(page, min, max, &value);					\
+											\
+	if (!ret)									\
+		ret = act(md, value);							\
+	return ret ? ret : count;							\
+}
+
+static int mqfq_act_throttle_kb(struct mqfq_data *md, unsigned int kb)
+{
+	mqfq_set_throttle(&md->policy, (u64)kb << MQFQ_KB_SHIFT);
+	return 0;
+}
+
+static int mqfq_act_slots(struct mqfq_data *md, unsigned int slots)
+{
+	mqfq_set_slots(&md->policy, slots);
+	return 0;
+}
+
+static int mqfq_act_bucket_kb(struct mqfq_data *md, unsigned int kb)
+{
+	struct vt_wheel_geometry geometry = md->policy.wheel.geometry;
+
+	if (!is_power_of_2(kb))
+		return -EINVAL;
+	geometry.width_shift = ilog2(kb) + MQFQ_KB_SHIFT;
+	mqfq_set_wheel(&md->policy, geometry);
+	return 0;
+}
+
+static int mqfq_act_buckets(struct mqfq_data *md, unsigned int buckets)
+{
+	struct vt_wheel_geometry geometry = md->policy.wheel.geometry;
+
+	if (!is_power_of_2(buckets))
+		return -EINVAL;
+	geometry.buckets_shift = ilog2(buckets);
+	mqfq_set_wheel(&md->policy, geometry);
+	return 0;
+}
+
+static int mqfq_act_write_cost_pct(struct mqfq_data *md, unsigned int pct)
+{
+	WRITE_ONCE(md->write_cost_pct, pct);
+	return 0;
+}
+
+static int mqfq_act_discard_cost_pct(struct mqfq_data *md, unsigned int pct)
+{
+	WRITE_ONCE(md->discard_cost_pct, pct);
+	return 0;
+}
+
+MQFQ_SHOW(throttle_kb, "%llu", READ_ONCE(md->policy.throttle_vt) >> MQFQ_KB_SHIFT)
+MQFQ_STORE(throttle_kb, 0, MQFQ_THROTTLE_KB_MAX, mqfq_act_throttle_kb)
+MQFQ_SHOW(slots, "%d", READ_ONCE(md->policy.tokens.slots))
+MQFQ_STORE(slots, MQFQ_SLOTS_MIN, MQFQ_SLOTS_MAX, mqfq_act_slots)
+MQFQ_SHOW(bucket_kb, "%llu", 1ULL << (md->policy.wheel.geometry.width_shift - MQFQ_KB_SHIFT))
+MQFQ_STORE(bucket_kb, 1, MQFQ_BUCKET_KB_MAX, mqfq_act_bucket_kb)
+MQFQ_SHOW(buckets, "%u", 1U << md->policy.wheel.geometry.buckets_shift)
+MQFQ_STORE(buckets, VT_WHEEL_BUCKETS_MIN, VT_WHEEL_BUCKETS_MAX, mqfq_act_buckets)
+MQFQ_SHOW(write_cost_pct, "%u", READ_ONCE(md->write_cost_pct))
+MQFQ_STORE(write_cost_pct, 0, MQFQ_COST_PCT_MAX, mqfq_act_write_cost_pct)
+MQFQ_SHOW(discard_cost_pct, "%u", READ_ONCE(md->discard_cost_pct))
+MQFQ_STORE(discard_cost_pct, 0, MQFQ_COST_PCT_MAX, mqfq_act_discard_cost_pct)
+#undef MQFQ_SHOW
+#undef MQFQ_STORE
+
+/* The names, the one in use in brackets, as in queue/scheduler. */
+static ssize_t mqfq_flow_show(struct elevator_queue *eq, char *page)
+{
+	struct mqfq_data *md = eq->elevator_data;
+	unsigned int kind, used = READ_ONCE(md->flow_kind);
+	int at = 0;
+
+	for (kind = 0; kind < MQFQ_NR_FLOW_KINDS; kind++)
+		at += sysfs_emit_at(page, at, kind == used ? "[%s]%c" : "%s%c", mqfq_flow_kind_name[kind],
+				    kind == MQFQ_NR_FLOW_KINDS - 1 ? '\n' : ' ');
+	return at;
+}
+
+static ssize_t mqfq_flow_store(struct elevator_queue *eq, const char *page, size_t count)
+{
+	struct mqfq_data *md = eq->elevator_data;
+	int kind = sysfs_match_string(mqfq_flow_kind_name, page);
+
+	if (kind < 0)
+		return -EINVAL;
+	WRITE_ONCE(md->flow_kind, kind);
+	return count;
+}
+
+/*
+ * The weights of processes or priorities, whichever "flow" says: a line "NUMBER WEIGHT" each.
+ * cgroups have theirs in io.mqfair.weight.
+ */
+static ssize_t mqfq_weights_show(struct elevator_queue *eq, char *page)
+{
+	struct mqfq_data *md = eq->elevator_data;
+	unsigned long index, first = mqfq_weight_index(mqfq_key(READ_ONCE(md->flow_kind), 0));
+	void *weight;
+	int at = 0;
+
+	xa_for_each_range(&md->weight_of_id, index, weight, first, first + U32_MAX)
+		at += sysfs_emit_at(page, at, "%lu %lu\n", index - first, xa_to_value(weight));
+	return at;
+}
+
+static ssize_t mqfq_weights_store(struct elevator_queue *eq, const char *page, size_t count)
+{
+	struct mqfq_data *md = eq->elevator_data;
+	unsigned int kind = READ_ONCE(md->flow_kind), id, weight;
+	char end;
+	u64 key;
+	int ret;
+
+	if (kind == MQFQ_FLOW_CGROUP || sscanf(page, "%u %u %c", &id, &weight, &end) != 2 ||
+	    weight < FLOW_WEIGHT_MIN || weight > FLOW_WEIGHT_MAX ||
+	    id > (kind == MQFQ_FLOW_IOPRIO ? U16_MAX : PID_MAX_LIMIT))
+		return -EINVAL;
+	key = mqfq_key(kind, id);
+	/* The default is no entry, so that processes can be forgotten. */
+	if (weight == FLOW_WEIGHT_DEFAULT)
+		ret = xa_err(xa_erase(&md->weight_of_id, mqfq_weight_index(key)));
+	else
+		ret = xa_err(xa_store(&md->weight_of_id, mqfq_weight_index(key), xa_mk_value(weight),
+				      GFP_KERNEL));
+	if (ret)
+		return ret;
+	mqfq_reweigh(md, key, weight);
+	return count;
+}
+
+#define MQFQ_ATTR(name) __ATTR(name, 0644, mqfq_##name##_show, mqfq_##name##_store)
+MQFAIR_ATTRS_CONST struct elv_fs_entry mqfq_attrs[] = {
+	MQFQ_ATTR(flow),
+	MQFQ_ATTR(weights),
+	MQFQ_ATTR(throttle_kb),
+	MQFQ_ATTR(slots),
+	MQFQ_ATTR(bucket_kb),
+	MQFQ_ATTR(buckets),
+	MQFQ_ATTR(write_cost_pct),
+	MQFQ_ATTR(discard_cost_pct),
+	__ATTR_NULL
+};
+#undef MQFQ_ATTR
