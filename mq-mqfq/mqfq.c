@@ -80,7 +80,7 @@
  * ==============
  *	it waits because		and is woken by
  *	----------------		---------------
- *	it has just come		its insert: blk-mq runs the queue after it
+ *	it has just come		its insert: blk-mq then runs the queue
  *	it is throttled			who advances virtual time to its tag less T, within the
  *					dispatch of another queue; a request with an earlier tag
  *					that comes; a store to throttle_kb, bucket_kb, buckets

@@ -195,8 +195,9 @@ void mqfq_insert(struct mqfq_queue *q, struct mqfq_entry *e, u64 start)
 		return;
 
 	/*
-	 * What the queue waits for has changed. Throttled: ask again. Waiting for a slot: nobody will
-	 * look at the new request before there is one, so tell its tag.
+	 * What the queue waits for has changed. Throttled: ask again; whoever wakes it at the same
+	 * moment does the same (pairs with mqfq_wake()). Waiting for a slot: nobody will look at the
+	 * new request before there is one, so tell its tag.
 	 */
 	if (atomic_read(&q->state) == MQFQ_THROTTLED)
 		atomic_cmpxchg(&q->state, MQFQ_THROTTLED, MQFQ_RUNNABLE);
@@ -425,6 +426,7 @@ void mqfq_rescale(struct mqfq_policy *p, struct flow *f, u32 old_weight, u32 new
 	u64 vt = mqfq_vt(p), finish = READ_ONCE(f->finish);
 	unsigned int i;
 
+	/* Pairs with flow_tag() and flow_charge(): no charge is lost. */
 	while (!try_cmpxchg(&f->finish, &finish, mqfq_scaled(finish, vt, old_weight, new_weight)))
 		;
 	for (i = 0; i < p->nr_queues; i++) {
