@@ -3,6 +3,7 @@
  * linux/gfp.h - pages, for the user-space build of pure code
  *
  * A test makes memory scarce by setting hosted_fail_every: every Nth allocation that is not allowed to wait fails.
+ * hosted_fail_at fails the Nth from now, of whatever kind.
  */
 #ifndef HOSTED_LINUX_GFP_H
 #define HOSTED_LINUX_GFP_H
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <linux/compiler.h>
 #include <linux/types.h>
 
 #ifndef GFP_KERNEL
@@ -19,22 +21,30 @@
 #define __GFP_NOWARN	0
 #define HOSTED_PAGE	4096
 
-static unsigned int hosted_fail_every, hosted_fail_count;
+hosted_shared unsigned int hosted_fail_every, hosted_fail_count, hosted_fail_at;
 
 static inline void *hosted_alloc(size_t size, gfp_t gfp)
 {
 	if (gfp == GFP_NOWAIT && hosted_fail_every && ++hosted_fail_count % hosted_fail_every == 0)
 		return NULL;
+	if (hosted_fail_at && --hosted_fail_at == 0)
+		return NULL;
 	return calloc(1, size ? size : 1);
+}
+
+/* Memory that nobody has written to is not zero. */
+static inline void *hosted_alloc_dirty(size_t size, gfp_t gfp)
+{
+	void *p = hosted_alloc(size, gfp);
+
+	if (p)
+		memset(p, 0x5a, size);
+	return p;
 }
 
 static inline unsigned long __get_free_page(gfp_t gfp)
 {
-	void *page = hosted_alloc(HOSTED_PAGE, gfp);
-
-	if (page)
-		memset(page, 0x5a, HOSTED_PAGE);
-	return (unsigned long)page;
+	return (unsigned long)hosted_alloc_dirty(HOSTED_PAGE, gfp);
 }
 
 static inline void free_page(unsigned long page)
