@@ -4,6 +4,7 @@
 #define HOSTED_LINUX_BITOPS_H
 
 #include <linux/bits.h>
+#include <linux/compiler.h>
 #include <linux/types.h>
 
 static inline unsigned long __ffs(unsigned long word)
@@ -38,7 +39,57 @@ static inline void __clear_bit(unsigned int nr, unsigned long *map)
 
 static inline bool test_bit(unsigned int nr, const unsigned long *map)
 {
-	return map[nr / BITS_PER_LONG] >> (nr % BITS_PER_LONG) & 1;
+	return READ_ONCE(map[nr / BITS_PER_LONG]) >> (nr % BITS_PER_LONG) & 1;
 }
+
+/* These two order nothing; those that return the bit are full barriers. */
+static inline void set_bit(unsigned int nr, unsigned long *map)
+{
+	__atomic_fetch_or(&map[nr / BITS_PER_LONG], BIT(nr % BITS_PER_LONG), __ATOMIC_RELAXED);
+}
+
+static inline void clear_bit(unsigned int nr, unsigned long *map)
+{
+	__atomic_fetch_and(&map[nr / BITS_PER_LONG], ~BIT(nr % BITS_PER_LONG), __ATOMIC_RELAXED);
+}
+
+static inline bool test_and_set_bit(unsigned int nr, unsigned long *map)
+{
+	unsigned long old = __atomic_fetch_or(&map[nr / BITS_PER_LONG], BIT(nr % BITS_PER_LONG),
+					      __ATOMIC_SEQ_CST);
+
+	hosted_pause();
+	return old >> (nr % BITS_PER_LONG) & 1;
+}
+
+static inline bool test_and_clear_bit(unsigned int nr, unsigned long *map)
+{
+	unsigned long old = __atomic_fetch_and(&map[nr / BITS_PER_LONG], ~BIT(nr % BITS_PER_LONG),
+					       __ATOMIC_SEQ_CST);
+
+	hosted_pause();
+	return old >> (nr % BITS_PER_LONG) & 1;
+}
+
+/* The first set bit of @size from @from on, or @size. */
+static inline unsigned long find_next_bit(const unsigned long *map, unsigned long size, unsigned long from)
+{
+	while (from < size) {
+		unsigned long word = READ_ONCE(map[from / BITS_PER_LONG]) >> (from % BITS_PER_LONG);
+
+		if (word) {
+			from += __ffs(word);
+			return from < size ? from : size;
+		}
+		from += BITS_PER_LONG - from % BITS_PER_LONG;
+	}
+	return size;
+}
+
+#define find_first_bit(map, size)	find_next_bit(map, size, 0)
+
+#define for_each_set_bit(bit, map, size)						\
+	for ((bit) = find_first_bit(map, size); (bit) < (size);				\
+	     (bit) = find_next_bit(map, size, (bit) + 1))
 
 #endif

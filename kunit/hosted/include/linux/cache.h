@@ -3,6 +3,8 @@
 #ifndef HOSTED_LINUX_CACHE_H
 #define HOSTED_LINUX_CACHE_H
 
-#define ____cacheline_aligned_in_smp	__attribute__((aligned(64)))
+#define SMP_CACHE_BYTES		64
+#define L1_CACHE_BYTES		64
+#define ____cacheline_aligned_in_smp	__attribute__((aligned(SMP_CACHE_BYTES)))
 
 #endif

@@ -3,9 +3,53 @@
 #ifndef HOSTED_LINUX_COMPILER_H
 #define HOSTED_LINUX_COMPILER_H
 
-#define READ_ONCE(x)		__atomic_load_n(&(x), __ATOMIC_RELAXED)
-#define WRITE_ONCE(x, value)	__atomic_store_n(&(x), (value), __ATOMIC_RELAXED)
-#define smp_mb()		__atomic_thread_fence(__ATOMIC_SEQ_CST)
+/* The type of @x when it is read: without const, also where @x is a structure. */
+#define hosted_unqualified(x)	__typeof__(({ __auto_type hosted_v = (x); hosted_v; }))
+
+#define READ_ONCE(x)						\
+({								\
+	hosted_unqualified(x) hosted_value;			\
+								\
+	__atomic_load(&(x), &hosted_value, __ATOMIC_RELAXED);	\
+	hosted_value;						\
+})
+
+#define WRITE_ONCE(x, value)						\
+do {									\
+	__typeof__(x) hosted_written = (value);				\
+									\
+	__atomic_store(&(x), &hosted_written, __ATOMIC_RELAXED);	\
+} while (0)
+
+/* A variable of a header that all source files of a program share. */
+#define hosted_shared	__attribute__((weak))
+
+/* A program with threads may lose the processor at every barrier, where it hurts most. */
+hosted_shared void (*hosted_at_barrier)(void);
+
+static inline void hosted_pause(void)
+{
+	if (hosted_at_barrier)
+		hosted_at_barrier();
+}
+
+static inline void smp_mb(void)
+{
+	hosted_pause();
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+#define smp_rmb()		__atomic_thread_fence(__ATOMIC_ACQUIRE)
+#define smp_wmb()		__atomic_thread_fence(__ATOMIC_RELEASE)
+#define smp_mb__before_atomic()	smp_mb()
+#define smp_mb__after_atomic()	smp_mb()
+#define smp_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define smp_store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define barrier()		__atomic_signal_fence(__ATOMIC_SEQ_CST)
+
+#ifndef static_assert
+#define static_assert(condition, ...)	_Static_assert(condition, "" __VA_ARGS__)
+#endif
 
 #ifndef likely
 #define likely(x)	__builtin_expect(!!(x), 1)
@@ -14,6 +58,10 @@
 
 #ifndef __maybe_unused
 #define __maybe_unused	__attribute__((unused))
+#endif
+#define __must_check	__attribute__((warn_unused_result))
+#ifndef __always_inline
+#define __always_inline	inline __attribute__((always_inline))
 #endif
 
 #endif

@@ -112,4 +112,75 @@ static inline void list_splice_tail_init(struct list_head *list, struct list_hea
 	for (pos = list_first_entry(head, typeof(*pos), member), n = list_next_entry(pos, member); \
 	     !list_entry_is_head(pos, head, member); pos = n, n = list_next_entry(n, member))
 
+/* Lists with one pointer for a head, for hash tables. A reader may walk one while it changes. */
+
+#define HLIST_HEAD_INIT		{ NULL }
+#define INIT_HLIST_HEAD(head)	((head)->first = NULL)
+
+static inline void INIT_HLIST_NODE(struct hlist_node *node)
+{
+	node->next = NULL;
+	node->pprev = NULL;
+}
+
+static inline bool hlist_empty(const struct hlist_head *head)
+{
+	return !READ_ONCE(head->first);
+}
+
+static inline bool hlist_unhashed(const struct hlist_node *node)
+{
+	return !node->pprev;
+}
+
+/* The release store shows a reader the whole entry; pairs with hosted_follow() in rculist.h. */
+static inline void hlist_add_head(struct hlist_node *node, struct hlist_head *head)
+{
+	struct hlist_node *first = head->first;
+
+	node->next = first;
+	node->pprev = &head->first;
+	if (first)
+		first->pprev = &node->next;
+	__atomic_store_n(&head->first, node, __ATOMIC_RELEASE);
+}
+
+/* A reader that stands on the entry goes on from there. */
+static inline void hosted_hlist_unlink(struct hlist_node *node)
+{
+	struct hlist_node *next = node->next;
+
+	__atomic_store_n(node->pprev, next, __ATOMIC_RELEASE);
+	if (next)
+		next->pprev = node->pprev;
+}
+
+static inline void hlist_del(struct hlist_node *node)
+{
+	hosted_hlist_unlink(node);
+	INIT_HLIST_NODE(node);
+}
+
+static inline void hlist_del_init(struct hlist_node *node)
+{
+	if (!hlist_unhashed(node))
+		hlist_del(node);
+}
+
+#define hlist_entry(ptr, type, member)	container_of(ptr, type, member)
+#define hlist_entry_safe(ptr, type, member)				\
+({									\
+	__typeof__(ptr) hosted_node = (ptr);				\
+									\
+	hosted_node ? hlist_entry(hosted_node, type, member) : NULL;	\
+})
+
+#define hlist_for_each_entry(pos, head, member)						\
+	for (pos = hlist_entry_safe((head)->first, typeof(*pos), member); pos;		\
+	     pos = hlist_entry_safe(pos->member.next, typeof(*pos), member))
+
+#define hlist_for_each_entry_safe(pos, n, head, member)					\
+	for (pos = hlist_entry_safe((head)->first, typeof(*pos), member);		\
+	     pos && (n = pos->member.next, true); pos = hlist_entry_safe(n, typeof(*pos), member))
+
 #endif

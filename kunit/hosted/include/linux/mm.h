@@ -5,7 +5,4 @@
 
 #include <linux/slab.h>
 
-#define kvcalloc(n, size, gfp)	kcalloc(n, size, gfp)
-#define kvfree(p)		kfree(p)
-
 #endif

@@ -24,8 +24,29 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+typedef struct {
+	s64 counter;
+} atomic64_t;
+
+#define U64_MAX	(~(u64)0)
+#define S64_MAX	((s64)(U64_MAX >> 1))
+
 struct list_head {
 	struct list_head *next, *prev;
+};
+
+struct hlist_node {
+	struct hlist_node *next, **pprev;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+/* Of something that waits for a grace period: see rcupdate.h. */
+struct rcu_head {
+	struct rcu_head *next;
+	void *object;
 };
 
 #endif
