@@ -276,7 +276,11 @@ static void mqfq_reclaim(struct work_struct *work)
 {
 	struct mqfq_data *md = container_of(work, struct mqfq_data, reclaim.work);
 
-	if (flow_table_reclaim(&md->flows, mqfq_vt(&md->policy)))
+	struct flow_census census = flow_table_reclaim(&md->flows, mqfq_vt(&md->policy));
+
+	if (!census.nr_busy)
+		mindicator_skip(&md->policy.vt, census.last_finish);
+	if (census.nr_flows)
 		schedule_delayed_work(&md->reclaim, msecs_to_jiffies(MQFQ_RECLAIM_MS));
 }
 

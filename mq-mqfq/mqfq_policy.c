@@ -5,9 +5,10 @@
  * Virtual time is published lazily. A queue tells the mindicator about its first request only if
  * requests are left behind in it, and then lets its leaf lag by up to a quarter of T: a leaf that
  * shows less than the truth makes others wait a little earlier, never later, and the bounds of
- * the paper's theorems hold with what is published as virtual time. One place needs the truth: a
+ * the paper's theorems hold with what is published as virtual time. Two cases need the truth: a
  * queue about to be throttled tells its tag first, since it may itself be the slowest, and what
- * it waits for.
+ * it waits for; and so does one whose request is ahead by more than that quarter, even if it need
+ * not wait, so that virtual time keeps up with a flow that is alone.
  *
  * Why no wake-up is lost
  * ----------------------
@@ -238,7 +239,11 @@ static void mqfq_note_unthrottled(struct mqfq_queue *q)
 	q->throttled_flow = NULL;
 }
 
-/* Is @e within the window? If not, the queue is THROTTLED. */
+/*
+ * Is @e within the window? If not, the queue is THROTTLED. Virtual time moves on with what passes
+ * without waiting, too: a flow that is alone must not run far ahead of it, and wait for those who
+ * come later to catch up.
+ */
 static bool mqfq_may_go(struct mqfq_queue *q, struct mqfq_entry *e)
 {
 	struct mqfq_policy *p = q->policy;
@@ -246,7 +251,7 @@ static bool mqfq_may_go(struct mqfq_queue *q, struct mqfq_entry *e)
 
 	lockdep_assert_held(&q->lock);
 
-	if (!vt_after(e->start, mqfq_vt(p) + throttle_vt))
+	if (!vt_after(e->start, mqfq_vt(p) + READ_ONCE(p->grain_vt)))
 		return true;
 	mqfq_publish(q, e->start);
 	while (vt_after(e->start, mqfq_vt(p) + throttle_vt)) {
