@@ -68,7 +68,7 @@ def job_text(tenants):
     """A fio job file with a section, and a cgroup, for each tenant."""
     out = [HEAD]
     for entry in tenants:
-        out.append(f"[{entry['name']}]\ncgroup={entry['name']}\n" + "".join(f"{key}={value}\n" for key, value in entry["options"].items()))
+        out.append(f"[{entry['name']}]\nnew_group\ncgroup={entry['name']}\n" + "".join(f"{key}={value}\n" for key, value in entry["options"].items()))
     return "\n".join(out)
 
 
