@@ -47,12 +47,16 @@ struct topology;
 enum {
 	VT_WHEEL_BUCKETS_MIN	= 2,
 	VT_WHEEL_BUCKETS_MAX	= 1024,
+	/* b times B as a power of two: virtual times that far apart must be comparable. */
+	VT_WHEEL_REACH_SHIFT_MAX = 62,
 };
 
 /**
  * struct vt_wheel_geometry - b and B, which change together
- * @width_shift:	b is 1 << width_shift units of virtual time; 0 to 62
+ * @width_shift:	b is 1 << width_shift units of virtual time
  * @buckets_shift:	B is 1 << buckets_shift
+ *
+ * Their sum is at most VT_WHEEL_REACH_SHIFT_MAX.
  */
 struct vt_wheel_geometry {
 	u16 width_shift;

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <linux/gfp.h>
 #include <linux/types.h>
 
 #define KUNIT_PARAM_DESC_SIZE	128
@@ -27,10 +28,6 @@
 #ifndef ARRAY_SIZE
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 #endif
-#ifndef GFP_KERNEL
-#define GFP_KERNEL	0
-#endif
-
 #define MODULE_LICENSE(text)		_Static_assert(1, text)
 #define MODULE_DESCRIPTION(text)	_Static_assert(1, text)
 #define MODULE_AUTHOR(text)		_Static_assert(1, text)
@@ -99,7 +96,7 @@ do {								\
 
 static inline void *kunit_kzalloc(struct kunit *test, size_t size, gfp_t gfp)
 {
-	void *p = calloc(1, size);
+	void *p = hosted_zeroed(size);
 
 	(void)gfp;
 	if (!p || test->nr_allocations == HOSTED_NR_ALLOCATIONS)
@@ -168,6 +165,7 @@ do {													\
 #define KUNIT_ASSERT_TRUE(test, c)		HOSTED_CHECK(test, true, c, #c, "")
 #define KUNIT_ASSERT_FALSE(test, c)		HOSTED_CHECK(test, true, !(c), "!(" #c ")", "")
 #define KUNIT_ASSERT_TRUE_MSG(test, c, fmt, ...) HOSTED_CHECK(test, true, c, #c ": ", fmt, ##__VA_ARGS__)
+#define KUNIT_ASSERT_FALSE_MSG(test, c, fmt, ...) HOSTED_CHECK(test, true, !(c), "!(" #c "): ", fmt, ##__VA_ARGS__)
 #define KUNIT_ASSERT_NOT_NULL(test, p)		HOSTED_CHECK(test, true, p, #p " is not NULL", "")
 #define KUNIT_ASSERT_NOT_ERR_OR_NULL(test, p)	KUNIT_ASSERT_NOT_NULL(test, p)
 #define KUNIT_ASSERT_PTR_EQ(test, l, r)		HOSTED_CHECK(test, true, (l) == (r), #l " == " #r, "")

@@ -21,7 +21,19 @@ do {									\
 	__atomic_store(&(x), &hosted_written, __ATOMIC_RELAXED);	\
 } while (0)
 
-#define smp_mb()		__atomic_thread_fence(__ATOMIC_SEQ_CST)
+/* A variable of a header that all source files of a program share. */
+#define hosted_shared	__attribute__((weak))
+
+/* A program with threads may lose the processor here, where it hurts most. */
+hosted_shared void (*hosted_at_barrier)(void);
+
+static inline void smp_mb(void)
+{
+	if (hosted_at_barrier)
+		hosted_at_barrier();
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 #define smp_rmb()		__atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define smp_wmb()		__atomic_thread_fence(__ATOMIC_RELEASE)
 #define smp_mb__before_atomic()	smp_mb()
@@ -46,8 +58,5 @@ do {									\
 #ifndef __always_inline
 #define __always_inline	inline __attribute__((always_inline))
 #endif
-
-/* A variable of a header that all source files of a program share. */
-#define hosted_shared	__attribute__((weak))
 
 #endif

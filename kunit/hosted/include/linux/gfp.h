@@ -23,13 +23,23 @@
 
 hosted_shared unsigned int hosted_fail_every, hosted_fail_count, hosted_fail_at;
 
+/* On a cache line, as the kernel's memory for whatever needs that is. */
+static inline void *hosted_zeroed(size_t size)
+{
+	void *p;
+
+	if (posix_memalign(&p, 64, size ? size : 1))
+		return NULL;
+	return memset(p, 0, size);
+}
+
 static inline void *hosted_alloc(size_t size, gfp_t gfp)
 {
 	if (gfp == GFP_NOWAIT && hosted_fail_every && ++hosted_fail_count % hosted_fail_every == 0)
 		return NULL;
 	if (hosted_fail_at && --hosted_fail_at == 0)
 		return NULL;
-	return calloc(1, size ? size : 1);
+	return hosted_zeroed(size);
 }
 
 /* Memory that nobody has written to is not zero. */

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * flow_kunit.c - who pays: tags, weights, and the life of a flow
+ */
+#include <kunit/test.h>
+#include <linux/minmax.h>
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+
+#include "../lib/flow.h"
+#include "shapes.h"
+
+enum {
+	SEED		= 23,
+	NR_KEYS		= 3000,
+	NR_STEPS	= 30000,
+};
+
+struct twin {
+	struct flow *flow;
+	unsigned int refs;
+	u64 finish;
+	bool idle;
+};
+
+struct context {
+	struct flow_table t;
+	u32 weight;		/* of new flows */
+	u64 asked_key;		/* for whose weight the table has asked last */
+	u64 vt;
+	u32 random;
+	unsigned int nr_seen;
+	u64 key_sum;
+	struct twin twin[NR_KEYS];
+};
+
+static u32 weight_of(void *context, u64 key, void *who)
+{
+	struct context *c = context;
+
+	c->asked_key = key;
+	return who ? *(u32 *)who : c->weight;
+}
+
+static int flow_test_init(struct kunit *test)
+{
+	struct context *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, c);
+	test->priv = c;
+	c->weight = FLOW_WEIGHT_DEFAULT;
+	c->random = SEED;
+	return flow_table_init(&c->t, weight_of, c, GFP_KERNEL);
+}
+
+static void flow_test_exit(struct kunit *test)
+{
+	struct context *c = test->priv;
+
+	flow_table_destroy(&c->t);
+}
+
+/* ---- tags ---- */
+
+struct tag_param {
+	const char *name;
+	u64 finish, vt, cost_vt;
+	u64 expected_start, expected_finish;
+};
+
+static const struct tag_param tag_params[] = {
+	{ "lagging: virtual time", 5, 100, 10, 100, 110 },
+	{ "ahead: its own last tag", 100, 5, 10, 100, 110 },
+	{ "level", 100, 100, 1, 100, 101 },
+	{ "lagging over the end", 0 - 5ULL, 3, 10, 3, 13 },
+	{ "ahead over the end", 3, 0 - 5ULL, 10, 3, 13 },
+	{ "virtual time is never none", 0 - 5ULL, VT_NONE, 10, 0, 10 },
+	{ "no finish tag is none", 0 - 99ULL, 0 - 11ULL, 10, 0 - 11ULL, 0 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(tag, tag_params, name);
+
+static void tag_test(struct kunit *test)
+{
+	const struct tag_param *param = test->param_value;
+	struct context *c = test->priv;
+	struct flow *f = flow_get(&c->t, 1, NULL, param->finish);
+
+	KUNIT_EXPECT_EQ(test, f->finish, param->finish);
+	KUNIT_EXPECT_EQ(test, flow_tag(f, param->vt, param->cost_vt), param->expected_start);
+	KUNIT_EXPECT_EQ(test, f->finish, param->expected_finish);
+	flow_put(f);
+}
+
+/* Start tags follow one another by the cost, whatever virtual time does, over the end of time. */
+static void disjoint_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	u64 vt = 0 - 20000ULL, end = vt, start, cost;
+	struct flow *f = flow_get(&c->t, 1, NULL, vt);
+	unsigned int i;
+
+	for (i = 0; i < NR_STEPS; i++) {
+		cost = 1 + shape_random_below(&c->random, 20);
+		start = flow_tag(f, vt, cost);
+		KUNIT_ASSERT_GE(test, (s64)(start - end), 0);
+		KUNIT_ASSERT_GE(test, (s64)(start - vt), 0);
+		KUNIT_ASSERT_TRUE(test, start == (vt_after(end, vt) ? end : vt) || !start);
+		KUNIT_ASSERT_TRUE(test, start != VT_NONE && f->finish != VT_NONE);
+		end = start + cost;
+		if (shape_random_below(&c->random, 10) == 0) {
+			flow_charge(f, 7);
+			end += 7;
+		}
+		end = vt_add(end, 0);
+		KUNIT_ASSERT_LE(test, f->finish - end, 1ULL);
+		end = f->finish;
+		vt = vt_add(vt, shape_random_below(&c->random, 20));
+	}
+	flow_put(f);
+}
+
+struct cost_param {
+	const char *name;
+	u32 weight;
+	u64 bytes;
+	u64 expected_vt;
+};
+
+static const struct cost_param cost_params[] = {
+	{ "a byte at the default", 100, 1, 16 },
+	{ "4 KiB at the default", 100, 4096, 65536 },
+	{ "twice the weight", 200, 4096, 32768 },
+	{ "the smallest weight", 1, 4096, 6553600 },
+	{ "the largest weight", 10000, 4096, 655 },
+	{ "never nothing", 10000, 1, 1 },
+	{ "nothing costs one", 100, 0, 1 },
+	{ "4 GiB at the smallest weight", 1, 1ULL << 32, 100ULL << 36 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(cost, cost_params, name);
+
+static void cost_test(struct kunit *test)
+{
+	const struct cost_param *param = test->param_value;
+	struct context *c = test->priv;
+	struct flow *f;
+
+	c->weight = param->weight;
+	f = flow_get(&c->t, 1, NULL, 0);
+	KUNIT_EXPECT_EQ(test, f->weight, param->weight);
+	KUNIT_EXPECT_EQ(test, flow_cost_vt(f, param->bytes), param->expected_vt);
+	flow_put(f);
+}
+
+/* ---- life ---- */
+
+static void weight_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	struct flow *f, *g;
+	u32 old = 0, of_new = 300;
+
+	KUNIT_EXPECT_NULL(test, flow_set_weight(&c->t, 7, 50, &old));
+	f = flow_get(&c->t, 7, &of_new, 0);
+	KUNIT_EXPECT_EQ(test, f->weight, 300U);
+	KUNIT_EXPECT_EQ(test, c->asked_key, 7ULL);
+	g = flow_set_weight(&c->t, 7, 50, &old);
+	KUNIT_EXPECT_PTR_EQ(test, f, g);
+	KUNIT_EXPECT_EQ(test, old, 300U);
+	KUNIT_EXPECT_EQ(test, f->weight, 50U);
+	KUNIT_EXPECT_EQ(test, flow_cost_vt(f, 100), 3200ULL);
+	KUNIT_EXPECT_EQ(test, atomic_read(&f->refs), 2);
+	/* Whoever is there keeps its weight. */
+	of_new = 900;
+	KUNIT_EXPECT_PTR_EQ(test, flow_get(&c->t, 7, &of_new, 0), f);
+	KUNIT_EXPECT_EQ(test, f->weight, 50U);
+}
+
+static void reclaim_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	struct flow *f = flow_get(&c->t, 7, NULL, 100);
+
+	flow_tag(f, 100, 50);
+	/* Somebody holds it. */
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 1000), 1U);
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 1000), 1U);
+	flow_put(f);
+	/* Virtual time has not passed its finish tag. */
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 149), 1U);
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 149), 1U);
+	/* Seen idle once; used; seen idle once more. */
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 150), 1U);
+	KUNIT_EXPECT_PTR_EQ(test, flow_get(&c->t, 7, NULL, 100), f);
+	flow_put(f);
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 150), 1U);
+	KUNIT_EXPECT_PTR_EQ(test, flow_find(&c->t, 7), f);
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 150), 0U);
+	KUNIT_EXPECT_NULL(test, flow_find(&c->t, 7));
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 150), 0U);
+}
+
+/* One that is dead, but was found before it left the table, is not held, but made anew. */
+static void dead_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	struct flow *f = flow_get(&c->t, 7, NULL, 100), *g;
+
+	flow_put(f);
+	atomic_set(&f->refs, FLOW_DEAD);
+	KUNIT_EXPECT_FALSE(test, atomic_inc_unless_negative(&f->refs));
+	/* As flow_make() would find the table: the dead one is out of it. */
+	hlist_del_init(&f->node);
+	c->t.nr_flows--;
+	g = flow_get(&c->t, 7, NULL, 100);
+	KUNIT_EXPECT_PTR_NE(test, f, g);
+	KUNIT_EXPECT_EQ(test, atomic_read(&f->refs), (int)FLOW_DEAD);
+	KUNIT_EXPECT_EQ(test, atomic_read(&g->refs), 1);
+	KUNIT_EXPECT_NE(test, f->number, g->number);
+	flow_put(g);
+	kfree(f);
+}
+
+static void see(void *context, struct flow *f)
+{
+	struct context *c = context;
+
+	c->nr_seen++;
+	c->key_sum += f->key;
+}
+
+/* Thousands of flows that come and go; the twin is an array by key. */
+static void twin_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	unsigned int step, alive = 0, i;
+	u64 key_sum = 0;
+
+	kunit_info(test, "seed %d, %d steps\n", SEED, NR_STEPS);
+	for (step = 0; step < NR_STEPS; step++) {
+		u64 key = shape_random_below(&c->random, NR_KEYS);
+		struct twin *twin = &c->twin[key];
+		u32 what = shape_random_below(&c->random, 1000);
+
+		if (what < 500) {
+			struct flow *f = flow_get(&c->t, key << 20, NULL, c->vt);
+
+			if (!twin->flow) {
+				twin->finish = c->vt;
+				alive++;
+				key_sum += key << 20;
+			} else {
+				KUNIT_ASSERT_PTR_EQ(test, f, twin->flow);
+			}
+			twin->flow = f;
+			twin->refs++;
+			twin->idle = false;
+			KUNIT_ASSERT_EQ(test, f->key, key << 20);
+			twin->finish = max(twin->finish, c->vt) + 16;
+			flow_tag(f, c->vt, 16);
+			KUNIT_ASSERT_EQ(test, f->finish, twin->finish);
+		} else if (what < 995) {
+			if (twin->refs) {
+				flow_put(twin->flow);
+				twin->refs--;
+			}
+		} else {
+			for (i = 0; i < NR_KEYS; i++) {
+				twin = &c->twin[i];
+				if (!twin->flow || twin->refs || twin->finish > c->vt)
+					continue;
+				if (twin->idle) {
+					key_sum -= (u64)i << 20;
+					alive--;
+					twin->flow = NULL;
+				}
+				twin->idle = !!twin->flow;
+			}
+			KUNIT_ASSERT_EQ(test, flow_table_reclaim(&c->t, c->vt), alive);
+		}
+		c->vt++;
+	}
+	flow_table_for_each(&c->t, see, c);
+	KUNIT_EXPECT_EQ(test, c->nr_seen, alive);
+	KUNIT_EXPECT_EQ(test, c->key_sum, key_sum);
+}
+
+#ifdef HOSTED_LINUX_GFP_H
+/* Out of memory: all share one flow, which is never freed; who is there already is found. */
+static void no_memory_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	struct flow *f = flow_get(&c->t, 1, NULL, 0), *g, *h;
+
+	hosted_fail_every = 1;
+	g = flow_get(&c->t, 2, NULL, 0);
+	h = flow_get(&c->t, 3, NULL, 0);
+	KUNIT_EXPECT_PTR_EQ(test, flow_get(&c->t, 1, NULL, 0), f);
+	hosted_fail_every = 0;
+	KUNIT_EXPECT_PTR_EQ(test, g, &c->t.other);
+	KUNIT_EXPECT_PTR_EQ(test, h, &c->t.other);
+	KUNIT_EXPECT_EQ(test, atomic_read(&g->refs), 2);
+	KUNIT_EXPECT_EQ(test, c->t.nr_flows, 1U);
+	flow_put(g);
+	flow_put(h);
+	flow_table_reclaim(&c->t, 1000);
+	flow_table_reclaim(&c->t, 1000);
+	KUNIT_EXPECT_EQ(test, atomic_read(&g->refs), 0);
+	KUNIT_EXPECT_PTR_NE(test, flow_get(&c->t, 2, NULL, 0), &c->t.other);
+}
+#endif
+
+static struct kunit_case flow_cases[] = {
+	KUNIT_CASE_PARAM(tag_test, tag_gen_params),
+	KUNIT_CASE(disjoint_test),
+	KUNIT_CASE_PARAM(cost_test, cost_gen_params),
+	KUNIT_CASE(weight_test),
+	KUNIT_CASE(reclaim_test),
+	KUNIT_CASE(dead_test),
+	KUNIT_CASE(twin_test),
+#ifdef HOSTED_LINUX_GFP_H
+	KUNIT_CASE(no_memory_test),
+#endif
+	{}
+};
+
+static struct kunit_suite flow_suite = {
+	.name = "flow",
+	.init = flow_test_init,
+	.exit = flow_test_exit,
+	.test_cases = flow_cases,
+};
+
+kunit_test_suite(flow_suite);
+
+MODULE_LICENSE("GPL");
