@@ -77,6 +77,7 @@
 #define MQFAIR_MQFQ_SIMULATION_H
 
 #include <linux/errno.h>
+#include <linux/limits.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/slab.h>
@@ -1096,87 +1097,6 @@ static const char *sim_run(struct simulation *s)
 	return s->failure;
 }
 
-static u32 sim_weight_of(void *context, u64 key, void *who)
-{
-	struct simulation *s = context;
-
-	(void)who;
-	return s->mix.flow[key].weight;
-}
-
-static int sim_init_policy(struct simulation *s)
-{
-	const struct mqfq_config config = {
-		.throttle_vt	= s->mix.throttle_vt,
-		.slots		= s->mix.slots,
-		.wheel		= s->mix.wheel,
-	};
-
-	return mqfq_policy_init(&s->policy, s->mix.place, s->mix.nr_queues, s->mix.first_vt,
-				&config, &sim_ops, s, GFP_KERNEL);
-}
-
-/**
- * sim_new() - a world
- * @mix:	how it is
- *
- * Return: a simulation for sim_run(), or NULL.
- */
-static struct simulation *sim_new(const struct sim_mix *mix)
-{
-	struct simulation *s = kvcalloc(1, sizeof(*s), GFP_KERNEL);
-	unsigned int i;
-
-	if (!s)
-		return NULL;
-	s->mix = *mix;
-	s->random = mix->seed * 0x9e3779b97f4a7c15ULL | 1;
-	s->slots = mix->slots;
-	s->window_depth = mix->slots;
-	s->throttle_vt = mix->throttle_vt;
-	s->grain_vt = mix->throttle_vt / 4;
-	s->last_vt = mix->first_vt;
-	s->window_vt = mix->first_vt;
-	s->next_change = mix->change_every;
-	if (sim_init_policy(s))
-		goto err_simulation;
-	if (flow_table_init(&s->flows, sim_weight_of, s, GFP_KERNEL))
-		goto err_policy;
-	for (i = 0; i < mix->nr_flows; i++) {
-		struct sim_flow *f = &s->flow[i];
-
-		f->mix = &s->mix.flow[i];
-		f->weight = f->mix->weight;
-		f->flow = flow_get(&s->flows, i, NULL, mix->first_vt);
-		f->finish = mix->first_vt;
-		f->ahead_until = mix->first_vt;
-		f->queue = __ffs(f->mix->queues);
-		f->next_at = i + 1;
-		if (f->flow == &s->flows.other)
-			goto err_flows;
-	}
-	for (i = 0; i < SIM_REQUESTS_MAX; i++) {
-		s->request[i].next_free = s->free;
-		s->free = &s->request[i];
-	}
-	return s;
-
-err_flows:
-	flow_table_destroy(&s->flows);
-err_policy:
-	mqfq_policy_destroy(&s->policy);
-err_simulation:
-	kvfree(s);
-	return NULL;
-}
-
-static void sim_free(struct simulation *s)
-{
-	flow_table_destroy(&s->flows);
-	mqfq_policy_destroy(&s->policy);
-	kvfree(s);
-}
-
 /* ---- mixes ---- */
 
 static u32 sim_draw_weight(struct simulation *s, unsigned int manner)
@@ -1288,13 +1208,6 @@ static u64 sim_draw_first_vt(struct simulation *s)
 	}
 }
 
-/**
- * sim_draw_mix() - a world, by its number
- * @s:		a simulation whose mix to draw; nothing else of it is used
- * @kind:	which family
- * @seed:	its number; the same number gives the same world
- * @nr_requests: how long
- */
 static void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 			 unsigned int nr_requests)
 {
@@ -1331,6 +1244,89 @@ static void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 		else
 			sim_draw_flow(s, i, weights);
 	}
+}
+
+static u32 sim_weight_of(void *context, u64 key, void *who)
+{
+	struct simulation *s = context;
+
+	(void)who;
+	return s->mix.flow[key].weight;
+}
+
+static int sim_init_policy(struct simulation *s)
+{
+	const struct mqfq_config config = {
+		.throttle_vt	= s->mix.throttle_vt,
+		.slots		= s->mix.slots,
+		.wheel		= s->mix.wheel,
+	};
+
+	return mqfq_policy_init(&s->policy, s->mix.place, s->mix.nr_queues, s->mix.first_vt,
+				&config, &sim_ops, s, GFP_KERNEL);
+}
+
+/**
+ * sim_new() - a world, by its number
+ * @kind:	which family
+ * @seed:	its number; the same number gives the same world and the same events
+ * @nr_requests: how long
+ *
+ * Return: a simulation for sim_run(), or NULL.
+ */
+static struct simulation *sim_new(enum sim_kind kind, u64 seed, unsigned int nr_requests)
+{
+	struct simulation *s = kvcalloc(1, sizeof(*s), GFP_KERNEL);
+	const struct sim_mix *mix = &s->mix;
+	unsigned int i;
+
+	if (!s)
+		return NULL;
+	sim_draw_mix(s, kind, seed, nr_requests);
+	s->slots = mix->slots;
+	s->window_depth = mix->slots;
+	s->throttle_vt = mix->throttle_vt;
+	s->grain_vt = mix->throttle_vt / 4;
+	s->last_vt = mix->first_vt;
+	s->window_vt = mix->first_vt;
+	s->next_change = mix->change_every;
+	if (sim_init_policy(s))
+		goto err_simulation;
+	if (flow_table_init(&s->flows, sim_weight_of, s, GFP_KERNEL))
+		goto err_policy;
+	for (i = 0; i < mix->nr_flows; i++) {
+		struct sim_flow *f = &s->flow[i];
+
+		f->mix = &s->mix.flow[i];
+		f->weight = f->mix->weight;
+		f->flow = flow_get(&s->flows, i, NULL, mix->first_vt);
+		f->finish = mix->first_vt;
+		f->ahead_until = mix->first_vt;
+		f->queue = __ffs(f->mix->queues);
+		f->next_at = i + 1;
+		if (f->flow == &s->flows.other)
+			goto err_flows;
+	}
+	for (i = 0; i < SIM_REQUESTS_MAX; i++) {
+		s->request[i].next_free = s->free;
+		s->free = &s->request[i];
+	}
+	return s;
+
+err_flows:
+	flow_table_destroy(&s->flows);
+err_policy:
+	mqfq_policy_destroy(&s->policy);
+err_simulation:
+	kvfree(s);
+	return NULL;
+}
+
+static void sim_free(struct simulation *s)
+{
+	flow_table_destroy(&s->flows);
+	mqfq_policy_destroy(&s->policy);
+	kvfree(s);
 }
 
 #endif /* MQFAIR_MQFQ_SIMULATION_H */

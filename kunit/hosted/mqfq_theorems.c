@@ -73,14 +73,6 @@ static void describe(const struct sim_mix *mix)
 	}
 }
 
-static struct sim_mix draw_mix(enum sim_kind kind, u64 seed, unsigned int nr_requests)
-{
-	static struct simulation scratch;
-
-	sim_draw_mix(&scratch, kind, seed, nr_requests);
-	return scratch.mix;
-}
-
 static void worse(struct sim_ratios *worst, const struct sim_ratios *other)
 {
 	worst->sent = max(worst->sent, other->sent);
@@ -99,19 +91,19 @@ static void print_ratios(const struct sim_ratios *r)
 static void run_mix(const struct family *family, u64 seed, unsigned int nr_requests,
 		    struct total *total)
 {
-	struct sim_mix mix = draw_mix(family->kind, seed, nr_requests);
-	struct simulation *s = sim_new(&mix);
-	const char *failure = s ? sim_run(s) : "no memory";
+	struct simulation *s = sim_new(family->kind, seed, nr_requests);
+	const char *failure;
 
+	if (!s)
+		abort();
+	failure = sim_run(s);
 	total->nr_mixes++;
 	if (failure) {
 		total->nr_failed++;
 		printf("# %s seed %llu requests %u: %s, at step %llu\n", family->name, seed,
-		       nr_requests, failure, s ? s->failed_at : 0);
-		describe(&mix);
+		       nr_requests, failure, s->failed_at);
+		describe(&s->mix);
 	}
-	if (!s)
-		return;
 	total->requests += s->completed;
 	worse(&total->worst, &s->ratios);
 	if (tell_all)
