@@ -128,7 +128,7 @@ static void flow_reclaim(struct flow_table *t, struct flow *f, u64 vt)
 
 	if (atomic_read(&f->refs) || vt_after(READ_ONCE(f->finish), vt))
 		return;
-	if (!f->idle) {
+	if (!READ_ONCE(f->idle)) {
 		WRITE_ONCE(f->idle, true);
 		return;
 	}

@@ -42,25 +42,27 @@ static u64 mindicator_min(const struct mindicator *m, unsigned int number)
 }
 
 /*
- * Makes the value of node @number true; returns whether it has changed. An owner that raises its
- * leaf without being the minimum does not come here; it may do so between our look at its leaf
- * and our store, which would leave the node behind for ever:
+ * Makes the value of node @number true; returns whether it has been stored to. An owner that
+ * raises its leaf without being the minimum does not come here; it may do so between our look at
+ * its leaf and our store, which would leave the node behind for ever:
  *
  *	1. us: R leaf x (150)
  *	2. x: W leaf (250)
  *	3. x: R node (100, not x's): nothing to do for x
  *	4. us: W node (150)
  *
- * So look again after the store.
+ * So look again after the store. The second look may lead back to where we began, if a leaf was
+ * lowered meanwhile. Even then the parent has to be refreshed, for it may have been made from what
+ * we had stored in between; the owner of that leaf, who gets the lock after us, sees no change.
  */
 static bool mindicator_refresh(struct mindicator *m, unsigned int number)
 {
 	struct mindicator_node *node = &m->node[number];
-	u64 old = node->value, min = mindicator_min(m, number), again;
+	u64 min = mindicator_min(m, number), again;
 
 	lockdep_assert_held(&node->lock);
 
-	if (min == old)
+	if (min == node->value)
 		return false;
 	for (;;) {
 		WRITE_ONCE(node->value, min);
@@ -71,7 +73,7 @@ static bool mindicator_refresh(struct mindicator *m, unsigned int number)
 		smp_mb();
 		again = mindicator_min(m, number);
 		if (again == min)
-			return min != old;
+			return true;
 		min = again;
 	}
 }

@@ -95,12 +95,24 @@ bool token_tree_steal(struct token_tree *t, unsigned int leaf)
 	return false;
 }
 
+/*
+ * Who pays the last of a debt says so. Meanwhile there may be a new one, which must not be
+ * forgotten; a debt that is noted although it has been paid is found out by the next who pays.
+ */
 static unsigned int token_tree_pay(struct token_tree *t)
 {
 	unsigned int root = topology_root(t->topology);
 
-	if (atomic_inc_return(&t->node[root].nr_free) >= 0)
-		WRITE_ONCE(t->in_debt, false);
+	if (atomic_inc_return(&t->node[root].nr_free) < 0)
+		return root;
+	WRITE_ONCE(t->in_debt, false);
+	/*
+	 * Note before root. Pairs with atomic_add_return() in token_tree_resize(): either we see
+	 * its debt, or it notes the debt after this.
+	 */
+	smp_mb();
+	if (atomic_read(&t->node[root].nr_free) < 0)
+		WRITE_ONCE(t->in_debt, true);
 	return root;
 }
 
@@ -151,12 +163,12 @@ void token_tree_resize(struct token_tree *t, int slots)
 	int delta = slots - t->slots;
 
 	token_tree_set_slots(t, slots);
-	if (delta < 0)
-		WRITE_ONCE(t->in_debt, true);
+	/* Root before note. Pairs with smp_mb() in token_tree_pay(). */
 	if (atomic_add_return(delta, &t->node[root].nr_free) >= 0) {
 		WRITE_ONCE(t->in_debt, false);
 		return;
 	}
+	WRITE_ONCE(t->in_debt, true);
 	/* What lies about pays at once. A token that slips through pays when it comes back. */
 	for (i = 0; i < root && atomic_read(&t->node[root].nr_free) < 0; i++)
 		while (atomic_read(&t->node[root].nr_free) < 0 && token_node_take(&t->node[i], 1))

@@ -11,9 +11,18 @@
 #include <linux/compiler.h>
 #include <linux/types.h>
 
-#define xchg(p, v)	__atomic_exchange_n(p, v, __ATOMIC_SEQ_CST)
+/* A fully ordered operation is a barrier before and after. */
+#define hosted_ordered(operation)				\
+({								\
+	__typeof__(operation) hosted_result = (operation);	\
+								\
+	hosted_pause();						\
+	hosted_result;						\
+})
+
+#define xchg(p, v)	hosted_ordered(__atomic_exchange_n(p, v, __ATOMIC_SEQ_CST))
 #define try_cmpxchg(p, old, new) \
-	__atomic_compare_exchange_n(p, old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
+	hosted_ordered(__atomic_compare_exchange_n(p, old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 #define cmpxchg(p, old, new)						\
 ({									\
 	hosted_unqualified(*(p)) hosted_old = (old);			\
@@ -25,8 +34,8 @@
 #define hosted_read(v)		__atomic_load_n(&(v)->counter, __ATOMIC_RELAXED)
 #define hosted_set(v, i)	__atomic_store_n(&(v)->counter, (i), __ATOMIC_RELAXED)
 #define hosted_add(v, i)	((void)__atomic_add_fetch(&(v)->counter, (i), __ATOMIC_RELAXED))
-#define hosted_add_return(v, i)	__atomic_add_fetch(&(v)->counter, (i), __ATOMIC_SEQ_CST)
-#define hosted_fetch_add(v, i)	__atomic_fetch_add(&(v)->counter, (i), __ATOMIC_SEQ_CST)
+#define hosted_add_return(v, i)	hosted_ordered(__atomic_add_fetch(&(v)->counter, (i), __ATOMIC_SEQ_CST))
+#define hosted_fetch_add(v, i)	hosted_ordered(__atomic_fetch_add(&(v)->counter, (i), __ATOMIC_SEQ_CST))
 
 #define atomic_read(v)			hosted_read(v)
 #define atomic_set(v, i)		hosted_set(v, i)

@@ -55,14 +55,20 @@ static inline void clear_bit(unsigned int nr, unsigned long *map)
 
 static inline bool test_and_set_bit(unsigned int nr, unsigned long *map)
 {
-	return __atomic_fetch_or(&map[nr / BITS_PER_LONG], BIT(nr % BITS_PER_LONG), __ATOMIC_SEQ_CST) >>
-	       (nr % BITS_PER_LONG) & 1;
+	unsigned long old = __atomic_fetch_or(&map[nr / BITS_PER_LONG], BIT(nr % BITS_PER_LONG),
+					      __ATOMIC_SEQ_CST);
+
+	hosted_pause();
+	return old >> (nr % BITS_PER_LONG) & 1;
 }
 
 static inline bool test_and_clear_bit(unsigned int nr, unsigned long *map)
 {
-	return __atomic_fetch_and(&map[nr / BITS_PER_LONG], ~BIT(nr % BITS_PER_LONG), __ATOMIC_SEQ_CST) >>
-	       (nr % BITS_PER_LONG) & 1;
+	unsigned long old = __atomic_fetch_and(&map[nr / BITS_PER_LONG], ~BIT(nr % BITS_PER_LONG),
+					       __ATOMIC_SEQ_CST);
+
+	hosted_pause();
+	return old >> (nr % BITS_PER_LONG) & 1;
 }
 
 /* The first set bit of @size from @from on, or @size. */

@@ -24,13 +24,18 @@ do {									\
 /* A variable of a header that all source files of a program share. */
 #define hosted_shared	__attribute__((weak))
 
-/* A program with threads may lose the processor here, where it hurts most. */
+/* A program with threads may lose the processor at every barrier, where it hurts most. */
 hosted_shared void (*hosted_at_barrier)(void);
 
-static inline void smp_mb(void)
+static inline void hosted_pause(void)
 {
 	if (hosted_at_barrier)
 		hosted_at_barrier();
+}
+
+static inline void smp_mb(void)
+{
+	hosted_pause();
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 

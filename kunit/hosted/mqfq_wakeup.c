@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_wakeup.c - mq-mqfq's promise that no wake-up is lost, under real threads
+ *
+ * The whole policy, with its queues, its virtual time and its slots. Submitters queue entries and
+ * wait until they are completed, workers dispatch from queues that were run, completers give
+ * slots back; in half of the rounds a tuner changes T, D, the wheel and weights. A queue is
+ * run after an insertion and when the policy says so, and not otherwise: a lost wake-up is not
+ * healed, everything stands still, and the main thread, which only looks on, says so and fails.
+ *
+ * Machines, D and T are small, so that all queues wait most of the time. At the end of a round all
+ * slots must be there, all queues empty, and virtual time must not have gone back.
+ */
+#include "../../mq-mqfq/mqfq_policy.c"
+
+#include "storm.h"
+
+enum {
+	NR_SUBMITTERS	= 3,
+	NR_WORKERS	= 2,
+	NR_COMPLETERS	= 2,
+	NR_THREADS	= NR_SUBMITTERS + NR_WORKERS + NR_COMPLETERS,
+	PER_SUBMITTER	= 6,
+	QUEUES_MAX	= 9,
+	NR_FLOWS	= 4,
+	COST_MAX	= 300,
+	TUNE_YIELDS	= 60,
+};
+
+struct entry {
+	struct mqfq_entry e;
+	struct entry *next;		/* at the device */
+	unsigned int queue;
+	int busy;
+};
+
+struct setup {
+	struct shape shape;
+	unsigned int slots;
+	u64 throttle_vt;
+	bool tuned;
+};
+
+static struct mqfq_policy policy;
+static struct flow_table flows;
+static struct entry entries[NR_SUBMITTERS][PER_SUBMITTER];
+static struct entry *at_device;		/* a stack: pushed by workers, emptied by completers */
+static const struct setup *setup;
+static int kicks[QUEUES_MAX];
+static int stop_submitting, over, nr_submitting, nr_inflight;
+static unsigned long nr_completed, nr_submitted;
+static double end;
+
+/* ---- what the hooks do ---- */
+
+static void run_queue(void *context, unsigned int number, enum mqfq_state was)
+{
+	(void)context;
+	(void)was;
+	__atomic_store_n(&kicks[number], 1, __ATOMIC_SEQ_CST);
+}
+
+static u64 clock_ns(void)
+{
+	return 0;
+}
+
+static const struct mqfq_policy_ops ops = {
+	.run		= run_queue,
+	.clock_ns	= clock_ns,
+};
+
+static u32 weight_of(void *context, u64 key, void *who)
+{
+	(void)context;
+	(void)who;
+	return 50 << key;
+}
+
+static void send_to_device(struct entry *entry)
+{
+	int inflight = __atomic_add_fetch(&nr_inflight, 1, __ATOMIC_RELAXED);
+
+	if (!setup->tuned && inflight > setup->slots)
+		storm_fail("%d in flight, D is %u", inflight, setup->slots);
+	entry->next = __atomic_load_n(&at_device, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&at_device, &entry->next, entry, false, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+static void dispatch(struct mqfq_queue *q)
+{
+	while (mqfq_has_work(q)) {
+		enum mqfq_verdict verdict;
+		struct mqfq_entry *e;
+
+		spin_lock(&q->lock);
+		e = mqfq_take(q, &verdict);
+		spin_unlock(&q->lock);
+		if (!e)
+			return;
+		send_to_device(container_of(e, struct entry, e));
+	}
+}
+
+/* ---- threads ---- */
+
+static void *worker(void *unused)
+{
+	unsigned int i = 0;
+
+	while (!READ_ONCE(over)) {
+		unsigned int n = policy.nr_queues, looked;
+
+		for (looked = 0; looked < n; looked++, i = (i + 1) % n)
+			if (__atomic_load_n(&kicks[i], __ATOMIC_RELAXED) &&
+			    __atomic_exchange_n(&kicks[i], 0, __ATOMIC_SEQ_CST))
+				dispatch(&policy.queue[i]);
+		sched_yield();
+	}
+	return unused;
+}
+
+static void submit(struct entry *entry)
+{
+	struct mqfq_queue *q;
+	struct flow *f;
+	u64 start;
+
+	entry->queue = draw(policy.nr_queues);
+	q = &policy.queue[entry->queue];
+	f = flow_get(&flows, draw(NR_FLOWS), NULL, mqfq_vt(&policy));
+	entry->e.flow = (unsigned long)f;
+	WRITE_ONCE(entry->busy, 1);
+	spin_lock(&q->lock);
+	start = flow_tag(f, mqfq_vt(&policy), flow_cost_vt(f, 1 + draw(COST_MAX)));
+	mqfq_insert(q, &entry->e, start);
+	spin_unlock(&q->lock);
+	run_queue(NULL, entry->queue, MQFQ_RUNNABLE);
+	__atomic_add_fetch(&nr_submitted, 1, __ATOMIC_RELAXED);
+}
+
+static void *submitter(void *data)
+{
+	unsigned int me = (unsigned long)data, i;
+
+	storm_random = me + 1;
+	while (!READ_ONCE(stop_submitting)) {
+		/* By turns one at a time and all at once. */
+		unsigned int n = draw(3) ? PER_SUBMITTER : 1;
+
+		for (i = 0; i < n; i++)
+			if (!__atomic_load_n(&entries[me][i].busy, __ATOMIC_ACQUIRE))
+				submit(&entries[me][i]);
+		sched_yield();
+	}
+	__atomic_sub_fetch(&nr_submitting, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+static void complete(struct entry *entry)
+{
+	struct mqfq_queue *q = &policy.queue[entry->queue];
+	struct flow *f = mqfq_entry_flow(&entry->e);
+
+	__atomic_sub_fetch(&nr_inflight, 1, __ATOMIC_RELAXED);
+	mqfq_release(q);
+	flow_put(f);
+	__atomic_store_n(&entry->busy, 0, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&nr_completed, 1, __ATOMIC_RELAXED);
+}
+
+static void *completer(void *data)
+{
+	storm_random = (unsigned long)data;
+	while (!READ_ONCE(over)) {
+		struct entry *entry = __atomic_exchange_n(&at_device, NULL, __ATOMIC_ACQUIRE), *next;
+
+		if (!entry)
+			sched_yield();
+		for (; entry; entry = next) {
+			next = entry->next;
+			complete(entry);
+		}
+	}
+	return NULL;
+}
+
+static void change_weight(void)
+{
+	u32 weight = 1 + draw(400), old;
+	struct flow *f = flow_set_weight(&flows, draw(NR_FLOWS), weight, &old);
+
+	if (!f)
+		return;
+	mqfq_rescale(&policy, f, old, weight);
+	flow_put(f);
+}
+
+static void *tuner(void *data)
+{
+	unsigned int pause;
+
+	storm_random = 77;
+	while (!READ_ONCE(stop_submitting)) {
+		switch (draw(5)) {
+		case 0:
+			mqfq_set_slots(&policy, 1 + draw(4));
+			break;
+		case 1:
+			mqfq_set_throttle(&policy, draw(3) * 900);
+			break;
+		case 2:
+			mqfq_set_wheel(&policy, (struct vt_wheel_geometry) { draw(14), 1 + draw(4) });
+			break;
+		case 3:
+			change_weight();
+			break;
+		case 4:
+			flow_table_reclaim(&flows, mqfq_vt(&policy));
+		}
+		for (pause = draw(TUNE_YIELDS); pause; pause--)
+			sched_yield();
+	}
+	return data;
+}
+
+/* ---- rounds ---- */
+
+static bool is_over(void)
+{
+	if (storm_now() > end)
+		WRITE_ONCE(stop_submitting, 1);
+	return !__atomic_load_n(&nr_submitting, __ATOMIC_SEQ_CST) &&
+	       __atomic_load_n(&nr_submitted, __ATOMIC_SEQ_CST) ==
+	       __atomic_load_n(&nr_completed, __ATOMIC_SEQ_CST);
+}
+
+static unsigned long moved(void)
+{
+	return __atomic_load_n(&nr_completed, __ATOMIC_RELAXED);
+}
+
+static void tell(void)
+{
+	unsigned int i;
+
+	printf("# %u queues, D %d, T %llu, tuned %d: %d in flight, %d slots free, virtual time %llu\n",
+	       policy.nr_queues, policy.tokens.slots, policy.throttle_vt, setup->tuned,
+	       READ_ONCE(nr_inflight), token_tree_nr_free(&policy.tokens), mqfq_vt(&policy));
+	for (i = 0; i < policy.nr_queues; i++)
+		printf("# queue %u: %u entries, state %d, leaf %llu, waits for %llu, ready bit %d, kicked %d\n",
+		       i, policy.queue[i].nr, atomic_read(&policy.queue[i].state),
+		       mindicator_leaf(&policy.vt, policy.queue[i].leaf), policy.queue[i].wake_vt,
+		       test_bit(policy.queue[i].leaf, policy.ready.bits), READ_ONCE(kicks[i]));
+}
+
+static void check_quiet(void)
+{
+	unsigned int i;
+
+	if (token_tree_nr_free(&policy.tokens) != policy.tokens.slots || nr_inflight)
+		storm_fail("%d slots of %d are free, %d in flight", token_tree_nr_free(&policy.tokens),
+			   policy.tokens.slots, nr_inflight);
+	for (i = 0; i < policy.nr_queues; i++) {
+		struct mqfq_queue *q = &policy.queue[i];
+
+		if (q->nr || q->nr_flows || q->inserted != q->taken || rb_first_cached(&q->entries))
+			storm_fail("queue %u is not empty", i);
+		if (mindicator_leaf(&policy.vt, q->leaf) != VT_NONE)
+			storm_fail("queue %u is empty, its leaf is not", i);
+	}
+}
+
+static void run_round(double seconds)
+{
+	struct topology_place place[QUEUES_MAX];
+	struct mqfq_config config = {
+		.throttle_vt = setup->throttle_vt, .slots = setup->slots, .wheel = { 9, 3 },
+	};
+	pthread_t threads[NR_THREADS], tuning;
+	unsigned long i, n = 0;
+	u64 vt = 0 - 200000ULL;
+
+	shape_places(&setup->shape, place);
+	if (mqfq_policy_init(&policy, place, setup->shape.nr_queues, vt, &config, &ops, NULL, GFP_KERNEL))
+		storm_fail("no memory");
+	over = 0;
+	stop_submitting = 0;
+	nr_submitting = NR_SUBMITTERS;
+	end = storm_now() + seconds;
+	for (i = 0; i < NR_WORKERS; i++)
+		pthread_create(&threads[n++], NULL, worker, NULL);
+	for (i = 0; i < NR_COMPLETERS; i++)
+		pthread_create(&threads[n++], NULL, completer, (void *)(i + 50));
+	for (i = 0; i < NR_SUBMITTERS; i++)
+		pthread_create(&threads[n++], NULL, submitter, (void *)i);
+	if (setup->tuned)
+		pthread_create(&tuning, NULL, tuner, NULL);
+	storm_watch(is_over, moved, tell);
+	WRITE_ONCE(over, 1);
+	while (n)
+		pthread_join(threads[--n], NULL);
+	if (setup->tuned)
+		pthread_join(tuning, NULL);
+	check_quiet();
+	if (vt_after(vt, mqfq_vt(&policy)))
+		storm_fail("virtual time went back");
+	mqfq_policy_destroy(&policy);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct setup setups[] = {
+		{ { "", 2, 2, 2, 2, 1 }, 1, 0, false },
+		{ { "", 3, 2, 2, 3, 1 }, 1, 1000, false },
+		{ { "", 3, 2, 2, 3, 1 }, 2, 0, false },
+		{ { "", 4, 2, 2, 4, 1 }, 2, 500, false },
+		{ { "", 4, 2, 2, 4, 1 }, 3, 100000, false },
+		{ { "", 9, 2, 4, 5, 1 }, 2, 4000, false },
+		{ { "", 1, 1, 1, 1, 1 }, 1, 0, true },
+		{ { "", 4, 2, 2, 4, 1 }, 2, 1000, true },
+		{ { "", 9, 1, 1, 9, 2 }, 4, 0, true },
+	};
+	unsigned int i, n = sizeof(setups) / sizeof(setups[0]);
+
+	storm_begin(argc, argv, "mqfq_wakeup", 3.6);
+	for (i = 0; i < n; i++) {
+		if (flow_table_init(&flows, weight_of, NULL, GFP_KERNEL))
+			storm_fail("no memory");
+		setup = &setups[i];
+		run_round(storm_seconds / n);
+		flow_table_destroy(&flows);
+		rcu_barrier();
+	}
+	return storm_end(nr_completed);
+}

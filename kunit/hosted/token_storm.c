@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * token_storm.c - the slots of a device under threads: none lost, none made, a debt always paid
+ *
+ * Threads take, steal, put, rest and move tokens; in every second round another one changes D.
+ * While they run, no more may be out than the largest D of the round. After the round all is
+ * taken out and given back, whereby what has slipped past a smaller D pays; then D can be
+ * taken out, not one more.
+ */
+#include "../../lib/token_tree.h"
+#include "storm.h"
+
+enum {
+	NR_THREADS	= 4,
+	OPS_PER_ROUND	= 60,
+	RESIZES_MAX	= 4,	/* per round: each may be the last one, which nothing heals */
+	SLOTS_MAX	= 24,
+};
+
+static struct topology topology;
+static struct token_tree t;
+static pthread_barrier_t gate;
+static int over, nr_out;
+static bool resizing;
+static unsigned long nr_steps;
+
+static void took(void)
+{
+	int out = __atomic_add_fetch(&nr_out, 1, __ATOMIC_RELAXED);
+
+	if (out > SLOTS_MAX || (!resizing && out > t.slots))
+		storm_fail("%d tokens are out, D is %d", out, t.slots);
+}
+
+static void gives(void)
+{
+	__atomic_sub_fetch(&nr_out, 1, __ATOMIC_RELAXED);
+}
+
+static void one_operation(unsigned int *mine)
+{
+	unsigned int leaf = draw(topology.nr_queues), other = draw(topology.nr_queues);
+	unsigned int what = draw(10);
+
+	if (what < 5) {
+		if (what < 4 ? token_tree_take(&t, leaf, 1 + draw(4)) : token_tree_steal(&t, leaf)) {
+			++*mine;
+			took();
+		}
+	} else if (what == 5) {
+		token_tree_move(&t, draw(topology.nr_nodes), leaf);
+	} else if (*mine) {
+		--*mine;
+		gives();
+		if (what < 8)
+			token_tree_put(&t, leaf, other);
+		else
+			token_tree_rest(&t, leaf);
+	}
+	storm_at_barrier();
+}
+
+static void *user(void *data)
+{
+	unsigned int mine = 0, i;
+
+	storm_random = (unsigned long)data + 1;
+	for (;;) {
+		pthread_barrier_wait(&gate);
+		if (over)
+			return NULL;
+		for (i = 0; i < OPS_PER_ROUND; i++)
+			one_operation(&mine);
+		for (; mine; mine--) {
+			gives();
+			token_tree_rest(&t, draw(topology.nr_queues));
+		}
+		pthread_barrier_wait(&gate);
+	}
+}
+
+static int take_all(void)
+{
+	int n = 0;
+
+	while (token_tree_steal(&t, draw(topology.nr_queues)))
+		n++;
+	return n;
+}
+
+static void check_round(void)
+{
+	int taken, i;
+
+	if (token_tree_nr_free(&t) != t.slots)
+		storm_fail("%d tokens, D is %d", token_tree_nr_free(&t), t.slots);
+	taken = take_all();
+	if (taken < t.slots)
+		storm_fail("%d tokens found, D is %d", taken, t.slots);
+	for (i = 0; i < taken; i++)
+		token_tree_rest(&t, draw(topology.nr_queues));
+	taken = take_all();
+	if (taken != t.slots)
+		storm_fail("%d tokens found again, D is %d", taken, t.slots);
+	for (i = 0; i < taken; i++)
+		token_tree_put(&t, draw(topology.nr_queues), draw(topology.nr_queues));
+}
+
+static void run_shape(const struct shape *shape, double seconds)
+{
+	struct topology_place place[SHAPE_QUEUES_MAX];
+	double end = storm_now() + seconds;
+	pthread_t threads[NR_THREADS];
+	unsigned long i;
+
+	shape_places(shape, place);
+	if (topology_init(&topology, place, shape->nr_queues, GFP_KERNEL) ||
+	    token_tree_init(&t, &topology, 3, GFP_KERNEL))
+		storm_fail("no memory");
+	over = 0;
+	pthread_barrier_init(&gate, NULL, NR_THREADS + 1);
+	for (i = 0; i < NR_THREADS; i++)
+		pthread_create(&threads[i], NULL, user, (void *)i);
+	while (!over) {
+		resizing = !resizing;
+		token_tree_resize(&t, 1 + draw(SLOTS_MAX));
+		pthread_barrier_wait(&gate);
+		for (i = resizing ? draw(RESIZES_MAX) : 0; i; i--) {
+			unsigned int pause = draw(6);
+
+			while (pause--)
+				sched_yield();
+			token_tree_resize(&t, 1 + draw(draw(2) ? t.slots : SLOTS_MAX));
+		}
+		pthread_barrier_wait(&gate);
+		check_round();
+		nr_steps += NR_THREADS * OPS_PER_ROUND;
+		over = storm_now() > end;
+	}
+	pthread_barrier_wait(&gate);
+	for (i = 0; i < NR_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	token_tree_destroy(&t);
+	topology_destroy(&topology);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct shape tried[] = {
+		{ "", 1, 1, 1, 1, 1 },
+		{ "", 4, 2, 2, 4, 1 },
+		{ "", 9, 2, 4, 5, 1 },
+	};
+	unsigned int i;
+
+	storm_begin(argc, argv, "token_storm", 2);
+	for (i = 0; i < sizeof(tried) / sizeof(tried[0]); i++)
+		run_shape(&tried[i], storm_seconds / (sizeof(tried) / sizeof(tried[0])));
+	return storm_end(nr_steps);
+}
