@@ -49,9 +49,11 @@ static void ask_to_run(void *priv, unsigned int number, enum mqfq_state was)
 	c->woken |= 1U << number;
 }
 
+static u64 now_ns;
+
 static u64 clock_ns(void)
 {
-	return 1000;
+	return now_ns;
 }
 
 static const struct mqfq_policy_ops ops = {
@@ -305,7 +307,7 @@ static void wake_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, take(test, 1), param->wakes ? 'd' : NOTHING);
 }
 
-/* An entry with an earlier tag ends the wait of a queue, if it may go; a later one changes nothing. */
+/* An earlier tag than what a queue waits with ends its wait, if it may go; a later one does not. */
 static void earlier_entry_test(struct kunit *test)
 {
 	make_up(test, 2, 50, MANY);
@@ -334,6 +336,25 @@ static void earlier_entry_test(struct kunit *test)
 	put(test, 0, 170);
 	KUNIT_EXPECT_EQ(test, take(test, 0), 'g');
 	KUNIT_EXPECT_EQ(test, woken(test), 2U);
+}
+
+/* The time that a queue was throttled is the flow's whose entry it waited with. */
+static void throttled_time_test(struct kunit *test)
+{
+	struct context *c = context(test);
+
+	make_up(test, 2, 50, MANY);
+	put(test, 0, 0);
+	put(test, 0, 100);
+	KUNIT_ASSERT_EQ(test, take(test, 0), 'a');
+	now_ns = 1000;
+	put_of(test, 1, 1, 300);
+	KUNIT_ASSERT_EQ(test, take(test, 1), NOTHING);
+	now_ns = 1300;
+	KUNIT_ASSERT_EQ(test, take(test, 0), 'b');
+	KUNIT_EXPECT_EQ(test, take(test, 1), 'c');
+	KUNIT_EXPECT_EQ(test, atomic64_read(&c->flow[1].throttled_ns), 300);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&c->flow[0].throttled_ns), 0);
 }
 
 /* A leaf may lag by a quarter of T, and no more. */
@@ -410,18 +431,19 @@ struct nearest_param {
 	u32 waiting;
 	unsigned int released;
 	u32 woken;
+	enum topology_level distance;
 };
 
 static const struct nearest_param nearest_params[] = {
-	{ "nobody waits",		0x00, 2, 0x00 },
-	{ "itself first",		0xff, 2, 0x04 },
-	{ "the core",			0xfb, 2, 0x08 },
-	{ "the core, downwards",	0xf7, 3, 0x04 },
-	{ "the cache",			0xf3, 2, 0x01 },
-	{ "the cache, upwards",		0xfc, 0, 0x04 },
-	{ "the machine",		0xf0, 2, 0x10 },
-	{ "the machine, downwards",	0x0f, 6, 0x01 },
-	{ "the last one",		0x80, 0, 0x80 },
+	{ "nobody waits",		0x00, 2, 0x00, TOPOLOGY_SELF },
+	{ "itself first",		0xff, 2, 0x04, TOPOLOGY_SELF },
+	{ "the core",			0xfb, 2, 0x08, TOPOLOGY_CORE },
+	{ "the core, downwards",	0xf7, 3, 0x04, TOPOLOGY_CORE },
+	{ "the cache",			0xf3, 2, 0x01, TOPOLOGY_CACHE },
+	{ "the cache, upwards",		0xfc, 0, 0x04, TOPOLOGY_CACHE },
+	{ "the socket",		0xf0, 2, 0x10, TOPOLOGY_SOCKET },
+	{ "the socket, downwards",	0x0f, 6, 0x01, TOPOLOGY_SOCKET },
+	{ "the last one",		0x80, 0, 0x80, TOPOLOGY_SOCKET },
 };
 
 KUNIT_ARRAY_PARAM_DESC(nearest, nearest_params, name);
@@ -446,6 +468,9 @@ static void nearest_test(struct kunit *test)
 	for (i = 0; i < NR_QUEUES; i++)
 		KUNIT_EXPECT_EQ(test, state(test, i) == MQFQ_READY,
 				(param->waiting & ~param->woken) >> i & 1);
+	i = __ffs(param->woken | 1U << (NR_QUEUES - 1));
+	KUNIT_EXPECT_EQ(test, atomic64_read(&queue(test, i)->nr_woken[param->distance]),
+			param->woken != 0);
 }
 
 /* A slot for a queue that has no use for it any more goes to the next one. */
@@ -511,7 +536,8 @@ static void more_slots_test(struct kunit *test)
 	context(test)->woken = 0;
 	for (i = 0; i < 4; i++) {
 		mqfq_release(queue(test, 0));
-		sent += take_all(test, 0) + take_all(test, 1) + take_all(test, 2) + take_all(test, 3);
+		sent += take_all(test, 0) + take_all(test, 1);
+		sent += take_all(test, 2) + take_all(test, 3);
 		KUNIT_EXPECT_EQ(test, sent, 7U);
 	}
 	mqfq_release(queue(test, 0));
@@ -572,7 +598,7 @@ static const struct rescale_param rescale_params[] = {
 
 KUNIT_ARRAY_PARAM_DESC(rescale, rescale_params, name);
 
-/* What is ahead of virtual time comes nearer, or goes further, and so do the places in the queue. */
+/* What is ahead of virtual time comes nearer, or goes further, and the order follows. */
 static void rescale_test(struct kunit *test)
 {
 	const struct rescale_param *param = test->param_value;
@@ -771,8 +797,8 @@ static void no_queues_test(struct kunit *test)
 	const struct mqfq_config config = { 10, 2, { 4, 3 } };
 	struct context *c = context(test);
 
-	KUNIT_EXPECT_EQ(test, mqfq_policy_init(&c->policy, NULL, 0, 0, &config, &ops, c, GFP_KERNEL),
-			-EINVAL);
+	KUNIT_EXPECT_EQ(test, mqfq_policy_init(&c->policy, NULL, 0, 0, &config, &ops, c,
+					       GFP_KERNEL), -EINVAL);
 }
 
 /* ---- as a whole ---- */
@@ -818,6 +844,7 @@ static struct kunit_case mqfq_policy_cases[] = {
 	KUNIT_CASE(alone_test),
 	KUNIT_CASE_PARAM(wake_test, wake_gen_params),
 	KUNIT_CASE(earlier_entry_test),
+	KUNIT_CASE(throttled_time_test),
 	KUNIT_CASE(lazy_test),
 	KUNIT_CASE_PARAM(slots_test, slots_gen_params),
 	KUNIT_CASE_PARAM(nearest_test, nearest_gen_params),

@@ -109,7 +109,7 @@ enum {
 	SIM_SECTORS_MAX		= 2048,
 	/* Events between two looks at all tokens. */
 	SIM_LOOK_EVERY		= 32,
-	/* A flow that may not submit looks again after so many, times D. A megabyte takes 4 of them. */
+	/* A flow that may not submit looks again after so many, times D; a megabyte takes 4. */
 	SIM_LOOK_IN_TICKS	= 1 << 18,
 	/* Units of virtual time in a byte at weight 1. */
 	SIM_VT_PER_BYTE		= FLOW_WEIGHT_DEFAULT << VT_SHIFT,
@@ -327,7 +327,8 @@ static void sim_check_wait(struct simulation *s, unsigned int queue)
 
 	SIM_CHECK(s, state != MQFQ_RUNNABLE, "a queue with entries waits for nothing");
 	if (state == MQFQ_THROTTLED)
-		SIM_CHECK(s, vt_after(READ_ONCE(q->wake_vt), mqfq_vt(&s->policy)),
+		SIM_CHECK(s, vt_after(sim_first(s, queue)->start,
+				      mqfq_vt(&s->policy) + s->throttle_vt),
 			  "a queue is throttled although its time has come");
 	if (state == MQFQ_READY)
 		SIM_CHECK(s, test_bit(q->leaf, s->policy.ready.bits),
