@@ -17,7 +17,7 @@ enum {
 	NR_QUEUES	= 8,
 	NR_FLOWS	= 3,
 	NR_ENTRIES	= 128,
-	FAR		= 1 << 30,	/* a T that nobody exceeds */
+	WIDE		= 1 << 30,	/* a T that nobody exceeds */
 	MANY		= 1000,		/* a D that nobody exceeds */
 	NOTHING		= '-',
 };
@@ -400,7 +400,7 @@ static void slots_test(struct kunit *test)
 	unsigned int n = min_t(unsigned int, param->slots, 64), i, sent = 0, from = 0;
 	struct context *c = context(test);
 
-	make_up(test, param->nr_queues, FAR, param->slots);
+	make_up(test, param->nr_queues, WIDE, param->slots);
 	for (i = 0; i < 64; i++)
 		put(test, i % param->nr_queues, 0);
 	for (i = 0; i < param->nr_queues; i++)
@@ -453,7 +453,7 @@ static void nearest_test(struct kunit *test)
 	const struct nearest_param *param = test->param_value;
 	unsigned int i;
 
-	make_up(test, NR_QUEUES, FAR, 1);
+	make_up(test, NR_QUEUES, WIDE, 1);
 	put(test, param->released, 0);
 	KUNIT_ASSERT_EQ(test, take(test, param->released), 'a');
 	for (i = 0; i < NR_QUEUES; i++)
@@ -498,7 +498,7 @@ static void pass_on_test(struct kunit *test)
 /* What waits for a slot holds virtual time; an earlier entry that comes does so at once. */
 static void ready_test(struct kunit *test)
 {
-	make_up(test, 3, FAR, 1);
+	make_up(test, 3, WIDE, 1);
 	put(test, 0, 0);
 	KUNIT_ASSERT_EQ(test, take(test, 0), 'a');
 	put(test, 1, 120);
@@ -519,7 +519,7 @@ static void more_slots_test(struct kunit *test)
 	struct mqfq_policy *p = &context(test)->policy;
 	unsigned int i, sent = 0;
 
-	make_up(test, 4, FAR, 2);
+	make_up(test, 4, WIDE, 2);
 	for (i = 0; i < 12; i++)
 		put(test, i % 4, 0);
 	for (i = 0; i < 4; i++)
@@ -606,7 +606,7 @@ static void rescale_test(struct kunit *test)
 	char order[8] = "";
 	unsigned int i;
 
-	make_up(test, 3, FAR, MANY);
+	make_up(test, 3, WIDE, MANY);
 	put_of(test, 1, 2, 0);
 	put_of(test, 1, 2, 100);
 	KUNIT_ASSERT_EQ(test, take(test, 2), 'a');
@@ -692,7 +692,7 @@ static void counters_test(struct kunit *test)
 	struct flow *flow = context(test)->flow;
 	struct mqfq_queue *q;
 
-	make_up(test, 2, FAR, MANY);
+	make_up(test, 2, WIDE, MANY);
 	q = queue(test, 1);
 	put_of(test, 0, 1, 1);
 	put_of(test, 0, 1, 2);

@@ -292,7 +292,8 @@ static u64 sim_draw_gap(struct simulation *s, u32 mean)
 		x <<= 1;
 		zeros++;
 	}
-	return 1 + ((((u64)zeros << 16) + ((~x << 1) >> 48)) * mean * 7 / 10 >> 16);
+	/* 45426 / 65536 is ln 2. */
+	return 1 + (((((u64)zeros << 16) + ((~x << 1) >> 48)) * mean >> 16) * 45426 >> 16);
 }
 
 /* ---- what must hold ---- */
@@ -929,8 +930,8 @@ static void sim_change_weight(struct simulation *s)
 {
 	unsigned int number = sim_draw(s, s->mix.nr_flows), i;
 	struct sim_flow *f = &s->flow[number];
-	u32 weight = clamp_t(u64, f->weight * sim_draw_log(s, 0, 5) / sim_draw_log(s, 0, 5),
-			     FLOW_WEIGHT_MIN, FLOW_WEIGHT_MAX), old = 0;
+	u64 wish = div64_u64(f->weight * sim_draw_log(s, 0, 5), sim_draw_log(s, 0, 5));
+	u32 weight = clamp_t(u64, wish, FLOW_WEIGHT_MIN, FLOW_WEIGHT_MAX), old = 0;
 	u64 vt = mqfq_vt(&s->policy);
 	struct flow *flow = flow_set_weight(&s->flows, number, weight, &old);
 
@@ -1218,7 +1219,9 @@ static void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 	s->random = (seed << 3 | kind) * 0x9e3779b97f4a7c15ULL | 1;
 	for (i = 0; i < 8; i++)
 		sim_random(s);
-	*mix = (struct sim_mix) { .seed = seed, .kind = kind, .nr_requests = nr_requests };
+	mix->seed = seed;
+	mix->kind = kind;
+	mix->nr_requests = nr_requests;
 	mix->order = sim_draw(s, SIM_NR_ORDERS);
 	mix->nr_queues = sim_draw(s, 4) ? 1 + sim_draw(s, 12) : 1 + sim_draw(s, SIM_QUEUES_MAX);
 	mix->nr_flows = sim_draw(s, 3) ? 2 + sim_draw(s, 3) : 2 + sim_draw(s, SIM_FLOWS_MAX - 1);

@@ -2,7 +2,7 @@
 /*
  * mqfq_theorems.c - theorems 1 and 2 of MQFQ, and what else must hold, over random worlds
  *
- *	mqfq_theorems [REQUESTS]		4 million by default; KTAP on standard output
+ *	mqfq_theorems [REQUESTS]		10 million by default; KTAP on standard output
  *	mqfq_theorems FAMILY SEED [REQUESTS]	one world of a family (1 to 5), event by event
  *
  * What is simulated and what is checked is told in ../mqfq_simulation.h. A failure names its family
@@ -33,7 +33,7 @@ static void tell(const char *fmt, ...)
 #include "../mqfq_simulation.h"
 
 enum {
-	REQUESTS_DEFAULT	= 4000000,
+	REQUESTS_DEFAULT	= 10000000,
 	MIXES_PER_LINE		= 100,
 };
 
