@@ -53,9 +53,9 @@
  * and down, its largest rise and fall since both became backlogged are the worst intervals that
  * end here.
  *
- * Service is counted in virtual time, as flow_cost_vt() charges it, and rounds it down; so L, which
- * is not rounded down, needs no allowance. What flow_cost_vt() itself is off by is looked at in
- * bytes, see SIM_EXACT.
+ * Service is counted in virtual time, as flow_cost_vt() charges it, and L is not less than any such
+ * cost: nothing is allowed for rounding. What flow_cost_vt() itself is off by adds up, and is
+ * reported, see SIM_EXACT.
  *
  * If T, D or weights change in the middle, intervals end there and new ones begin; with T + L in
  * (1) replaced by how far a flow may be ahead by what it was sent before, under the old rules.
@@ -380,10 +380,12 @@ static void sim_check(struct simulation *s)
 
 /* ---- the theorems ---- */
 
-/* The least weighted service that no request of the flow exceeds: l / r of the paper. */
+/* What no request of the flow exceeds: l / r of the paper. */
 static u64 sim_largest_vt(const struct sim_flow *f)
 {
-	return div_u64((u64)f->max_bytes * SIM_VT_PER_BYTE + f->weight - 1, f->weight);
+	u64 exact = div_u64((u64)f->max_bytes * SIM_VT_PER_BYTE + f->weight - 1, f->weight);
+
+	return max(exact, flow_cost_vt(f->flow, f->max_bytes));
 }
 
 static bool sim_tracks(const struct simulation *s)
