@@ -643,7 +643,6 @@ static void rescale_wakes_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, take(test, 1), 'c');
 }
 
-#if SIM_CHANGE_WEIGHTS
 /* Two entries of a flow with the tag of now, as requeues have: none is met again and again. */
 static void rescale_equal_test(struct kunit *test)
 {
@@ -682,7 +681,6 @@ static void rescale_advance_test(struct kunit *test)
 	mqfq_rescale(&c->policy, &c->flow[0], 100, 1000);
 	KUNIT_EXPECT_GE(test, (s64)(c->entry[3].start - BASE_VT), vt(test));
 }
-#endif
 
 /* ---- what the owner does ---- */
 
@@ -854,10 +852,8 @@ static struct kunit_case mqfq_policy_cases[] = {
 	KUNIT_CASE(throttle_change_test),
 	KUNIT_CASE_PARAM(rescale_test, rescale_gen_params),
 	KUNIT_CASE(rescale_wakes_test),
-#if SIM_CHANGE_WEIGHTS
 	KUNIT_CASE(rescale_equal_test),
 	KUNIT_CASE(rescale_advance_test),
-#endif
 	KUNIT_CASE(counters_test),
 	KUNIT_CASE_PARAM(tag_test, tag_gen_params),
 	KUNIT_CASE(theorem_1_test),

@@ -95,11 +95,6 @@
 #define SIM_TRACE(s, fmt, ...)	do { } while (0)
 #endif
 
-/* 1 when mqfq_rescale() keeps tags at or after virtual time, and ends if two tags are equal. */
-#ifndef SIM_CHANGE_WEIGHTS
-#define SIM_CHANGE_WEIGHTS	0
-#endif
-
 enum {
 	SIM_QUEUES_MAX		= 32,
 	SIM_FLOWS_MAX		= 12,
@@ -971,7 +966,7 @@ static void sim_change(struct simulation *s)
 	s->next_change += s->mix.change_every;
 	sim_end_window(s);
 	sim_note_ahead(s);
-	switch (sim_draw(s, 3 + SIM_CHANGE_WEIGHTS)) {
+	switch (sim_draw(s, 4)) {
 	case 0:
 		s->slots = 1 + sim_draw(s, min(2 * s->mix.slots, SIM_SLOTS_MAX));
 		SIM_TRACE(s, "D %u", s->slots);

@@ -13,9 +13,10 @@
 
 static void flow_store_weight(struct flow *f, u32 weight)
 {
+	const u64 one = (u64)FLOW_WEIGHT_DEFAULT << (VT_SHIFT + FLOW_INVERSE_SHIFT);
+
 	WRITE_ONCE(f->weight, weight);
-	WRITE_ONCE(f->inverse_weight,
-		   div_u64((u64)FLOW_WEIGHT_DEFAULT << (VT_SHIFT + FLOW_INVERSE_SHIFT), weight));
+	WRITE_ONCE(f->inverse_weight, div_u64(one + weight / 2, weight));
 }
 
 static void flow_init(struct flow *f, u64 key, u32 number, u32 weight, u64 vt)

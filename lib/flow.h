@@ -163,10 +163,14 @@ struct flow_census flow_table_reclaim(struct flow_table *t, u64 vt);
 void flow_table_for_each(struct flow_table *t, void (*show)(void *context, struct flow *f),
 			 void *context);
 
-/* What a request of @bytes costs the flow in virtual time; never 0. */
+/*
+ * What a request of @bytes costs the flow in virtual time; never 0. To the nearest: what is cut off
+ * would be a flow's gain at every request.
+ */
 static inline u64 flow_cost_vt(const struct flow *f, u64 bytes)
 {
-	u64 vt = (bytes * READ_ONCE(f->inverse_weight)) >> FLOW_INVERSE_SHIFT;
+	u64 vt = (bytes * READ_ONCE(f->inverse_weight) + (1ULL << FLOW_INVERSE_SHIFT) / 2) >>
+		 FLOW_INVERSE_SHIFT;
 
 	return vt ? vt : 1;
 }

@@ -30,8 +30,11 @@
  *
  *	(D + 1) (2 T + largest request of f / weight of f + the same of m)
  *
- * and for D = 1 by 2 T + ... (theorems 1 and 2). The algorithm is mqfq_policy.c, its structures are
- * in lib/. What the paper leaves open, or what a kernel of today adds:
+ * and for D = 1 by 2 T + ... (theorems 1 and 2). Service is that of requests sent since both were
+ * waiting: a request that was under way when the second flow came can add its own size, which the
+ * paper's proof does not see; kunit/mqfq_simulation.h has the case, and the bounds that hold. The
+ * algorithm is mqfq_policy.c, its structures are in lib/. What the paper leaves open, or what a
+ * kernel of today adds:
  *
  *  - Cost is bytes; bytes written count write_cost_pct percent, bytes discarded or zeroed
  *    discard_cost_pct percent, and no request is free.

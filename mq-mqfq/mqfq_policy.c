@@ -416,12 +416,20 @@ static void mqfq_rescale_entries(struct mqfq_queue *q, struct flow *f, u64 vt, u
 	node = grow ? rb_last(&q->entries.rb_root) : rb_first(&q->entries.rb_root);
 	for (; node; node = next) {
 		struct mqfq_entry *e = rb_entry(node, struct mqfq_entry, node);
+		u64 start;
 
 		next = grow ? rb_prev(node) : rb_next(node);
 		if (mqfq_entry_flow(e) != f)
 			continue;
+		/* Virtual time may have moved on since @vt, and no tag goes behind it. */
+		start = mqfq_scaled(e->start, vt, old_weight, new_weight);
+		if (vt_after(mqfq_vt(q->policy), start))
+			start = mqfq_vt(q->policy);
+		/* Who stays must not come to lie behind its equals: we would meet it again, and again. */
+		if (start == e->start)
+			continue;
 		rb_erase_cached(&e->node, &q->entries);
-		e->start = mqfq_scaled(e->start, vt, old_weight, new_weight);
+		e->start = start;
 		mqfq_enqueue(q, e);
 	}
 }

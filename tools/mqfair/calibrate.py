@@ -20,13 +20,15 @@ ONE_LINE = "measure the drive's parallelism; prints a curve and the line that se
 DEPTHS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 SIZES_KB = (4, 16, 64)
 KNEE = 0.97
+# The sweep ends when the rate has not grown over so many steps.
+FLAT, FLAT_RATIO = 3, 1.01
 BAR = 40
 JOBS_MAX = 4
 
 
 def arguments(parser):
     """The options of this command."""
-    parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="per point (default 1.0; 39 points)")
+    parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="per point (default 1.0; at most 39 points)")
     parser.add_argument("--write-cost", action="store_true",
                         help="also measure write_cost_pct; DESTROYS THE DATA ON THE DEVICE, asks before it begins")
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -62,6 +64,8 @@ def _sweep(device, size_kb, seconds):
     for depth in DEPTHS:
         points.append((depth, _fio(device, "randread", size_kb, depth, seconds)))
         print(f"  {depth:4} {points[-1][1]:10.0f}", flush=True)
+        if len(points) > FLAT and points[-1][1] < FLAT_RATIO * points[-1 - FLAT][1]:
+            break
     best = max(rate for _, rate in points)
     found = knee(points)
     for depth, rate in points:
