@@ -555,8 +555,12 @@ static void mqfq_prepare_request(struct request *rq)
 	e->start = current->tgid;
 }
 
-/* The start tag of a request that comes. A flow's reference is the request's until it is finished. */
-static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head)
+/*
+ * The start tag of a request that comes. A flow's reference is the request's until it is finished.
+ * @last is the flow of the request before in the same batch, which has a reference, or NULL: most
+ * batches are of one flow.
+ */
+static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head, struct flow **last)
 {
 	u64 vt = mqfq_vt(&md->policy), start, key;
 	struct mqfq_entry *e = mqfq_entry(rq);
@@ -566,7 +570,13 @@ static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head)
 	if (mqfq_rq_state(e) == MQFQ_RQ_REQUEUED)
 		return vt;
 	key = mqfq_rq_key(md, rq, &who);
-	f = flow_get(&md->flows, key, who, vt);
+	if (*last && (*last)->key == key) {
+		f = *last;
+		atomic_inc(&f->refs);
+	} else {
+		f = flow_get(&md->flows, key, who, vt);
+		*last = f;
+	}
 	e->flow = (unsigned long)f;
 	start = flow_tag(f, vt, flow_cost_vt(f, mqfq_cost_bytes(md, rq, blk_rq_bytes(rq))));
 	trace_mqfq_tag(rq, blk_rq_bytes(rq), key, start - vt);
@@ -576,11 +586,12 @@ static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head)
 static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *q, struct list_head *list,
 			     bool at_head)
 {
+	struct flow *last = NULL;
 	struct request *rq;
 
 	spin_lock(&q->lock);
 	while ((rq = list_first_entry_or_null(list, struct request, queuelist))) {
-		u64 start = mqfq_tag(md, rq, at_head);
+		u64 start = mqfq_tag(md, rq, at_head, &last);
 
 		trace_block_rq_insert(rq);
 		mqfq_set_rq_state(mqfq_entry(rq), MQFQ_RQ_QUEUED);

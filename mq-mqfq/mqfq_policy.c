@@ -319,10 +319,17 @@ struct mqfq_entry *mqfq_take(struct mqfq_queue *q, enum mqfq_verdict *verdict)
 	return e;
 }
 
+static int mqfq_nearest(struct mqfq_queue *q)
+{
+	const struct ready_set *ready = &q->policy->ready;
+
+	return ready_set_is_empty(ready) ? READY_SET_NONE : ready_set_nearest(ready, q->leaf);
+}
+
 void mqfq_release(struct mqfq_queue *q)
 {
 	struct mqfq_policy *p = q->policy;
-	int target = ready_set_nearest(&p->ready, q->leaf);
+	int target = mqfq_nearest(q);
 	unsigned int at;
 
 	if (target != READY_SET_NONE)
@@ -332,7 +339,7 @@ void mqfq_release(struct mqfq_queue *q)
 	/* Token before bits. Pairs with ready_set_add() in mqfq_find_slot(). */
 	smp_mb__after_atomic();
 	if (target == READY_SET_NONE) {
-		target = ready_set_nearest(&p->ready, q->leaf);
+		target = mqfq_nearest(q);
 		if (target == READY_SET_NONE)
 			return;
 		token_tree_move(&p->tokens, at, target);

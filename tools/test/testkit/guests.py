@@ -87,10 +87,10 @@ def run_list(report, lab, options, arguments, prefix="", limit_s=LIST_S, cwd=CHE
     return listing
 
 
-def guest_list(*options):
-    """A group's function: the whole list on one kernel."""
+def guest_list(*options, only=""):
+    """A group's function: the list on one kernel, or what @only finds of it."""
     def run(report):
-        arguments = (["--long"] if report.long else ["--second-try"]) + report.parts
+        arguments = (["--long"] if report.long else ["--second-try"]) + (["--only", only] if only else []) + report.parts
         run_list(report, LAB, ["--cpus", "4", *options], arguments, limit_s=LIST_LONG_S if report.long else LIST_S)
     return run
 
@@ -241,8 +241,14 @@ def series(report):
             run_list(report, LAB, ["--backend", "vm", "--kernel", name, "--cpus", "4"], SMOKE, prefix=f"{name}/")
 
 
+def debug_list(name, about, only):
+    """The list on the debug kernel is long: one group, and one guest, per scheduler."""
+    return Group(name, f"the list on 7.2 with KASAN and lockdep, {about}", guest_list("--backend", "vm", "--kernel", "debug", only=only), kernels=("debug",))
+
+
 GROUPS = [
-    Group("debug", "the list on 7.2 with KASAN and lockdep", guest_list("--backend", "vm", "--kernel", "debug"), kernels=("debug",)),
+    debug_list("debug-mqfq", "mq-mqfq", "/mq-mqfq$"),
+    debug_list("debug", "all but mq-mqfq", "^(?!.*/mq-mqfq$)"),
     Group("kunit", "the KUnit suites in User-Mode Linux", kunit, kernels=("uml",)),
     Group("7.2", "the list on stock 7.2", guest_list("--backend", "vm", "--kernel", "7.2")),
     Group("6.12", "the list on stock 6.12", guest_list("--backend", "vm", "--kernel", "6.12")),
