@@ -662,13 +662,14 @@ static void rescale_equal_test(struct kunit *test)
 /* Virtual time moves on while queues are looked at in turn: no tag goes behind it. */
 static void rescale_advance_test(struct kunit *test)
 {
+	static const s64 tags[] = { 0, 100, 120 };
 	struct context *c = context(test);
 	unsigned int i;
 
 	make_up(test, 2, 80, 1);
 	/* Queue 0 shows 100 and waits with 120; queue 1 waits with 140. */
 	for (i = 0; i < 3; i++)
-		put_of(test, 1, 0, (s64[]) { 0, 100, 120 }[i]);
+		put_of(test, 1, 0, tags[i]);
 	KUNIT_ASSERT_EQ(test, take(test, 0), 'a');
 	KUNIT_ASSERT_EQ(test, take(test, 0), NOTHING);
 	put_of(test, 0, 1, 140);

@@ -92,7 +92,7 @@
 
 /* A program that can print tells what happens. */
 #ifndef SIM_TRACE
-#define SIM_TRACE(s, fmt, ...)	do { } while (0)
+#define SIM_TRACE(...)	do { } while (0)
 #endif
 
 enum {
