@@ -36,6 +36,7 @@ struct context {
 	u64 vt;
 	u32 random;
 	unsigned int nr_early;
+	u64 park_again_vt;	/* who is woken waits for this at once, if not 0 */
 	char text[TEXT_SIZE];
 };
 
@@ -57,6 +58,12 @@ static void wake(void *context, unsigned int leaf)
 		c->nr_early++;
 	}
 	c->waiter[leaf].waits = false;
+	if (c->park_again_vt) {
+		c->waiter[leaf].waits = true;
+		c->waiter[leaf].wake_vt = c->park_again_vt;
+		c->park_again_vt = 0;
+		vt_wheel_park(&c->w, leaf, c->waiter[leaf].wake_vt, &c->vt);
+	}
 }
 
 static const struct vt_wheel_ops ops = {
@@ -265,6 +272,21 @@ static void reshape_test(struct kunit *test)
 	vt_wheel_destroy(&c->w);
 }
 
+/* It is woken, and waits again in the very bucket that is being emptied: that bit must stay. */
+static void park_again_test(struct kunit *test)
+{
+	struct context *c = make(test, (struct vt_wheel_geometry) { 4, 3 }, 0);
+
+	park(c, 65, 5);
+	c->park_again_vt = 128 + 7;
+	turn(test, c, 128);
+	KUNIT_EXPECT_EQ(test, c->waiter[65].nr_woken, 1U);
+	while (c->waiter[65].waits && c->vt < 2000)
+		turn(test, c, 1);
+	KUNIT_EXPECT_EQ(test, c->vt, 128ULL + 7);
+	vt_wheel_destroy(&c->w);
+}
+
 #ifdef HOSTED_LINUX_COMPILER_H
 /* What happens while a queue is being parked, at the first barrier; only user space can do that. */
 static struct context *meanwhile;
@@ -348,6 +370,7 @@ static struct kunit_case vt_wheel_cases[] = {
 	KUNIT_CASE(big_steps_test),
 	KUNIT_CASE(late_turn_test),
 	KUNIT_CASE(reshape_test),
+	KUNIT_CASE(park_again_test),
 	KUNIT_CASE_PARAM(twin_test, geometry_gen_params),
 #ifdef HOSTED_LINUX_COMPILER_H
 	KUNIT_CASE_PARAM(park_test, park_gen_params),
