@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ready_set_kunit.c - the queues that wait for a slot: the nearest one is found, and only who is there
+ * ready_set_kunit.c - the queues that wait for a slot: the nearest is found, and only who is there
  */
 #include <kunit/test.h>
 #include <linux/module.h>

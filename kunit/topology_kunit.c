@@ -157,7 +157,8 @@ struct show_param {
 static const struct show_param show_params[] = {
 	{ "one queue", { "", 1, 1, 1, 1, 1 }, "machine 0\n" },
 	{ "one core", { "", 2, 2, 2, 2, 1 }, "core 0 1\n" },
-	{ "levels with one child are left out", { "", 4, 2, 2, 4, 1 }, "core 0 1\ncore 2 3\nsocket 0 1 2 3\n" },
+	{ "levels with one child are left out", { "", 4, 2, 2, 4, 1 },
+	  "core 0 1\ncore 2 3\nsocket 0 1 2 3\n" },
 	{ "caches", { "", 4, 1, 2, 4, 1 }, "cache 0 1\ncache 2 3\nsocket 0 1 2 3\n" },
 	{ "sockets", { "", 4, 1, 1, 2, 1 }, "socket 0 1\nsocket 2 3\nmachine 0 1 2 3\n" },
 	{ "neighbours in number are not neighbours", { "", 5, 2, 5, 5, 2 },

@@ -36,6 +36,7 @@ struct context {
 	u64 vt;
 	u32 random;
 	unsigned int nr_early;
+	u64 park_again_vt;	/* who is woken waits for this at once, if not 0 */
 	char text[TEXT_SIZE];
 };
 
@@ -57,6 +58,12 @@ static void wake(void *context, unsigned int leaf)
 		c->nr_early++;
 	}
 	c->waiter[leaf].waits = false;
+	if (c->park_again_vt) {
+		c->waiter[leaf].waits = true;
+		c->waiter[leaf].wake_vt = c->park_again_vt;
+		c->park_again_vt = 0;
+		vt_wheel_park(&c->w, leaf, c->waiter[leaf].wake_vt, &c->vt);
+	}
 }
 
 static const struct vt_wheel_ops ops = {
@@ -202,7 +209,7 @@ static void when_test(struct kunit *test)
 	vt_wheel_destroy(&c->w);
 }
 
-/* A turn over more than the whole wheel empties it; one over nothing looks into the current bucket. */
+/* A turn over more than the wheel empties it; one over nothing looks into the current bucket. */
 static void big_steps_test(struct kunit *test)
 {
 	struct context *c = make(test, (struct vt_wheel_geometry) { 4, 3 }, 8);
@@ -265,6 +272,79 @@ static void reshape_test(struct kunit *test)
 	vt_wheel_destroy(&c->w);
 }
 
+/* It is woken, and waits again in the very bucket that is being emptied: that bit must stay. */
+static void park_again_test(struct kunit *test)
+{
+	struct context *c = make(test, (struct vt_wheel_geometry) { 4, 3 }, 0);
+
+	park(c, 65, 5);
+	c->park_again_vt = 128 + 7;
+	turn(test, c, 128);
+	KUNIT_EXPECT_EQ(test, c->waiter[65].nr_woken, 1U);
+	while (c->waiter[65].waits && c->vt < 2000)
+		turn(test, c, 1);
+	KUNIT_EXPECT_EQ(test, c->vt, 128ULL + 7);
+	vt_wheel_destroy(&c->w);
+}
+
+#ifdef HOSTED_LINUX_COMPILER_H
+/* What happens while a queue is being parked, at the first barrier; only user space can do that. */
+static struct context *meanwhile;
+static u64 meanwhile_vt;
+static struct vt_wheel_geometry meanwhile_geometry;
+
+static void happen(void)
+{
+	struct context *c = meanwhile;
+	u64 old_vt;
+
+	if (!c)
+		return;
+	meanwhile = NULL;
+	vt_wheel_reshape(&c->w, meanwhile_geometry);
+	old_vt = c->vt;
+	c->vt = meanwhile_vt;
+	vt_wheel_turn(&c->w, old_vt, c->vt);
+}
+
+struct park_param {
+	const char *name;
+	u64 wake_vt;		/* with 8 buckets of 16, from virtual time 0 */
+	u64 meanwhile_vt;
+	struct vt_wheel_geometry geometry;
+};
+
+static const struct park_param park_params[] = {
+	{ "virtual time stays", 100, 0, { 4, 3 } },
+	{ "virtual time comes into the bucket", 100, 97, { 4, 3 } },
+	{ "virtual time passes the last bucket", 200, 180, { 4, 3 } },
+	{ "narrower buckets", 100, 0, { 2, 5 } },
+	{ "fewer buckets", 25, 0, { 4, 1 } },
+	{ "more buckets", 200, 0, { 4, 4 } },
+};
+
+KUNIT_ARRAY_PARAM_DESC(park, park_params, name);
+
+static void park_test(struct kunit *test)
+{
+	const struct park_param *param = test->param_value;
+	struct context *c = make(test, (struct vt_wheel_geometry) { 4, 3 }, 0);
+
+	meanwhile = c;
+	meanwhile_vt = param->meanwhile_vt;
+	meanwhile_geometry = param->geometry;
+	hosted_at_barrier = happen;
+	c->waiter[65].waits = true;
+	c->waiter[65].wake_vt = param->wake_vt;
+	vt_wheel_park(&c->w, 65, param->wake_vt, &c->vt);
+	hosted_at_barrier = NULL;
+	while (c->waiter[65].waits && c->vt < 2000)
+		turn(test, c, 1);
+	KUNIT_EXPECT_EQ(test, c->vt, param->wake_vt);
+	vt_wheel_destroy(&c->w);
+}
+#endif
+
 static void show_test(struct kunit *test)
 {
 	const struct shape shape = { "", 3, 1, 1, 3, 1 };
@@ -290,7 +370,11 @@ static struct kunit_case vt_wheel_cases[] = {
 	KUNIT_CASE(big_steps_test),
 	KUNIT_CASE(late_turn_test),
 	KUNIT_CASE(reshape_test),
+	KUNIT_CASE(park_again_test),
 	KUNIT_CASE_PARAM(twin_test, geometry_gen_params),
+#ifdef HOSTED_LINUX_COMPILER_H
+	KUNIT_CASE_PARAM(park_test, park_gen_params),
+#endif
 	KUNIT_CASE(show_test),
 	{}
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mindicator_storm.c - virtual time under threads: the rule of mindicator.h, and nothing left behind
+ * mindicator_storm.c - virtual time under threads: mindicator.h's rule, and nothing left behind
  *
  * Each thread owns some leaves and sets them to tags as queues do: from virtual time onwards,
  * upwards mostly, and to nothing now and then. From the return of mindicator_set() until the leaf

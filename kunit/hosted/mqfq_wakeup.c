@@ -8,6 +8,14 @@
  * run after an insertion and when the policy says so, and not otherwise: a lost wake-up is not
  * healed, everything stands still, and the main thread, which only looks on, says so and fails.
  *
+ * A standstill of everything is rare: the next completion heals much. So every few milliseconds
+ * all but the workers are stopped, until these have nothing left to do. Then there are no agents
+ * in the sense of mqfq_policy.c, and what it claims must be true: no slot is idle while a queue is
+ * READY, no queue is THROTTLED that may go, none is RUNNABLE with entries, and if there are
+ * entries, one is in flight. The first of these is only counted, unless STRICT is in the
+ * environment: a slot that is idle beside a READY queue costs speed until the next completion, and
+ * holds up nobody for ever.
+ *
  * Machines, D and T are small, so that all queues wait most of the time. At the end of a round all
  * slots must be there, all queues empty, and virtual time must not have gone back.
  */
@@ -48,6 +56,9 @@ static struct entry *at_device;		/* a stack: pushed by workers, emptied by compl
 static const struct setup *setup;
 static int kicks[QUEUES_MAX];
 static int stop_submitting, over, nr_submitting, nr_inflight;
+/* Of a pause: asked for; how many have stopped; workers at work, and how often they have begun. */
+static int pause_now, nr_paused, nr_pausable, nr_working, nr_begun;
+static unsigned long nr_checks, nr_wasted;
 static unsigned long nr_completed, nr_submitted;
 static double end;
 
@@ -106,6 +117,31 @@ static void dispatch(struct mqfq_queue *q)
 
 /* ---- threads ---- */
 
+/* Whoever brings new events waits here while everything is looked at. */
+static void may_pause(void)
+{
+	if (!__atomic_load_n(&pause_now, __ATOMIC_SEQ_CST))
+		return;
+	__atomic_add_fetch(&nr_paused, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&pause_now, __ATOMIC_SEQ_CST))
+		sched_yield();
+	__atomic_sub_fetch(&nr_paused, 1, __ATOMIC_SEQ_CST);
+}
+
+static void leave_pauses(void)
+{
+	__atomic_sub_fetch(&nr_pausable, 1, __ATOMIC_SEQ_CST);
+}
+
+static void work(unsigned int number)
+{
+	__atomic_add_fetch(&nr_working, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&nr_begun, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_exchange_n(&kicks[number], 0, __ATOMIC_SEQ_CST))
+		dispatch(&policy.queue[number]);
+	__atomic_sub_fetch(&nr_working, 1, __ATOMIC_SEQ_CST);
+}
+
 static void *worker(void *unused)
 {
 	unsigned int i = 0;
@@ -114,9 +150,8 @@ static void *worker(void *unused)
 		unsigned int n = policy.nr_queues, looked;
 
 		for (looked = 0; looked < n; looked++, i = (i + 1) % n)
-			if (__atomic_load_n(&kicks[i], __ATOMIC_RELAXED) &&
-			    __atomic_exchange_n(&kicks[i], 0, __ATOMIC_SEQ_CST))
-				dispatch(&policy.queue[i]);
+			if (__atomic_load_n(&kicks[i], __ATOMIC_RELAXED))
+				work(i);
 		sched_yield();
 	}
 	return unused;
@@ -147,6 +182,7 @@ static void *submitter(void *data)
 
 	storm_random = me + 1;
 	while (!READ_ONCE(stop_submitting)) {
+		may_pause();
 		/* By turns one at a time and all at once. */
 		unsigned int n = draw(3) ? PER_SUBMITTER : 1;
 
@@ -155,6 +191,7 @@ static void *submitter(void *data)
 				submit(&entries[me][i]);
 		sched_yield();
 	}
+	leave_pauses();
 	__atomic_sub_fetch(&nr_submitting, 1, __ATOMIC_SEQ_CST);
 	return NULL;
 }
@@ -175,9 +212,11 @@ static void *completer(void *data)
 {
 	storm_random = (unsigned long)data;
 	while (!READ_ONCE(over)) {
-		struct entry *entry = __atomic_exchange_n(&at_device, NULL, __ATOMIC_ACQUIRE), *next;
+		struct entry *entry, *next;
 
-		if (!entry)
+		may_pause();
+		entry = __atomic_exchange_n(&at_device, NULL, __ATOMIC_ACQUIRE);
+		if (!entry || draw(8) == 0)
 			sched_yield();
 		for (; entry; entry = next) {
 			next = entry->next;
@@ -204,6 +243,7 @@ static void *tuner(void *data)
 
 	storm_random = 77;
 	while (!READ_ONCE(stop_submitting)) {
+		may_pause();
 		switch (draw(5)) {
 		case 0:
 			mqfq_set_slots(&policy, 1 + draw(4));
@@ -223,24 +263,11 @@ static void *tuner(void *data)
 		for (pause = draw(TUNE_YIELDS); pause; pause--)
 			sched_yield();
 	}
+	leave_pauses();
 	return data;
 }
 
 /* ---- rounds ---- */
-
-static bool is_over(void)
-{
-	if (storm_now() > end)
-		WRITE_ONCE(stop_submitting, 1);
-	return !__atomic_load_n(&nr_submitting, __ATOMIC_SEQ_CST) &&
-	       __atomic_load_n(&nr_submitted, __ATOMIC_SEQ_CST) ==
-	       __atomic_load_n(&nr_completed, __ATOMIC_SEQ_CST);
-}
-
-static unsigned long moved(void)
-{
-	return __atomic_load_n(&nr_completed, __ATOMIC_RELAXED);
-}
 
 static void tell(void)
 {
@@ -254,6 +281,84 @@ static void tell(void)
 		       i, policy.queue[i].nr, atomic_read(&policy.queue[i].state),
 		       mindicator_leaf(&policy.vt, policy.queue[i].leaf), policy.queue[i].wake_vt,
 		       test_bit(policy.queue[i].leaf, policy.ready.bits), READ_ONCE(kicks[i]));
+}
+
+__attribute__((noreturn))
+static void forgotten(const char *what, unsigned int number)
+{
+	tell();
+	storm_fail("nobody is on the way, but queue %u %s", number, what);
+}
+
+/* Nobody does anything, and nobody is about to. */
+static void check_claims(void)
+{
+	unsigned int i, nr_entries = 0;
+
+	for (i = 0; i < policy.nr_queues; i++) {
+		struct mqfq_queue *q = &policy.queue[i];
+		int state = atomic_read(&q->state);
+
+		spin_lock(&q->lock);
+		nr_entries += q->nr;
+		if (state == MQFQ_READY && token_tree_nr_free(&policy.tokens) > 0) {
+			nr_wasted++;
+			if (getenv("STRICT"))
+				forgotten("is READY and a slot is idle", i);
+		}
+		if (state == MQFQ_RUNNABLE && q->nr)
+			forgotten("is RUNNABLE and has entries", i);
+		if (state == MQFQ_THROTTLED &&
+		    !vt_after(mqfq_first(q)->start, mqfq_vt(&policy) + policy.throttle_vt))
+			forgotten("is THROTTLED and may go", i);
+		spin_unlock(&q->lock);
+	}
+	if (nr_entries && !__atomic_load_n(&nr_inflight, __ATOMIC_SEQ_CST))
+		forgotten("or another one has entries, and nothing is in flight", 0);
+	nr_checks++;
+}
+
+/* No worker works, none has begun meanwhile, and no queue is to be run. */
+static bool workers_rest(void)
+{
+	int begun = __atomic_load_n(&nr_begun, __ATOMIC_SEQ_CST);
+	unsigned int i;
+
+	if (__atomic_load_n(&nr_working, __ATOMIC_SEQ_CST))
+		return false;
+	for (i = 0; i < policy.nr_queues; i++)
+		if (__atomic_load_n(&kicks[i], __ATOMIC_SEQ_CST))
+			return false;
+	return begun == __atomic_load_n(&nr_begun, __ATOMIC_SEQ_CST);
+}
+
+static void stop_and_look(void)
+{
+	__atomic_store_n(&pause_now, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&nr_paused, __ATOMIC_SEQ_CST) <
+	       __atomic_load_n(&nr_pausable, __ATOMIC_SEQ_CST))
+		sched_yield();
+	while (!workers_rest())
+		sched_yield();
+	check_claims();
+	__atomic_store_n(&pause_now, 0, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&nr_paused, __ATOMIC_SEQ_CST))
+		sched_yield();
+}
+
+static bool is_over(void)
+{
+	stop_and_look();
+	if (storm_now() > end)
+		WRITE_ONCE(stop_submitting, 1);
+	return !__atomic_load_n(&nr_submitting, __ATOMIC_SEQ_CST) &&
+	       __atomic_load_n(&nr_submitted, __ATOMIC_SEQ_CST) ==
+	       __atomic_load_n(&nr_completed, __ATOMIC_SEQ_CST);
+}
+
+static unsigned long moved(void)
+{
+	return __atomic_load_n(&nr_completed, __ATOMIC_RELAXED);
 }
 
 static void check_quiet(void)
@@ -284,11 +389,13 @@ static void run_round(double seconds)
 	u64 vt = 0 - 200000ULL;
 
 	shape_places(&setup->shape, place);
-	if (mqfq_policy_init(&policy, place, setup->shape.nr_queues, vt, &config, &ops, NULL, GFP_KERNEL))
+	if (mqfq_policy_init(&policy, place, setup->shape.nr_queues, vt, &config, &ops, NULL,
+			     GFP_KERNEL))
 		storm_fail("no memory");
 	over = 0;
 	stop_submitting = 0;
 	nr_submitting = NR_SUBMITTERS;
+	nr_pausable = NR_SUBMITTERS + NR_COMPLETERS + setup->tuned;
 	end = storm_now() + seconds;
 	for (i = 0; i < NR_WORKERS; i++)
 		pthread_create(&threads[n++], NULL, worker, NULL);
@@ -334,5 +441,7 @@ int main(int argc, char **argv)
 		flow_table_destroy(&flows);
 		rcu_barrier();
 	}
+	printf("# %lu looks at everything at rest; a slot was idle beside a READY queue in %lu\n", nr_checks,
+	       nr_wasted);
 	return storm_end(nr_completed);
 }

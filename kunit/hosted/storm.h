@@ -6,8 +6,8 @@
  * Usage of each: NAME [SECONDS]. STALL_MS in the environment says for how long nothing may move.
  *
  * There may be more threads than processors, and none is preempted within the few instructions
- * that matter. So every full barrier of the code under test gives the processor away now and then:
- * that is between the write and the read of which somebody else must see one.
+ * that matter. So the code under test gives it away now and then before a write and at a barrier:
+ * that is between what was read and what is made of it, and between a write and the next look.
  */
 #ifndef HOSTED_STORM_H
 #define HOSTED_STORM_H
@@ -28,7 +28,7 @@
 
 enum {
 	STORM_STALL_MS		= 5000,
-	STORM_TICK_US		= 2000,
+	STORM_TICK_US		= 500,
 	STORM_YIELD_ONE_IN	= 24,
 };
 

@@ -180,14 +180,14 @@ static void run(u64 throttle, struct vt_wheel_geometry geometry, double seconds)
 
 int main(int argc, char **argv)
 {
-	static const struct vt_wheel_geometry geometry[] = { { 0, 1 }, { 3, 2 }, { 6, 1 }, { 4, 4 } };
+	static const struct vt_wheel_geometry geometry[] = { { 0, 1 }, { 1, 2 }, { 6, 1 }, { 3, 2 } };
 	static const u64 throttle[] = { 0, 3, 50 };
 	unsigned int i;
 
 	storm_begin(argc, argv, "wheel_storm", 2.4);
-	for (i = 0; i < 12; i++) {
-		reshapes = i % 2;
-		run(throttle[i % 3], geometry[i % 4], storm_seconds / 12);
+	for (i = 0; i < 24; i++) {
+		reshapes = i >= 12;
+		run(throttle[i % 3], geometry[i % 4], storm_seconds / 24);
 	}
 	return storm_end(steps());
 }

@@ -14,8 +14,10 @@
 /* A fully ordered operation is a barrier before and after. */
 #define hosted_ordered(operation)				\
 ({								\
-	__typeof__(operation) hosted_result = (operation);	\
+	__typeof__(operation) hosted_result;			\
 								\
+	hosted_pause();						\
+	hosted_result = (operation);				\
 	hosted_pause();						\
 	hosted_result;						\
 })
@@ -33,9 +35,12 @@
 
 #define hosted_read(v)		__atomic_load_n(&(v)->counter, __ATOMIC_RELAXED)
 #define hosted_set(v, i)	__atomic_store_n(&(v)->counter, (i), __ATOMIC_RELAXED)
-#define hosted_add(v, i)	((void)__atomic_add_fetch(&(v)->counter, (i), __ATOMIC_RELAXED))
-#define hosted_add_return(v, i)	hosted_ordered(__atomic_add_fetch(&(v)->counter, (i), __ATOMIC_SEQ_CST))
-#define hosted_fetch_add(v, i)	hosted_ordered(__atomic_fetch_add(&(v)->counter, (i), __ATOMIC_SEQ_CST))
+#define hosted_add(v, i) \
+	((void)(hosted_pause(), __atomic_add_fetch(&(v)->counter, (i), __ATOMIC_RELAXED)))
+#define hosted_add_return(v, i) \
+	hosted_ordered(__atomic_add_fetch(&(v)->counter, (i), __ATOMIC_SEQ_CST))
+#define hosted_fetch_add(v, i) \
+	hosted_ordered(__atomic_fetch_add(&(v)->counter, (i), __ATOMIC_SEQ_CST))
 
 #define atomic_read(v)			hosted_read(v)
 #define atomic_set(v, i)		hosted_set(v, i)

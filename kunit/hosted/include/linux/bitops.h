@@ -45,28 +45,32 @@ static inline bool test_bit(unsigned int nr, const unsigned long *map)
 /* These two order nothing; those that return the bit are full barriers. */
 static inline void set_bit(unsigned int nr, unsigned long *map)
 {
+	hosted_pause();
 	__atomic_fetch_or(&map[nr / BITS_PER_LONG], BIT(nr % BITS_PER_LONG), __ATOMIC_RELAXED);
 }
 
 static inline void clear_bit(unsigned int nr, unsigned long *map)
 {
+	hosted_pause();
 	__atomic_fetch_and(&map[nr / BITS_PER_LONG], ~BIT(nr % BITS_PER_LONG), __ATOMIC_RELAXED);
 }
 
 static inline bool test_and_set_bit(unsigned int nr, unsigned long *map)
 {
-	unsigned long old = __atomic_fetch_or(&map[nr / BITS_PER_LONG], BIT(nr % BITS_PER_LONG),
-					      __ATOMIC_SEQ_CST);
+	unsigned long old;
 
+	hosted_pause();
+	old = __atomic_fetch_or(&map[nr / BITS_PER_LONG], BIT(nr % BITS_PER_LONG), __ATOMIC_SEQ_CST);
 	hosted_pause();
 	return old >> (nr % BITS_PER_LONG) & 1;
 }
 
 static inline bool test_and_clear_bit(unsigned int nr, unsigned long *map)
 {
-	unsigned long old = __atomic_fetch_and(&map[nr / BITS_PER_LONG], ~BIT(nr % BITS_PER_LONG),
-					       __ATOMIC_SEQ_CST);
+	unsigned long old;
 
+	hosted_pause();
+	old = __atomic_fetch_and(&map[nr / BITS_PER_LONG], ~BIT(nr % BITS_PER_LONG), __ATOMIC_SEQ_CST);
 	hosted_pause();
 	return old >> (nr % BITS_PER_LONG) & 1;
 }

@@ -14,17 +14,10 @@
 	hosted_value;						\
 })
 
-#define WRITE_ONCE(x, value)						\
-do {									\
-	__typeof__(x) hosted_written = (value);				\
-									\
-	__atomic_store(&(x), &hosted_written, __ATOMIC_RELAXED);	\
-} while (0)
-
 /* A variable of a header that all source files of a program share. */
 #define hosted_shared	__attribute__((weak))
 
-/* A program with threads may lose the processor at every barrier, where it hurts most. */
+/* A program with threads may lose the processor before every marked write and atomic operation, and at barriers. */
 hosted_shared void (*hosted_at_barrier)(void);
 
 static inline void hosted_pause(void)
@@ -32,6 +25,14 @@ static inline void hosted_pause(void)
 	if (hosted_at_barrier)
 		hosted_at_barrier();
 }
+
+#define WRITE_ONCE(x, value)						\
+do {									\
+	__typeof__(x) hosted_written = (value);				\
+									\
+	hosted_pause();							\
+	__atomic_store(&(x), &hosted_written, __ATOMIC_RELAXED);	\
+} while (0)
 
 static inline void smp_mb(void)
 {
