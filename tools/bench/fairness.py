@@ -22,6 +22,8 @@ FABRIC = {"kind": "nvme-tcp", "params": {"queues": CPUS, "channels": 2, "nodata"
 DEVICES = {"ssdsim": DRIVE, "nvme-tcp": FABRIC}
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "io.cost", "mq-mqfq")
 QUICK_SCHEDULERS = ("none", "mq-mqfq")
+# In the cases that are not part of a quick look, for the time that it takes.
+MAIN_SCHEDULERS = ("none", "bfq", "mq-mqfq")
 HEAD = ("[global]\nfilename=${DEV}\ndirect=1\nioengine=libaio\nnorandommap\nrandrepeat=1\ntime_based\nramp_time=300ms\nruntime=1s\n"
         "cgroup_nodelete=1\ngroup_reporting=1\n")
 
@@ -81,9 +83,10 @@ def _step(device, case, tenants, scheduler):
 
 def plans(quick):
     """A plan per device and half of the cases, so that both cores have something to do."""
-    schedulers = QUICK_SCHEDULERS if quick else SCHEDULERS
+    def chosen(in_quick):
+        return QUICK_SCHEDULERS if quick else SCHEDULERS if in_quick else MAIN_SCHEDULERS
     steps = {device: [_step(device, case, tenants, scheduler) for case, tenants, in_quick, on_fabric in CASES
-                      if (in_quick or not quick) and (on_fabric or device == "ssdsim") for scheduler in schedulers]
+                      if (in_quick or not quick) and (on_fabric or device == "ssdsim") for scheduler in chosen(in_quick)]
              for device in DEVICES}
     drive = steps["ssdsim"]
     return [steps["nvme-tcp"], drive[0::3], drive[1::3], drive[2::3]]
@@ -127,27 +130,34 @@ def run(args):
             "rows": [entry for label in ordered if label in found for entry in found[label]]}
 
 
+def _measured(result, case, scheduler):
+    return any(entry["case"] == case and entry["scheduler"] == scheduler for entry in result["rows"])
+
+
 def table(result):
     """The figures as text."""
-    schedulers = report.unique(result, "scheduler")
+    schedulers = [name for name in SCHEDULERS if name in report.unique(result, "scheduler")]
     out = []
     for metric, words, form in (("jain", "Jain's index of bandwidth / weight", "{:.3f}"), ("worst_deviation", "furthest from its share, %", "{:.0f}"),
                                 ("bandwidth", "total bandwidth, MB/s", "{:.0f}")):
-        lines = [[case, *(form.format(report.value(result, case, scheduler, metric)) for scheduler in schedulers)]
-                 for case in report.unique(result, "case")]
+        lines = [[case, *(form.format(report.value(result, case, scheduler, metric)) if _measured(result, case, scheduler) else ""
+                          for scheduler in schedulers)] for case in report.unique(result, "case")]
         out.append(report.table([words, *schedulers], lines))
     return "\n\n".join(out)
 
 
 def draw(result, plt):
     """Left Jain's index, right total bandwidth against none; a line per case, a mark per scheduler."""
-    cases, schedulers = report.unique(result, "case"), report.unique(result, "scheduler")
+    cases = report.unique(result, "case")
+    schedulers = [name for name in SCHEDULERS if name in report.unique(result, "scheduler")]
     colors = {"none": "#b0413e", "mq-deadline": "#8a8a8a", "kyber": "#b8860b", "bfq": "#5a9a6a", "io.cost": "#8064a2", "mq-mqfq": "#1f4e8c"}
     height = 1.8 + 0.3 * len(cases)
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, height), sharey=True)
     for place, case in enumerate(cases):
         base = report.value(result, case, "none", "bandwidth")
         for name in schedulers:
+            if not _measured(result, case, name):
+                continue
             style = {"color": colors[name], "marker": "o" if name == "mq-mqfq" else "s", "linestyle": "", "alpha": 0.9,
                      "markersize": 8 if name == "mq-mqfq" else 5.5, "zorder": 4 if name == "mq-mqfq" else 3}
             label = name if place == 0 else None
