@@ -10,8 +10,8 @@ from benchkit import fio, lab, report
 
 TENANTS = ("tenant", "neighbour")
 CPUS = 4
-DEVICE = {"kind": "nvme-tcp", "params": {"queues": CPUS, "channels": 2}}
-DEVICE_WORDS = "NVMe/TCP namespace over loopback; behind it ssdsim, default profile with 2 channels"
+DEVICE = {"kind": "nvme-tcp", "params": {"queues": CPUS, "channels": 1}}
+DEVICE_WORDS = "NVMe/TCP namespace over loopback; behind it ssdsim, default profile with 1 die"
 COLORS = {"tenant": "#1f4e8c", "neighbour": "#c9a15a"}
 
 

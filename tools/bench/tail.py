@@ -125,7 +125,7 @@ def draw(result, plt):
     how = ("one instruction is 1 ns: not a matter of how busy the host is" if "virtual" in result["backend"] else
            f"real time, {parameters['repeats']} interleaved repeats pooled; a busy host shows in the tails")
     figure.text(0.01, 0.012, f"Device: {parameters['device']}. Load: {parameters['job']}:\n"
-                "one task of class real-time, depth 1, 0.5 ms between reads; three best-effort tasks, depth 20. "
+                "one task of class real-time, depth 1, 1 ms between reads; three best-effort tasks, depth 20. "
                 f"Linux {result['kernel']}, {parameters['cpus']} CPUs.\n{result['backend']} ({how}).",
                 fontsize=7.5, color="#444444", va="bottom")
     figure.tight_layout(rect=(0, 0.085, 1, 1))
