@@ -35,8 +35,9 @@
  *    agent.
  *  - An agent that takes a token takes an idle token out of the world with itself.
  *  - A woken queue that finds no token on its path becomes READY again, as above.
- *  - A woken queue that can not use a token, because it is throttled, wakes as many READY queues
- *    as there are idle tokens: mqfq_pass_on().
+ *  - A woken queue that can not use a token, because it is throttled, or has found another one
+ *    while it was being woken, wakes as many READY queues as there are idle tokens:
+ *    mqfq_pass_on().
  *  - A queue that fetches tokens for several requests has these requests, and stays RUNNABLE
  *    until they have gone, or passes on.
  *  - More D adds idle tokens, and wakes all READY queues.
@@ -285,9 +286,13 @@ static bool mqfq_find_slot(struct mqfq_queue *q, struct mqfq_entry *e)
 		q->slot_waits++;
 		return false;
 	}
-	/* If somebody has woken the queue meanwhile, it is run once more. */
-	atomic_set(&q->state, MQFQ_RUNNABLE);
 	ready_set_del(&p->ready, q->leaf);
+	/*
+	 * Woken meanwhile, for another slot, which this queue may not need any more: others may. Pairs
+	 * with mqfq_wake().
+	 */
+	if (atomic_cmpxchg(&q->state, MQFQ_READY, MQFQ_RUNNABLE) != MQFQ_READY)
+		mqfq_pass_on(q);
 	return true;
 }
 

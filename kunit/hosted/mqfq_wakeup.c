@@ -12,9 +12,7 @@
  * all but the workers are stopped, until these have nothing left to do. Then there are no agents
  * in the sense of mqfq_policy.c, and what it claims must be true: no slot is idle while a queue is
  * READY, no queue is THROTTLED that may go, none is RUNNABLE with entries, and if there are
- * entries, one is in flight. The first of these is only counted, unless STRICT is in the
- * environment: a slot that is idle beside a READY queue costs speed until the next completion, and
- * holds up nobody for ever.
+ * entries, one is in flight.
  *
  * Machines, D and T are small, so that all queues wait most of the time. At the end of a round all
  * slots must be there, all queues empty, and virtual time must not have gone back.
@@ -58,7 +56,7 @@ static int kicks[QUEUES_MAX];
 static int stop_submitting, over, nr_submitting, nr_inflight;
 /* Of a pause: asked for; how many have stopped; workers at work, and how often they have begun. */
 static int pause_now, nr_paused, nr_pausable, nr_working, nr_begun;
-static unsigned long nr_checks, nr_wasted;
+static unsigned long nr_checks;
 static unsigned long nr_completed, nr_submitted;
 static double end;
 
@@ -301,11 +299,8 @@ static void check_claims(void)
 
 		spin_lock(&q->lock);
 		nr_entries += q->nr;
-		if (state == MQFQ_READY && token_tree_nr_free(&policy.tokens) > 0) {
-			nr_wasted++;
-			if (getenv("STRICT"))
-				forgotten("is READY and a slot is idle", i);
-		}
+		if (state == MQFQ_READY && token_tree_nr_free(&policy.tokens) > 0)
+			forgotten("is READY and a slot is idle", i);
 		if (state == MQFQ_RUNNABLE && q->nr)
 			forgotten("is RUNNABLE and has entries", i);
 		if (state == MQFQ_THROTTLED &&
@@ -441,7 +436,6 @@ int main(int argc, char **argv)
 		flow_table_destroy(&flows);
 		rcu_barrier();
 	}
-	printf("# %lu looks at everything at rest; a slot was idle beside a READY queue in %lu\n", nr_checks,
-	       nr_wasted);
+	printf("# %lu looks at everything at rest\n", nr_checks);
 	return storm_end(nr_completed);
 }

@@ -66,7 +66,7 @@ def hosted(report):
     if not cases or (status != 0 and not report.counts["FAIL"]):
         report.fail("run", f"make -C kunit/hosted: status {status}", detail=out + err)
     report.begin("mutants")
-    status, out, err = report.command([*ENTER, "make", "-s", "-C", "kunit/hosted", "mutants"])
+    status, out, err = report.command([*ENTER, "make", "-s", "-C", "kunit/hosted", "mutants"], timeout_s=2400)
     found = re.findall(r"^(ok|not ok): (.*)$", out, re.M)
     for verdict, text in found:
         report.case("ok" if verdict == "ok" else "FAIL", "mutants", text, seconds=0)
