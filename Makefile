@@ -85,6 +85,6 @@ help:
 	@echo '  make test          everything in the lab, ends with the number passed, failed, skipped'
 	@echo '  make test-long     the same with soaks and long stress'
 	@echo 'See'
-	@echo '  make demo          a real-time reader with and without mq-k2, as a table and a picture'
-	@echo '  make bench NAME=X  a benchmark: latency, cost, throughput'
+	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us, as tables and pictures'
+	@echo '  make bench NAME=X  a benchmark: fairness, latency, cost, throughput'
 	@echo '  make lab           make the guests that test, bench and demo run in'

@@ -185,21 +185,21 @@ static void reclaim_test(struct kunit *test)
 
 	flow_tag(f, 100, 50);
 	/* Somebody holds it. */
-	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 1000), 1U);
-	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 1000), 1U);
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 1000).nr_flows, 1U);
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 1000).nr_flows, 1U);
 	flow_put(f);
 	/* Virtual time has not passed its finish tag. */
-	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 149), 1U);
-	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 149), 1U);
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 149).nr_flows, 1U);
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 149).nr_flows, 1U);
 	/* Seen idle once; used; seen idle once more. */
-	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 150), 1U);
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 150).nr_flows, 1U);
 	KUNIT_EXPECT_PTR_EQ(test, flow_get(&c->t, 7, NULL, 100), f);
 	flow_put(f);
-	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 150), 1U);
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 150).nr_flows, 1U);
 	KUNIT_EXPECT_PTR_EQ(test, flow_find(&c->t, 7), f);
-	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 150), 0U);
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 150).nr_flows, 0U);
 	KUNIT_EXPECT_NULL(test, flow_find(&c->t, 7));
-	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 150), 0U);
+	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 150).nr_flows, 0U);
 }
 
 /* One that is dead, but was found before it left the table, is not held, but made anew. */
@@ -278,7 +278,7 @@ static void twin_test(struct kunit *test)
 				}
 				twin->idle = !!twin->flow;
 			}
-			KUNIT_ASSERT_EQ(test, flow_table_reclaim(&c->t, c->vt), alive);
+			KUNIT_ASSERT_EQ(test, flow_table_reclaim(&c->t, c->vt).nr_flows, alive);
 		}
 		c->vt++;
 	}

@@ -154,7 +154,7 @@ static void show_test(struct kunit *test)
 	ready_set_add(&c->r, c->topology.leaf_of[2]);
 	ready_set_show(&c->r, &m);
 	c->text[m.count] = '\0';
-	KUNIT_EXPECT_STREQ(test, c->text, "2 3 \n");
+	KUNIT_EXPECT_STREQ(test, c->text, "2 3\n");
 	unmake(c);
 }
 

@@ -13,9 +13,10 @@
 
 static void flow_store_weight(struct flow *f, u32 weight)
 {
+	const u64 one = (u64)FLOW_WEIGHT_DEFAULT << (VT_SHIFT + FLOW_INVERSE_SHIFT);
+
 	WRITE_ONCE(f->weight, weight);
-	WRITE_ONCE(f->inverse_weight,
-		   div_u64((u64)FLOW_WEIGHT_DEFAULT << (VT_SHIFT + FLOW_INVERSE_SHIFT), weight));
+	WRITE_ONCE(f->inverse_weight, div_u64(one + weight / 2, weight));
 }
 
 static void flow_init(struct flow *f, u64 key, u32 number, u32 weight, u64 vt)
@@ -122,38 +123,54 @@ struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u32 *old
 	return f;
 }
 
-static void flow_reclaim(struct flow_table *t, struct flow *f, u64 vt)
+/* True if the flow is gone. */
+static bool flow_reclaim(struct flow_table *t, struct flow *f, u64 vt)
 {
 	lockdep_assert_held(&t->lock);
 
 	if (atomic_read(&f->refs) || vt_after(READ_ONCE(f->finish), vt))
-		return;
+		return false;
 	if (!READ_ONCE(f->idle)) {
 		WRITE_ONCE(f->idle, true);
-		return;
+		return false;
 	}
+	/* Pairs with atomic_inc_unless_negative() in flow_hold(): either it is dead or it is held. */
 	if (atomic_cmpxchg(&f->refs, 0, FLOW_DEAD))
-		return;
+		return false;
 	hlist_del_rcu(&f->node);
 	WRITE_ONCE(t->nr_flows, t->nr_flows - 1);
 	kfree_rcu(f, rcu);
+	return true;
 }
 
-unsigned int flow_table_reclaim(struct flow_table *t, u64 vt)
+static void flow_census(struct flow_census *census, struct flow *f)
 {
+	u64 finish = READ_ONCE(f->finish);
+
+	census->nr_flows++;
+	census->nr_busy += atomic_read(&f->refs) > 0;
+	if (vt_after(finish, census->last_finish))
+		census->last_finish = finish;
+}
+
+struct flow_census flow_table_reclaim(struct flow_table *t, u64 vt)
+{
+	struct flow_census census = { .last_finish = vt };
 	struct hlist_node *next;
 	struct flow *f;
 	unsigned int i;
 
+	census.nr_busy += atomic_read(&t->other.refs) > 0;
 	for (i = 0; i < 1U << FLOW_HASH_BITS; i++) {
 		if (hlist_empty(&t->bucket[i]))
 			continue;
 		spin_lock(&t->lock);
 		hlist_for_each_entry_safe(f, next, &t->bucket[i], node)
-			flow_reclaim(t, f, vt);
+			if (!flow_reclaim(t, f, vt))
+				flow_census(&census, f);
 		spin_unlock(&t->lock);
 	}
-	return READ_ONCE(t->nr_flows);
+	return census;
 }
 
 void flow_table_for_each(struct flow_table *t, void (*show)(void *context, struct flow *f),

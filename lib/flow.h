@@ -138,22 +138,39 @@ struct flow *flow_find(struct flow_table *t, u64 key);
 struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u32 *old);
 
 /**
+ * struct flow_census - what a look at all flows has found
+ * @nr_flows:	how many are left
+ * @nr_busy:	how many of them have requests
+ * @last_finish: the latest finish tag of all, or the virtual time that was given
+ */
+struct flow_census {
+	unsigned int nr_flows;
+	unsigned int nr_busy;
+	u64 last_finish;
+};
+
+/**
  * flow_table_reclaim() - free the flows that have been idle since the last call
  * @t:		table
  * @vt:		virtual time
  *
- * Return: how many flows are left.
+ * If none is busy the caller may move virtual time to the last finish tag (start-time fair
+ * queueing's own rule for an idle server), so that the next call frees them.
  */
-unsigned int flow_table_reclaim(struct flow_table *t, u64 vt);
+struct flow_census flow_table_reclaim(struct flow_table *t, u64 vt);
 
 /* Calls @show for each flow, under rcu_read_lock(). */
 void flow_table_for_each(struct flow_table *t, void (*show)(void *context, struct flow *f),
 			 void *context);
 
-/* What a request of @bytes costs the flow in virtual time; never 0. */
+/*
+ * What a request of @bytes costs the flow in virtual time; never 0. To the nearest: what is cut off
+ * would be a flow's gain at every request.
+ */
 static inline u64 flow_cost_vt(const struct flow *f, u64 bytes)
 {
-	u64 vt = (bytes * READ_ONCE(f->inverse_weight)) >> FLOW_INVERSE_SHIFT;
+	u64 vt = (bytes * READ_ONCE(f->inverse_weight) + (1ULL << FLOW_INVERSE_SHIFT) / 2) >>
+		 FLOW_INVERSE_SHIFT;
 
 	return vt ? vt : 1;
 }
@@ -175,6 +192,7 @@ static inline u64 flow_tag(struct flow *f, u64 vt, u64 cost_vt)
 	do {
 		start = vt_after(finish, vt) ? finish : vt;
 		start = vt_add(start, 0);
+		/* Pairs with itself: of two CPUs, the second starts where the first has finished. */
 	} while (!try_cmpxchg(&f->finish, &finish, vt_add(start, cost_vt)));
 	return start;
 }
@@ -184,6 +202,7 @@ static inline void flow_charge(struct flow *f, u64 cost_vt)
 {
 	u64 finish = READ_ONCE(f->finish);
 
+	/* Pairs with flow_tag(): no charge is lost. */
 	while (!try_cmpxchg(&f->finish, &finish, vt_add(finish, cost_vt)))
 		;
 }

@@ -146,10 +146,21 @@ bool mindicator_set(struct mindicator *m, unsigned int leaf, u64 value, u64 *old
 		return false;
 
 	advanced = mindicator_climb(m, parent, old_vt);
-	/* See "Ordering" at mindicator_set(): pairs with the waiter's barrier. */
-	if (advanced)
+	if (advanced) {
+		/* See "Ordering" at mindicator_set(): pairs with the waiter's barrier. */
 		smp_mb();
+	}
 	return advanced;
+}
+
+void mindicator_skip(struct mindicator *m, u64 vt)
+{
+	struct mindicator_node *root = &m->node[topology_root(m->topology)];
+
+	spin_lock(&root->lock);
+	if (root->value == VT_NONE && vt_after(vt, m->vt))
+		WRITE_ONCE(m->vt, vt);
+	spin_unlock(&root->lock);
 }
 
 void mindicator_show(const struct mindicator *m, struct seq_file *s)

@@ -104,6 +104,16 @@ static inline u64 mindicator_leaf(const struct mindicator *m, unsigned int leaf)
  */
 bool mindicator_set(struct mindicator *m, unsigned int leaf, u64 value, u64 *old_vt);
 
+/**
+ * mindicator_skip() - nobody has anything to do
+ * @m:	mindicator
+ * @vt:	the latest finish tag of all that was ever served
+ *
+ * Virtual time goes there, unless a leaf is not empty or it is there already. Nobody can be
+ * waiting for it: who waits is in a leaf.
+ */
+void mindicator_skip(struct mindicator *m, u64 vt);
+
 /* Virtual time, then a line per inner node: its level, and by how much it is ahead. */
 void mindicator_show(const struct mindicator *m, struct seq_file *s);
 

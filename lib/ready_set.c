@@ -54,9 +54,12 @@ int ready_set_nearest(const struct ready_set *r, unsigned int leaf)
 
 void ready_set_show(const struct ready_set *r, struct seq_file *m)
 {
+	const char *before = "";
 	unsigned int leaf;
 
-	for_each_set_bit(leaf, r->bits, r->topology->nr_queues)
-		seq_printf(m, "%u ", r->topology->queue_of[leaf]);
+	for_each_set_bit(leaf, r->bits, r->topology->nr_queues) {
+		seq_printf(m, "%s%u", before, r->topology->queue_of[leaf]);
+		before = " ";
+	}
 	seq_putc(m, '\n');
 }

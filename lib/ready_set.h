@@ -11,6 +11,7 @@
 
 #include <linux/bitops.h>
 #include <linux/cache.h>
+#include <linux/compiler.h>
 #include <linux/gfp.h>
 
 #include "topology.h"
@@ -66,6 +67,12 @@ static inline bool ready_set_del(struct ready_set *r, unsigned int leaf)
  * Return: leaf, or READY_SET_NONE. It is still in the set.
  */
 int ready_set_nearest(const struct ready_set *r, unsigned int leaf);
+
+/* True if nobody waits, for up to as many queues as fit a word; else the answer is not known. */
+static inline bool ready_set_is_empty(const struct ready_set *r)
+{
+	return r->topology->nr_queues <= BITS_PER_LONG && !READ_ONCE(r->bits[0]);
+}
 
 /* The queues' numbers. */
 void ready_set_show(const struct ready_set *r, struct seq_file *m);

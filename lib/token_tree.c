@@ -41,6 +41,7 @@ static int token_node_take(struct token_node *node, int want)
 		n = min(nr_free, want);
 		if (n <= 0)
 			return 0;
+		/* Pairs with itself and atomic_inc(): a token is taken once. */
 	} while (!atomic_try_cmpxchg(&node->nr_free, &nr_free, nr_free - n));
 	return n;
 }

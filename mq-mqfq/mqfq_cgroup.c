@@ -64,6 +64,7 @@ static ssize_t mqfq_weight_write(struct kernfs_open_file *of, char *buf, size_t 
 static struct cftype mqfq_cftypes[] = {
 	{
 		.name		= "mqfair.weight",
+		.flags		= CFTYPE_NOT_ON_ROOT,
 		.seq_show	= mqfq_weight_show,
 		.write		= mqfq_weight_write,
 	},

@@ -93,14 +93,15 @@ static int mqfq_wakeups_show(void *data, struct seq_file *m)
 	return 0;
 }
 
+/* A bio that was merged counts as inserted, too: inserted = merged + dispatched + queued. */
 static int mqfq_counters_show(void *data, struct seq_file *m)
 {
 	struct mqfq_counters c;
 
 	mqfq_count(mqfq_of(data), &c);
 	seq_puts(m, "queue inserted merged dispatched completed requeued queued\n");
-	seq_printf(m, "all %lu %lu %lu %lu %lu %lu\n", c.inserted, c.merged, c.dispatched, c.completed,
-		   c.requeued, c.queued);
+	seq_printf(m, "all %lu %lu %lu %lu %lu %lu\n", c.inserted + c.merged, c.merged, c.dispatched,
+		   c.completed, c.requeued, c.queued);
 	return 0;
 }
 

@@ -5,9 +5,10 @@
  * Virtual time is published lazily. A queue tells the mindicator about its first request only if
  * requests are left behind in it, and then lets its leaf lag by up to a quarter of T: a leaf that
  * shows less than the truth makes others wait a little earlier, never later, and the bounds of
- * the paper's theorems hold with what is published as virtual time. One place needs the truth: a
+ * the paper's theorems hold with what is published as virtual time. Two cases need the truth: a
  * queue about to be throttled tells its tag first, since it may itself be the slowest, and what
- * it waits for.
+ * it waits for; and so does one whose request is ahead by more than that quarter, even if it need
+ * not wait, so that virtual time keeps up with a flow that is alone.
  *
  * Why no wake-up is lost
  * ----------------------
@@ -195,8 +196,9 @@ void mqfq_insert(struct mqfq_queue *q, struct mqfq_entry *e, u64 start)
 		return;
 
 	/*
-	 * What the queue waits for has changed. Throttled: ask again. Waiting for a slot: nobody will
-	 * look at the new request before there is one, so tell its tag.
+	 * What the queue waits for has changed. Throttled: ask again; whoever wakes it at the same
+	 * moment does the same (pairs with mqfq_wake()). Waiting for a slot: nobody will look at the
+	 * new request before there is one, so tell its tag.
 	 */
 	if (atomic_read(&q->state) == MQFQ_THROTTLED)
 		atomic_cmpxchg(&q->state, MQFQ_THROTTLED, MQFQ_RUNNABLE);
@@ -237,7 +239,11 @@ static void mqfq_note_unthrottled(struct mqfq_queue *q)
 	q->throttled_flow = NULL;
 }
 
-/* Is @e within the window? If not, the queue is THROTTLED. */
+/*
+ * Is @e within the window? If not, the queue is THROTTLED. Virtual time moves on with what passes
+ * without waiting, too: a flow that is alone must not run far ahead of it, and wait for those who
+ * come later to catch up.
+ */
 static bool mqfq_may_go(struct mqfq_queue *q, struct mqfq_entry *e)
 {
 	struct mqfq_policy *p = q->policy;
@@ -245,7 +251,7 @@ static bool mqfq_may_go(struct mqfq_queue *q, struct mqfq_entry *e)
 
 	lockdep_assert_held(&q->lock);
 
-	if (!vt_after(e->start, mqfq_vt(p) + throttle_vt))
+	if (!vt_after(e->start, mqfq_vt(p) + READ_ONCE(p->grain_vt)))
 		return true;
 	mqfq_publish(q, e->start);
 	while (vt_after(e->start, mqfq_vt(p) + throttle_vt)) {
@@ -313,10 +319,17 @@ struct mqfq_entry *mqfq_take(struct mqfq_queue *q, enum mqfq_verdict *verdict)
 	return e;
 }
 
+static int mqfq_nearest(struct mqfq_queue *q)
+{
+	const struct ready_set *ready = &q->policy->ready;
+
+	return ready_set_is_empty(ready) ? READY_SET_NONE : ready_set_nearest(ready, q->leaf);
+}
+
 void mqfq_release(struct mqfq_queue *q)
 {
 	struct mqfq_policy *p = q->policy;
-	int target = ready_set_nearest(&p->ready, q->leaf);
+	int target = mqfq_nearest(q);
 	unsigned int at;
 
 	if (target != READY_SET_NONE)
@@ -326,7 +339,7 @@ void mqfq_release(struct mqfq_queue *q)
 	/* Token before bits. Pairs with ready_set_add() in mqfq_find_slot(). */
 	smp_mb__after_atomic();
 	if (target == READY_SET_NONE) {
-		target = ready_set_nearest(&p->ready, q->leaf);
+		target = mqfq_nearest(q);
 		if (target == READY_SET_NONE)
 			return;
 		token_tree_move(&p->tokens, at, target);
@@ -410,12 +423,20 @@ static void mqfq_rescale_entries(struct mqfq_queue *q, struct flow *f, u64 vt, u
 	node = grow ? rb_last(&q->entries.rb_root) : rb_first(&q->entries.rb_root);
 	for (; node; node = next) {
 		struct mqfq_entry *e = rb_entry(node, struct mqfq_entry, node);
+		u64 start;
 
 		next = grow ? rb_prev(node) : rb_next(node);
 		if (mqfq_entry_flow(e) != f)
 			continue;
+		/* Virtual time may have moved on since @vt, and no tag goes behind it. */
+		start = mqfq_scaled(e->start, vt, old_weight, new_weight);
+		if (vt_after(mqfq_vt(q->policy), start))
+			start = mqfq_vt(q->policy);
+		/* Who stays must not come to lie behind its equals: we would meet it again, and again. */
+		if (start == e->start)
+			continue;
 		rb_erase_cached(&e->node, &q->entries);
-		e->start = mqfq_scaled(e->start, vt, old_weight, new_weight);
+		e->start = start;
 		mqfq_enqueue(q, e);
 	}
 }
@@ -425,6 +446,7 @@ void mqfq_rescale(struct mqfq_policy *p, struct flow *f, u32 old_weight, u32 new
 	u64 vt = mqfq_vt(p), finish = READ_ONCE(f->finish);
 	unsigned int i;
 
+	/* Pairs with flow_tag() and flow_charge(): no charge is lost. */
 	while (!try_cmpxchg(&f->finish, &finish, mqfq_scaled(finish, vt, old_weight, new_weight)))
 		;
 	for (i = 0; i < p->nr_queues; i++) {

@@ -111,17 +111,11 @@ MQFQ_STORE(discard_cost_pct, 0, MQFQ_COST_PCT_MAX, mqfq_act_discard_cost_pct)
 #undef MQFQ_SHOW
 #undef MQFQ_STORE
 
-/* The names, the one in use in brackets, as in queue/scheduler. */
 static ssize_t mqfq_flow_show(struct elevator_queue *eq, char *page)
 {
 	struct mqfq_data *md = eq->elevator_data;
-	unsigned int kind, used = READ_ONCE(md->flow_kind);
-	int at = 0;
 
-	for (kind = 0; kind < MQFQ_NR_FLOW_KINDS; kind++)
-		at += sysfs_emit_at(page, at, kind == used ? "[%s]%c" : "%s%c", mqfq_flow_kind_name[kind],
-				    kind == MQFQ_NR_FLOW_KINDS - 1 ? '\n' : ' ');
-	return at;
+	return sysfs_emit(page, "%s\n", mqfq_flow_kind_name[READ_ONCE(md->flow_kind)]);
 }
 
 static ssize_t mqfq_flow_store(struct elevator_queue *eq, const char *page, size_t count)

@@ -6,14 +6,12 @@ scheduler sits on the namespace's queue. Under virtual time (the default) the fi
 with --backend uml it is real time, and each case is repeated, interleaved with the others, and pooled.
 """
 import os
-import time
 
 from benchkit import fio, lab, report
 
 BOUNDS = (8, 2)
 RT_JOB = "rt"
 CPUS = 4
-ROUNDS_UML = 3
 # Half of the default profile's dies: host, network and drive share a guest of 1000 MIPS, and the drive has to be the bottleneck.
 DEVICE = {"kind": "nvme-tcp", "params": {"queues": CPUS, "channels": 2}}
 DEVICE_WORDS = "NVMe/TCP namespace over loopback; behind it ssdsim, default profile with 2 dies"
@@ -49,19 +47,11 @@ def curve(pairs):
     return out
 
 
-def run(backend, kernel):
-    """Measure; the result dictionary, with the curves beside the rows."""
-    started = time.monotonic()
-    virtual = backend == "vm"
-    guest = lab.Guest(backend, kernel if virtual else "7.2", CPUS if virtual else 2, virtual_time=virtual)
-    cases = steps()
-    # none has the longest queues and takes as long as the others together: it gets a guest of its own.
-    plans = [cases[:1], cases[1:]] if virtual else [cases * ROUNDS_UML]
-    release, results = lab.run_plans([(guest, plan) for plan in plans])
+def collect(measured, how):
+    """The result dictionary, with the curves beside the rows, from [(step, fio's jobs)] and what the demo says of itself."""
     runs = {}
-    for plan, answers in zip(plans, results):
-        for step, jobs in zip(plan, answers):
-            runs.setdefault(step["name"], []).append(jobs)
+    for step, jobs in measured:
+        runs.setdefault(step["name"], []).append(jobs)
     rows, curves = [], {}
     for name, repeats in runs.items():
         pairs = pooled(repeats)
@@ -70,9 +60,8 @@ def run(backend, kernel):
             entry = report.row("randread", name, metric, [fio.percentile_of(pairs, share)], "us")
             rows.append(dict(entry, repeats=len(repeats)))
         rows.append(report.row("randread", name, "bandwidth", [fio.bandwidth_mb_s(jobs) for jobs in repeats], "MB/s"))
-    return {"benchmark": "demo", "drawn_by": "tail", "backend": guest.words(), "kernel": release,
-            "parameters": {"device": DEVICE_WORDS, "cpus": guest.cpus, "job": "fio-jobs/latency/demo.fio",
-                           "repeats": 1 if virtual else ROUNDS_UML, "wall_s": round(time.monotonic() - started)},
+    return {"benchmark": "demo-latency", "drawn_by": "tail", "backend": how["backend"], "kernel": how["kernel"],
+            "parameters": {"device": DEVICE_WORDS, "job": "fio-jobs/latency/demo.fio", **how["parameters"]},
             "rows": rows, "curves": curves}
 
 
@@ -136,7 +125,7 @@ def draw(result, plt):
     how = ("one instruction is 1 ns: not a matter of how busy the host is" if "virtual" in result["backend"] else
            f"real time, {parameters['repeats']} interleaved repeats pooled; a busy host shows in the tails")
     figure.text(0.01, 0.012, f"Device: {parameters['device']}. Load: {parameters['job']}:\n"
-                "one task of class real-time, depth 1, 2 ms between reads; three best-effort tasks, depth 32. "
+                "one task of class real-time, depth 1, 0.5 ms between reads; three best-effort tasks, depth 20. "
                 f"Linux {result['kernel']}, {parameters['cpus']} CPUs.\n{result['backend']} ({how}).",
                 fontsize=7.5, color="#444444", va="bottom")
     figure.tight_layout(rect=(0, 0.085, 1, 1))

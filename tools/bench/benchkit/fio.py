@@ -48,6 +48,14 @@ def bandwidth_mb_s(jobs):
     return sum(side["io_bytes"] for side in sides) / runtime_ms / 1000
 
 
+def bandwidth_of_mb_s(jobs, name):
+    """Bytes of job @name over its own time, in MB/s (10^6)."""
+    side = _side(job(jobs, name))
+    if not side["runtime"]:
+        raise BenchError(f"job {name} ran for less than a millisecond")
+    return side["io_bytes"] / side["runtime"] / 1000
+
+
 def iops(jobs):
     """Requests per second of all jobs together."""
     sides = [_side(entry) for entry in jobs]

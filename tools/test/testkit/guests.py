@@ -87,10 +87,10 @@ def run_list(report, lab, options, arguments, prefix="", limit_s=LIST_S, cwd=CHE
     return listing
 
 
-def guest_list(*options):
-    """A group's function: the whole list on one kernel."""
+def guest_list(*options, only=""):
+    """A group's function: the list on one kernel, or what @only finds of it."""
     def run(report):
-        arguments = (["--long"] if report.long else ["--second-try"]) + report.parts
+        arguments = (["--long"] if report.long else ["--second-try"]) + (["--only", only] if only else []) + report.parts
         run_list(report, LAB, ["--cpus", "4", *options], arguments, limit_s=LIST_LONG_S if report.long else LIST_S)
     return run
 
@@ -133,6 +133,11 @@ MUTANTS = [
     ("a completion is not counted", "mq-k2/k2.c", r"\tthis_cpu_inc\(k2->cpu_counters->completed[^;]*;\n", "", "024/mq-k2", False),
     ("a store takes what is too large", "mq-k2/k2.c", r" \|\| \*value > max", "", "014/mq-k2", False),
     ("merges are not counted", "mq-k2/k2.c", r"\tk2->merged\[kr->queue\]\+\+;\n", "", "020/mq-k2", False),
+    ("mq-mqfq: a completion wakes nobody", "mq-mqfq/mqfq_policy.c", r"\tmqfq_wake_nearest\(p, q->leaf\);\n", "", "034/mq-mqfq", True),
+    ("mq-mqfq: nobody is throttled", "mq-mqfq/mqfq_policy.c", r"if \(!vt_after\(e->start, mqfq_vt\(p\) \+ READ_ONCE\(p->grain_vt\)\)\)",
+     "if (1)", "037/mq-mqfq", True),
+    ("mq-mqfq: a throttled queue is forgotten", "mq-mqfq/mqfq_policy.c", r"mqfq_wake\(mqfq_queue_of_leaf\(context, leaf\), MQFQ_THROTTLED\);",
+     "(void)context;", "034/mq-mqfq", False),
     ("no alias to load it by", "mq-k2/k2.c", r'MODULE_ALIAS\("mq-k2-iosched"\);\n', "", "003/mq-k2", False),
 ]
 
@@ -182,7 +187,7 @@ class Unheard:
 
 
 def mutants(report):
-    """Broken builds of mq-k2 in User-Mode Linux: the named test has to fail, each time."""
+    """Broken builds of the schedulers in User-Mode Linux: the named test has to fail, each time."""
     for name, pattern, old, new, test, quick in MUTANTS:
         if test.split("/")[0] not in report.parts if report.parts else not (quick or report.long):
             continue
@@ -236,14 +241,20 @@ def series(report):
             run_list(report, LAB, ["--backend", "vm", "--kernel", name, "--cpus", "4"], SMOKE, prefix=f"{name}/")
 
 
+def debug_list(name, about, only):
+    """The list on the debug kernel is long: one group, and one guest, per scheduler."""
+    return Group(name, f"the list on 7.2 with KASAN and lockdep, {about}", guest_list("--backend", "vm", "--kernel", "debug", only=only), kernels=("debug",))
+
+
 GROUPS = [
-    Group("debug", "the list on 7.2 with KASAN and lockdep", guest_list("--backend", "vm", "--kernel", "debug"), kernels=("debug",)),
+    debug_list("debug-mqfq", "mq-mqfq", "/mq-mqfq$"),
+    debug_list("debug", "all but mq-mqfq", "^(?!.*/mq-mqfq$)"),
     Group("kunit", "the KUnit suites in User-Mode Linux", kunit, kernels=("uml",)),
     Group("7.2", "the list on stock 7.2", guest_list("--backend", "vm", "--kernel", "7.2")),
     Group("6.12", "the list on stock 6.12", guest_list("--backend", "vm", "--kernel", "6.12")),
     Group("uml", "the list on User-Mode Linux 7.2", guest_list(), kernels=("uml",)),
     Group("ssdsim", "ssdsim against its closed forms, in virtual time", ssdsim),
-    Group("mutants", "broken builds of mq-k2 that the tests must notice", mutants, kernels=("uml",)),
+    Group("mutants", "broken builds of the schedulers that the tests must notice", mutants, kernels=("uml",)),
     Group("kcsan", "the list on 7.2 with the concurrency sanitizer", guest_list("--backend", "vm", "--kernel", "kcsan"), long=True,
           kernels=("kcsan",)),
     Group("series", "kernel series of the archive that are newer than 7.2", series, long=True),

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0
+"""fairness: who gets how much of a drive, by scheduler, and what that costs in total.
+
+Tenants are cgroups, with weights. The cases are figure 5 of the MQFQ paper (size of requests, number of queues, weights) and the
+fairness set of isol-bench (2 to 256 cgroups, equal and rising weights, sizes, sequential against random, reads against writes), and
+a victim beside an antagonist. Each case runs for a second of virtual time on ssdsim and, a part of them, on an NVMe/TCP namespace over it.
+
+Figures: bandwidth per tenant; Jain's index of bandwidth over weight, (sum x)^2 / (n sum x^2), 1 if everyone has his share; the tenant
+that is furthest from its share; total bandwidth.
+"""
+import os
+import time
+
+from benchkit import fio, lab, report
+
+ONE_LINE = "share per tenant, Jain's index and total bandwidth, MQFQ's figure 5 and isol-bench's set (vm, virtual time)"
+
+CPUS = 4
+DRIVE = {"kind": "ssdsim", "params": {"queues": CPUS, "nodata": 1, "size_mb": 4096}, "sysfs": {"ssdsim/fill": 50}}
+# Host, network and drive share a guest of 1000 MIPS, and the drive has to be the bottleneck.
+FABRIC = {"kind": "nvme-tcp", "params": {"queues": CPUS, "channels": 2, "nodata": 1, "size_mb": 4096}, "sysfs": {"ssdsim/fill": 50}}
+DEVICES = {"ssdsim": DRIVE, "nvme-tcp": FABRIC}
+SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "io.cost", "mq-mqfq")
+QUICK_SCHEDULERS = ("none", "mq-mqfq")
+# In the cases that are not part of a quick look, for the time that it takes.
+MAIN_SCHEDULERS = ("none", "bfq", "mq-mqfq")
+HEAD = ("[global]\nfilename=${DEV}\ndirect=1\nioengine=libaio\nnorandommap\nrandrepeat=1\ntime_based\nramp_time=300ms\nruntime=1s\n"
+        "cgroup_nodelete=1\ngroup_reporting=1\n")
+
+
+def tenant(name, weight=100, **options):
+    """One cgroup with one job."""
+    return {"name": name, "weight": weight, "options": {"rw": "randread", "bs": "4k", "iodepth": 128, **options}}
+
+
+def many(count, weights=None, **options):
+    """@count tenants that differ in nothing but their weights."""
+    return [tenant(f"t{i + 1}", (weights or [100] * count)[i], **options) for i in range(count)]
+
+
+def rising(count):
+    """Weights from 1 to @count times the default, and within the range."""
+    return [100 * (i + 1) for i in range(count)]
+
+
+# Name, words, tenants; and whether the case is part of a quick look, and of the run on the fabric.
+CASES = [
+    ("size 4k:64k", [tenant("small"), tenant("large", bs="64k")], True, True),
+    ("size 4k:128k", [tenant("small"), tenant("large", bs="128k")], False, False),
+    ("size 4k:256k", [tenant("small"), tenant("large", bs="256k", iodepth=64)], False, False),
+    ("queues 1:3", [tenant("one", cpus_allowed="0"), tenant("three", numjobs=3, cpus_allowed="1-3", cpus_allowed_policy="split")],
+     True, True),
+    ("weights 1:3", [tenant("low"), tenant("high", weight=300)], True, True),
+    ("weights 1:10", [tenant("low"), tenant("high", weight=1000)], False, False),
+    ("2 equal", many(2), False, False),
+    ("4 equal", many(4, iodepth=64), False, False),
+    ("8 equal", many(8, iodepth=32), False, False),
+    ("16 equal", many(16, iodepth=16), True, True),
+    ("64 equal", many(64, iodepth=6), False, False),
+    ("256 equal", many(256, iodepth=2), False, False),
+    ("4 rising", many(4, rising(4), iodepth=64), False, False),
+    ("8 rising", many(8, rising(8), iodepth=48), False, False),
+    ("16 rising", many(16, rising(16), iodepth=32), False, False),
+    ("sequential:random", [tenant("sequential", rw="read", bs="64k"), tenant("random", bs="64k")], False, False),
+    ("read:write", [tenant("reader"), tenant("writer", rw="randwrite")], False, False),
+]
+
+
+def job_text(tenants):
+    """A fio job file with a section, and a cgroup, for each tenant."""
+    out = [HEAD]
+    for entry in tenants:
+        out.append(f"[{entry['name']}]\nnew_group\ncgroup={entry['name']}\n" + "".join(f"{key}={value}\n" for key, value in entry["options"].items()))
+    return "\n".join(out)
+
+
+def _step(device, case, tenants, scheduler):
+    return {"label": f"{device}, {case}, {scheduler}", "case": case, "device": DEVICES[device], "on": device, "name": scheduler,
+            "scheduler": "none" if scheduler == "io.cost" else scheduler, "tunables": {}, "measure": "fio", "job_text": job_text(tenants),
+            "cgroups": {"control": scheduler, "weights": {entry["name"]: entry["weight"] for entry in tenants}},
+            "tenants": [(entry["name"], entry["weight"]) for entry in tenants]}
+
+
+def plans(quick):
+    """A plan per device and half of the cases, so that both cores have something to do."""
+    def chosen(in_quick):
+        return QUICK_SCHEDULERS if quick else SCHEDULERS if in_quick else MAIN_SCHEDULERS
+    steps = {device: [_step(device, case, tenants, scheduler) for case, tenants, in_quick, on_fabric in CASES
+                      if (in_quick or not quick) and (on_fabric or device == "ssdsim") for scheduler in chosen(in_quick)]
+             for device in DEVICES}
+    drive = steps["ssdsim"]
+    return [steps["nvme-tcp"], drive[0::3], drive[1::3], drive[2::3]]
+
+
+def jain(shares):
+    """Jain's index of @shares."""
+    return sum(shares) ** 2 / (len(shares) * sum(share * share for share in shares))
+
+
+def rows(step, jobs):
+    """The rows of one case."""
+    weights = dict(step["tenants"])
+    total_weight = sum(weights.values())
+    got = {name: fio.bandwidth_of_mb_s(jobs, name) for name in weights}
+    total = sum(got.values())
+    shares = [got[name] / weights[name] for name in weights]
+    worst = max(abs(got[name] / total * total_weight / weights[name] - 1) for name in weights)
+    case = step["case"] if step["on"] == "ssdsim" else f"{step['case']}, {step['on']}"
+    out = [report.row(case, step["name"], "jain", [jain(shares)], "1", digits=4),
+           report.row(case, step["name"], "worst_deviation", [100 * worst], "%"),
+           report.row(case, step["name"], "bandwidth", [total], "MB/s")]
+    if len(weights) <= 4:
+        out += [report.row(case, step["name"], f"bandwidth {name}", [got[name]], "MB/s") for name in weights]
+    return out
+
+
+def run(args):
+    """Measure; the result dictionary."""
+    started = time.monotonic()
+    guest = lab.Guest("vm", args.kernel, CPUS, virtual_time=True)
+    todo = plans(args.quick)
+    release, results = lab.run_plans([(guest, plan) for plan in todo])
+    found = {step["label"]: rows(step, jobs) for plan, answers in zip(todo, results) for step, jobs in zip(plan, answers)}
+    ordered = [f"{device}, {case}, {scheduler}" for device in DEVICES for case, *_ in CASES for scheduler in SCHEDULERS]
+    return {"benchmark": "fairness", "backend": guest.words(), "kernel": release,
+            "parameters": {"device": "ssdsim, default profile, 4 GiB, half filled, 4 hardware queues; nvme-tcp: the same with 2 channels, behind "
+                           "the kernel's NVMe target and TCP on loopback", "cpus": CPUS, "runtime_s": 1,
+                           "jobs": "generated; fio-jobs/fairness has some to run by hand",
+                           "wall_s": round(time.monotonic() - started)},
+            "rows": [entry for label in ordered if label in found for entry in found[label]]}
+
+
+def _measured(result, case, scheduler):
+    return any(entry["case"] == case and entry["scheduler"] == scheduler for entry in result["rows"])
+
+
+def table(result):
+    """The figures as text."""
+    schedulers = [name for name in SCHEDULERS if name in report.unique(result, "scheduler")]
+    out = []
+    for metric, words, form in (("jain", "Jain's index of bandwidth / weight", "{:.3f}"), ("worst_deviation", "furthest from its share, %", "{:.0f}"),
+                                ("bandwidth", "total bandwidth, MB/s", "{:.0f}")):
+        lines = [[case, *(form.format(report.value(result, case, scheduler, metric)) if _measured(result, case, scheduler) else ""
+                          for scheduler in schedulers)] for case in report.unique(result, "case")]
+        out.append(report.table([words, *schedulers], lines))
+    return "\n\n".join(out)
+
+
+def draw(result, plt):
+    """Left Jain's index, right total bandwidth against none; a line per case, a mark per scheduler."""
+    cases = report.unique(result, "case")
+    schedulers = [name for name in SCHEDULERS if name in report.unique(result, "scheduler")]
+    colors = {"none": "#b0413e", "mq-deadline": "#8a8a8a", "kyber": "#b8860b", "bfq": "#5a9a6a", "io.cost": "#8064a2", "mq-mqfq": "#1f4e8c"}
+    height = 1.8 + 0.3 * len(cases)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, height), sharey=True)
+    for place, case in enumerate(cases):
+        base = report.value(result, case, "none", "bandwidth")
+        for name in schedulers:
+            if not _measured(result, case, name):
+                continue
+            style = {"color": colors[name], "marker": "o" if name == "mq-mqfq" else "s", "linestyle": "", "alpha": 0.9,
+                     "markersize": 8 if name == "mq-mqfq" else 5.5, "zorder": 4 if name == "mq-mqfq" else 3}
+            label = name if place == 0 else None
+            left.plot([report.value(result, case, name, "jain")], [place], label=label, **style)
+            right.plot([100 * report.value(result, case, name, "bandwidth") / base], [place], **style)
+    for axes in (left, right):
+        axes.set_yticks(range(len(cases)), cases, fontsize=8)
+        axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+    left.invert_yaxis()
+    left.axvline(1, color="#888888", linewidth=0.7, linestyle=":")
+    right.axvline(100, color="#888888", linewidth=0.7, linestyle=":")
+    left.set_xlabel("Jain's index of bandwidth over weight (1: everyone has his share)")
+    right.set_xlabel("total bandwidth, % of that under none")
+    right.set_xlim(0)
+    figure.suptitle("Who gets how much: tenants on one drive, by scheduler", fontsize=12, fontweight="bold", y=1 - 0.1 / height, va="top")
+    figure.legend(loc="upper center", bbox_to_anchor=(0.5, 1 - 0.38 / height), ncols=len(schedulers), frameon=False, fontsize=9)
+    parameters = result["parameters"]
+    figure.text(0.01, 0.01, f"Device: {parameters['device']}.\n{result['backend']} (one instruction = 1 ns), Linux {result['kernel']}, "
+                f"{parameters['cpus']} CPUs, {parameters['runtime_s']} s per case.", fontsize=7.5, color="#444444", va="bottom")
+    figure.tight_layout(rect=(0, 0.45 / height, 1, 1 - 0.65 / height))
+    return figure

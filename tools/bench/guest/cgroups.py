@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Cgroups with weights, in the guest: who heeds them depends on the scheduler, and each has a file of its own for it."""
+import contextlib
+import os
+
+from devices import StepError, write
+
+ROOT = "/sys/fs/cgroup"
+# What heeds weights: the file, and the range of the weight. The default is 100 in all.
+WEIGHT_FILES = {"bfq": ("io.bfq.weight", 1, 1000), "io.cost": ("io.weight", 1, 10000), "mq-mqfq": ("io.mqfair.weight", 1, 10000)}
+
+
+def _set_weights(control, weights):
+    if control not in WEIGHT_FILES:
+        return
+    name, low, high = WEIGHT_FILES[control]
+    scale = min(1, high / max(weights.values()))        # only their ratios count
+    for group, weight in weights.items():
+        write(f"{ROOT}/{group}/{name}", max(low, round(weight * scale)))
+
+
+def _switch_iocost(disk, on):
+    """io.cost as its documentation has it: switched on, parameters by itself."""
+    with open(f"/sys/block/{disk}/dev", encoding="ascii") as handle:
+        device = handle.read().strip()
+    write(f"{ROOT}/io.cost.qos", f"{device} enable={int(on)} ctrl=auto")
+
+
+@contextlib.contextmanager
+def cgroups(disk, control, weights):
+    """The cgroups of @weights below the root, for as long as the context lasts; @control is who heeds the weights."""
+    write(f"{ROOT}/cgroup.subtree_control", "+io")
+    made = []
+    try:
+        for group in weights:
+            os.mkdir(f"{ROOT}/{group}")
+            made.append(group)
+        _set_weights(control, weights)
+        if control == "io.cost":
+            _switch_iocost(disk, True)
+        yield
+    finally:
+        try:
+            if control == "io.cost":
+                _switch_iocost(disk, False)
+            for group in made:
+                os.rmdir(f"{ROOT}/{group}")
+        except OSError as error:
+            raise StepError(f"{error.filename}: {error.strerror}") from error

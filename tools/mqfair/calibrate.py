@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Measure how many requests a drive can work on at once.
+
+For requests of 4, 16 and 64 KiB and a rising number of them in flight, without a scheduler, it reads at random places and notes the
+rate. The smallest number in flight that reaches 97% of the best rate, for 4 KiB, is what the drive can work on in parallel; that is
+what mq-mqfq's "slots" wants to be (MQFQ, ATC 2019, section 3.4). With fewer the drive is partly idle, with more the requests wait inside
+the drive, where nobody sorts them.
+
+It only reads. With --write-cost it also writes, at random places over the whole device: it destroys what is there, says so, and asks.
+"""
+import json
+import os
+import subprocess
+import sys
+
+from device import Device, DeviceError
+
+ONE_LINE = "measure the drive's parallelism; prints a curve and the line that sets it"
+
+DEPTHS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+SIZES_KB = (4, 16, 64)
+KNEE = 0.97
+# The sweep ends when the rate has not grown over so many steps.
+FLAT, FLAT_RATIO = 3, 1.01
+BAR = 40
+JOBS_MAX = 4
+
+
+def arguments(parser):
+    """The options of this command."""
+    parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="per point (default 1.0; at most 39 points)")
+    parser.add_argument("--write-cost", action="store_true",
+                        help="also measure write_cost_pct; DESTROYS THE DATA ON THE DEVICE, asks before it begins")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _fio(device, pattern, size_kb, depth, seconds):
+    """Requests per second of one point."""
+    jobs = min(depth, JOBS_MAX, os.cpu_count() or 1)
+    argv = ["fio", "--name=point", f"--filename={device.node}", f"--rw={pattern}", f"--bs={size_kb}k", "--direct=1", "--ioengine=libaio",
+            f"--iodepth={depth // jobs}", f"--numjobs={jobs}", "--thread", "--group_reporting", "--norandommap", "--time_based",
+            f"--ramp_time={seconds / 4}s", f"--runtime={seconds}s", "--output-format=json"]
+    if pattern == "randread":
+        argv.append("--readonly")
+    try:
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    except FileNotFoundError as error:
+        raise DeviceError("there is no fio: install the package fio") from error
+    if done.returncode != 0:
+        raise DeviceError(f"fio: {(done.stderr.strip().splitlines() or ['no output'])[-1]}")
+    job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+    return job["read" if pattern == "randread" else "write"]["iops"]
+
+
+def knee(points):
+    """The smallest depth of [(depth, rate)] that reaches KNEE of the best rate."""
+    best = max(rate for _, rate in points)
+    return next(depth for depth, rate in points if rate >= KNEE * best)
+
+
+def _sweep(device, size_kb, seconds):
+    print(f"\n{size_kb} KiB random reads, requests per second by requests in flight", flush=True)
+    points = []
+    for depth in DEPTHS:
+        points.append((depth, _fio(device, "randread", size_kb, depth, seconds)))
+        print(f"  {depth:4} {points[-1][1]:10.0f}", flush=True)
+        if len(points) > FLAT and points[-1][1] < FLAT_RATIO * points[-1 - FLAT][1]:
+            break
+    best = max(rate for _, rate in points)
+    found = knee(points)
+    for depth, rate in points:
+        print(f"  {depth:4} {'#' * round(BAR * rate / best)}{'  <- ' + format(KNEE, '.0%') + ' of the best' if depth == found else ''}")
+    return points
+
+
+def _may_write(device, args):
+    if args.yes:
+        return True
+    print(f"\nThis writes at random places of {device.node} and destroys what is there. Type its name to go on: ", end="", flush=True)
+    return sys.stdin.readline().strip() == device.name
+
+
+def _write_cost(device, args, read_rate, depth):
+    """What a byte written costs, in percent of one read."""
+    rate = _fio(device, "randwrite", 4, depth, args.seconds * 4)
+    return round(100 * read_rate / rate)
+
+
+def run(args):
+    """Measure and print."""
+    device = Device(args.device)
+    if args.seconds <= 0:
+        raise DeviceError("--seconds must be more than 0")
+    if args.write_cost and not _may_write(device, args):
+        raise DeviceError("nothing was written, nothing was measured")
+    lines = []
+    with device.without_scheduler():
+        curves = {size_kb: _sweep(device, size_kb, args.seconds) for size_kb in SIZES_KB}
+        slots = knee(curves[SIZES_KB[0]])
+        lines.append(f"echo {slots} > {device.queue('iosched/slots')}")
+        if args.write_cost:
+            pct = _write_cost(device, args, max(rate for _, rate in curves[SIZES_KB[0]]), slots)
+            lines.append(f"echo {min(pct, 10000)} > {device.queue('iosched/write_cost_pct')}")
+    print(f"\n{device.name} can work on about {slots} requests of {SIZES_KB[0]} KiB at once"
+          + "".join(f", {knee(points)} of {size} KiB" for size, points in curves.items() if size != SIZES_KB[0]) + ". For mq-mqfq:\n")
+    for line in lines:
+        print(f"  {line}")

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A disk as the tools see it: its name, its scheduler, its files in sysfs and debugfs."""
+import contextlib
+import os
+import re
+
+
+class DeviceError(Exception):
+    """It can not be done; the text is one sentence."""
+
+
+class Device:
+    """A disk by its name (nvme0n1) or node (/dev/nvme0n1)."""
+
+    def __init__(self, name):
+        self.name = os.path.basename(os.path.realpath(name if "/" in name else f"/dev/{name}"))
+        self.node = f"/dev/{self.name}"
+        if not os.path.isdir(f"/sys/block/{self.name}"):
+            raise DeviceError(f"{name} is no disk (a partition has no scheduler of its own: name the disk)")
+        if not os.path.exists(self.queue("scheduler")):
+            raise DeviceError(f"{self.name} has no scheduler: it is no request-based disk; name the disks below it")
+
+    def queue(self, name):
+        """Path of a file in the disk's queue folder."""
+        return f"/sys/block/{self.name}/queue/{name}"
+
+    def debug(self, name):
+        """Path of one of the scheduler's files in debugfs."""
+        return f"/sys/kernel/debug/block/{self.name}/sched/{name}"
+
+    def scheduler(self):
+        """The name of the one in use."""
+        found = re.search(r"\[([\w-]+)\]", read(self.queue("scheduler")))
+        return found.group(1) if found else "none"
+
+    @contextlib.contextmanager
+    def without_scheduler(self):
+        """Under none, for as long as the context lasts; then the old one, with the tunables that it had."""
+        name, folder = self.scheduler(), self.queue("iosched")
+        tunables = {}
+        if name != "none":
+            tunables = {entry: read(f"{folder}/{entry}") for entry in os.listdir(folder)}
+            write(self.queue("scheduler"), "none")
+        try:
+            yield
+        finally:
+            if name != "none":
+                write(self.queue("scheduler"), name)
+            for entry, value in tunables.items():
+                with contextlib.suppress(DeviceError):      # one that can not be written, or a list
+                    write(f"{folder}/{entry}", value)
+
+
+def read(path):
+    """A file's text, without the newline at its end."""
+    try:
+        with open(path, encoding="utf-8") as handle:
+            return handle.read().rstrip("\n")
+    except FileNotFoundError as error:
+        raise DeviceError(f"there is no {path}") from error
+
+
+def write(path, value):
+    """Write a value to a file of sysfs."""
+    try:
+        with open(path, "w", encoding="utf-8") as handle:
+            handle.write(value)
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise DeviceError(f"{path} refuses {value!r}: {error.strerror}") from error
