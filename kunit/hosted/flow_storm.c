@@ -77,7 +77,7 @@ static void *reclaimer(void *data)
 
 		if (f)
 			flow_put(f);
-		if (flow_table_reclaim(&table, 1ULL << 60) > NR_KEYS)
+		if (flow_table_reclaim(&table, 1ULL << 60).nr_flows > NR_KEYS)
 			storm_fail("%u flows of %d keys", table.nr_flows, NR_KEYS);
 		sched_yield();
 	}
@@ -118,8 +118,8 @@ int main(int argc, char **argv)
 		pthread_join(threads[i], NULL);
 	if (kept->finish != charged_vt)
 		storm_fail("charged %llu, but the finish tag is %llu", charged_vt, kept->finish);
-	if (atomic_read(&kept->refs) != 1 || flow_table_reclaim(&table, 1ULL << 60) > NR_KEYS ||
-	    flow_table_reclaim(&table, 1ULL << 60) != 1)
+	if (atomic_read(&kept->refs) != 1 || flow_table_reclaim(&table, 1ULL << 60).nr_flows > NR_KEYS ||
+	    flow_table_reclaim(&table, 1ULL << 60).nr_flows != 1)
 		storm_fail("references are left");
 	flow_table_destroy(&table);
 	return storm_end(nr_steps);
