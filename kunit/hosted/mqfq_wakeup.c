@@ -235,6 +235,26 @@ static void change_weight(void)
 	flow_put(f);
 }
 
+static void tune(void)
+{
+	switch (draw(5)) {
+	case 0:
+		mqfq_set_slots(&policy, 1 + draw(4));
+		break;
+	case 1:
+		mqfq_set_throttle(&policy, draw(3) * 900);
+		break;
+	case 2:
+		mqfq_set_wheel(&policy, (struct vt_wheel_geometry) { draw(14), 1 + draw(4) });
+		break;
+	case 3:
+		change_weight();
+		break;
+	case 4:
+		flow_table_reclaim(&flows, mqfq_vt(&policy));
+	}
+}
+
 static void *tuner(void *data)
 {
 	unsigned int pause;
@@ -242,22 +262,7 @@ static void *tuner(void *data)
 	storm_random = 77;
 	while (!READ_ONCE(stop_submitting)) {
 		may_pause();
-		switch (draw(5)) {
-		case 0:
-			mqfq_set_slots(&policy, 1 + draw(4));
-			break;
-		case 1:
-			mqfq_set_throttle(&policy, draw(3) * 900);
-			break;
-		case 2:
-			mqfq_set_wheel(&policy, (struct vt_wheel_geometry) { draw(14), 1 + draw(4) });
-			break;
-		case 3:
-			change_weight();
-			break;
-		case 4:
-			flow_table_reclaim(&flows, mqfq_vt(&policy));
-		}
+		tune();
 		for (pause = draw(TUNE_YIELDS); pause; pause--)
 			sched_yield();
 	}
@@ -336,6 +341,13 @@ static void stop_and_look(void)
 	while (!workers_rest())
 		sched_yield();
 	check_claims();
+	/* A change while everything waits: nothing but its own wake-ups can set things right. */
+	if (setup->tuned) {
+		tune();
+		while (!workers_rest())
+			sched_yield();
+		check_claims();
+	}
 	__atomic_store_n(&pause_now, 0, __ATOMIC_SEQ_CST);
 	while (__atomic_load_n(&nr_paused, __ATOMIC_SEQ_CST))
 		sched_yield();
