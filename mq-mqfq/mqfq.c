@@ -105,7 +105,7 @@
  * ========
  * mqfq_data lives from init_sched to exit_sched; the queue is frozen in both. A change of the
  * number of hardware queues detaches and attaches us, and the trees are built anew. A flow lives
- * until it has been without requests, and not ahead of virtual time, for a second or two.
+ * until it has been without requests, and not ahead of virtual time, for five to ten seconds.
  *
  * Observability
  * =============
@@ -142,7 +142,7 @@ enum {
 	MQFQ_BUCKET_KB_SHIFT_DEFAULT	= 4,
 	MQFQ_BUCKETS_SHIFT_DEFAULT	= 6,
 
-	MQFQ_RECLAIM_MS			= 1000,
+	MQFQ_RECLAIM_MS			= 5000,
 	/* A flow that has more than its share leaves one tag in four to the others. */
 	MQFQ_TAG_SHARE_SHIFT		= 2,
 };
