@@ -179,7 +179,9 @@ def probed(ours, probe=None):
     listed = []
     for name, typ, _, _ in ours.members(found[0]):
         space, _, plain = name.partition("_")
-        listed.append((space, plain, ours.ref(typ) if space in ("func", "functype") else typ))
+        # What a pointer to a function points to; a typedef of a function stands between the two.
+        target = ours.ref(typ) if space in ("func", "functype") else typ
+        listed.append((space, plain, ours.ref(target) if space == "functype" else target))
     return listed
 
 
@@ -195,7 +197,7 @@ def check(ours, theirs, out=sys.stderr, probe=None):
             print(f"layout: {what}: the kernel has none of that name", file=out)
         for b in candidates:
             try:
-                comparer.compare(a, theirs.ref(b) if space == "func" else b)
+                comparer.compare(a, theirs.ref(b) if space in ("func", "functype") else b)
             except btf.Mismatch as e:
                 bad.append((what, e))
                 report(what, e, ours, a, theirs, b, out)

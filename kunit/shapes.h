@@ -27,7 +27,7 @@ struct shape {
 	unsigned int stride;
 };
 
-static const struct shape shapes[] = {
+static const __maybe_unused struct shape shapes[] = {
 	{ "1 queue",				1, 1, 1, 1, 1 },
 	{ "2 queues, one core",			2, 2, 2, 2, 1 },
 	{ "2 queues, two sockets",		2, 1, 1, 1, 1 },
