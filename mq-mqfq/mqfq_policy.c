@@ -288,8 +288,8 @@ static bool mqfq_find_slot(struct mqfq_queue *q, struct mqfq_entry *e)
 	}
 	ready_set_del(&p->ready, q->leaf);
 	/*
-	 * Woken meanwhile, for another slot, which this queue may not need any more: others may. Pairs
-	 * with mqfq_wake().
+	 * Woken meanwhile, for another slot, which this queue may not need any more: others may.
+	 * Pairs with mqfq_wake().
 	 */
 	if (atomic_cmpxchg(&q->state, MQFQ_READY, MQFQ_RUNNABLE) != MQFQ_READY)
 		mqfq_pass_on(q);
