@@ -95,6 +95,23 @@ static inline void mqfair_set_min_shallow_depth(struct request_queue *q, unsigne
 }
 
 /*
+ * The number of scheduler tags that every hardware queue of @q can hand out. Tags that the
+ * hardware queues share may get their new depth later than depth_updated: 1 is the least of all.
+ */
+static inline unsigned int mqfair_least_sched_depth(struct request_queue *q)
+{
+	unsigned int depth = UINT_MAX;
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+
+	if (q->tag_set->flags & BLK_MQ_F_TAG_HCTX_SHARED)
+		return 1;
+	queue_for_each_hw_ctx(q, hctx, i)
+		depth = min(depth, mqfair_sched_depth(hctx));
+	return depth;
+}
+
+/*
  * Sets queue/async_depth where the kernel has that attribute (7.2 does); elsewhere there is
  * nothing to tell.
  */

@@ -4,8 +4,8 @@
  *
  * A flow is a tenant: a cgroup, a process, or an I/O priority. It is found by a number of 64
  * bits, and made when its first request comes. It has a weight, and the finish tag of its last
- * request, from which the next one's start tag follows. That tag is the only word that all CPUs
- * on which the flow submits share (MQFQ, ATC 2019, section 3.1).
+ * request, from which the next one's start tag follows. That tag, and the counters beside it on
+ * its cache line, are what all CPUs on which the flow submits share (MQFQ, ATC 2019, section 3.1).
  *
  * A flow without requests whose finish tag virtual time has passed is worth nothing: a new flow
  * in its place would get the same tags. flow_table_reclaim() frees such flows.
@@ -58,7 +58,7 @@ enum {
  * @rcu:		for its end
  * @refs:		references, FLOW_DEAD when it is out of the table
  * @finish:		finish tag of its last request
- * @service_bytes:	cost of what was dispatched, before its weight
+ * @service_bytes:	bytes that were dispatched
  * @throttled_ns:	for how long queues waited because one of its requests was ahead
  * @idle:		the reclaimer has seen it idle
  */

@@ -16,7 +16,7 @@
 
 #include "topology.h"
 
-static const char *const topology_level_name[TOPOLOGY_NR_LEVELS] = {
+const char *const topology_level_name[TOPOLOGY_NR_LEVELS] = {
 	[TOPOLOGY_SELF]		= "self",
 	[TOPOLOGY_CORE]		= "core",
 	[TOPOLOGY_CACHE]	= "cache",

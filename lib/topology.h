@@ -43,6 +43,8 @@ enum topology_level {
 	TOPOLOGY_NR_LEVELS,
 };
 
+extern const char *const topology_level_name[TOPOLOGY_NR_LEVELS];
+
 /**
  * struct topology_place - where a hardware queue's CPUs are
  * @id: of its core, cache and socket, at the index of the level; any numbers that are equal for

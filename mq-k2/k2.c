@@ -205,6 +205,8 @@
 
 #include "compat.h"
 #include "k2_policy.h"
+#include "tag_share.h"
+#include "tunable.h"
 
 /* ---- constants ---- */
 
@@ -216,12 +218,6 @@ enum {
 	 * promise.
 	 */
 	K2_BE_MAX_DELAY_MS_MAX	= 60000,
-
-	/*
-	 * One scheduler tag in four is kept for real time; kyber keeps the same share for
-	 * synchronous requests.
-	 */
-	K2_RT_TAG_SHARE_SHIFT	= 2,
 };
 
 /* Where a request stands; see the drawing above. */
@@ -289,12 +285,6 @@ static unsigned int k2_ioprio_to_queue(u16 ioprio)
 	if (IOPRIO_PRIO_CLASS(ioprio) != IOPRIO_CLASS_RT)
 		return K2_BE_QUEUE;
 	return IOPRIO_PRIO_LEVEL(ioprio);
-}
-
-/* How many of a hardware queue's @depth scheduler tags are within reach of best effort. */
-static unsigned int k2_be_depth(unsigned int depth)
-{
-	return max(1U, depth - max(1U, depth >> K2_RT_TAG_SHARE_SHIFT));
 }
 
 /* The clock is read only for someone who looks at it. */
@@ -387,18 +377,7 @@ static bool k2_is_balanced(struct k2_data *k2)
  */
 static void k2_depth_updated(struct request_queue *q)
 {
-	unsigned int depth = UINT_MAX;
-	struct blk_mq_hw_ctx *hctx;
-	unsigned long i;
-
-	queue_for_each_hw_ctx(q, hctx, i)
-		depth = min(depth, mqfair_sched_depth(hctx));
-
-	/* Tags that the hardware queues share may get their new depth later: promise the least. */
-	if (q->tag_set->flags & BLK_MQ_F_TAG_HCTX_SHARED)
-		mqfair_set_min_shallow_depth(q, 1);
-	else
-		mqfair_set_min_shallow_depth(q, k2_be_depth(depth));
+	mqfair_set_min_shallow_depth(q, tag_share(mqfair_least_sched_depth(q)));
 }
 
 static int k2_init_sched(struct request_queue *q, struct elevator_queue *eq)
@@ -452,7 +431,7 @@ static void k2_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 
 	if (IOPRIO_PRIO_CLASS(get_current_ioprio()) == IOPRIO_CLASS_RT)
 		return;
-	depth = k2_be_depth(mqfair_sched_depth(data->hctx));
+	depth = tag_share(mqfair_sched_depth(data->hctx));
 	if (data->nr_tags > 1 && sbitmap_weight(sb) + data->nr_tags <= depth)
 		return;
 	data->shallow_depth = depth;
@@ -696,17 +675,6 @@ static void k2_finish_request(struct request *rq)
 
 /* ---- sysfs ---- */
 
-/*
- * kstrtouint() has a word of its own for numbers that do not fit; to the user they are as wrong
- * as any other.
- */
-static int k2_parse(const char *page, unsigned int min, unsigned int max, unsigned int *value)
-{
-	if (kstrtouint(page, 10, value) || *value < min || *value > max)
-		return -EINVAL;
-	return 0;
-}
-
 static ssize_t k2_max_inflight_show(struct elevator_queue *eq, char *page)
 {
 	struct k2_data *k2 = eq->elevator_data;
@@ -720,7 +688,7 @@ static ssize_t k2_max_inflight_store(struct elevator_queue *eq, const char *page
 	unsigned int value;
 	int ret;
 
-	ret = k2_parse(page, K2_MAX_INFLIGHT_MIN, K2_MAX_INFLIGHT_MAX, &value);
+	ret = tunable_parse(page, K2_MAX_INFLIGHT_MIN, K2_MAX_INFLIGHT_MAX, &value);
 	if (ret)
 		return ret;
 	k2_policy_set_max_inflight(&k2->policy, value);
@@ -742,7 +710,7 @@ static ssize_t k2_be_max_delay_ms_store(struct elevator_queue *eq, const char *p
 	unsigned int value;
 	int ret;
 
-	ret = k2_parse(page, 0, K2_BE_MAX_DELAY_MS_MAX, &value);
+	ret = tunable_parse(page, 0, K2_BE_MAX_DELAY_MS_MAX, &value);
 	if (ret)
 		return ret;
 	spin_lock(&k2->lock);

@@ -72,8 +72,10 @@
  *
  * Which cache lines do many CPUs write
  * ====================================
- * As long as there are slots and no queue waits: a flow's finish tag, by the CPUs on which the flow
- * submits, twice per request with its reference count on the same line; and nothing else. Tokens
+ * As long as there are slots and no queue waits: a flow's line, by the CPUs on which the flow
+ * submits, four times per request (reference, finish tag, bytes served, reference); and the line
+ * with virtual time and the mindicator's nodes below it, each time that a request is more than a
+ * quarter of T ahead, which for requests of 4 KiB and the default T is one in five. Tokens
  * come from the queue's own leaf. When queues wait: the ready set, and the token node between
  * the two queues, when a slot changes hands; the mindicator's nodes up to where the minimum
  * changes, and the line with virtual time, when the slowest queue moves on by a quarter of T; a
@@ -130,6 +132,7 @@
 #include <trace/events/block.h>
 
 #include "mqfq.h"
+#include "tag_share.h"
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
@@ -143,8 +146,6 @@ enum {
 	MQFQ_BUCKETS_SHIFT_DEFAULT	= 6,
 
 	MQFQ_RECLAIM_MS			= 5000,
-	/* A flow that has more than its share leaves one tag in four to the others. */
-	MQFQ_TAG_SHARE_SHIFT		= 2,
 };
 
 /* Where a request stands; see the drawing above. In the low bits of mqfq_entry.flow. */
@@ -278,7 +279,6 @@ void mqfq_reweigh(struct mqfq_data *md, u64 key, u32 weight)
 static void mqfq_reclaim(struct work_struct *work)
 {
 	struct mqfq_data *md = container_of(work, struct mqfq_data, reclaim.work);
-
 	struct flow_census census = flow_table_reclaim(&md->flows, mqfq_vt(&md->policy));
 
 	if (!census.nr_busy)
@@ -340,29 +340,13 @@ static bool mqfq_is_balanced(struct mqfq_data *md)
 	       token_tree_nr_free(&md->policy.tokens) == md->policy.tokens.slots;
 }
 
-static unsigned int mqfq_crowd_depth(unsigned int depth)
-{
-	return max(1U, depth - max(1U, depth >> MQFQ_TAG_SHARE_SHIFT));
-}
-
 /*
  * Called from blk_mq_init_sched() by way of init_sched, and from blk_mq_update_nr_requests(); the
  * queue is frozen.
  */
 static void mqfq_depth_updated(struct request_queue *q)
 {
-	unsigned int depth = UINT_MAX;
-	struct blk_mq_hw_ctx *hctx;
-	unsigned long i;
-
-	queue_for_each_hw_ctx(q, hctx, i)
-		depth = min(depth, mqfair_sched_depth(hctx));
-
-	/* Tags that the hardware queues share may get their new depth later: promise the least. */
-	if (q->tag_set->flags & BLK_MQ_F_TAG_HCTX_SHARED)
-		mqfair_set_min_shallow_depth(q, 1);
-	else
-		mqfair_set_min_shallow_depth(q, mqfq_crowd_depth(depth));
+	mqfair_set_min_shallow_depth(q, tag_share(mqfair_least_sched_depth(q)));
 }
 
 /* Where a hardware queue's CPUs are; one that has none is nowhere in particular. */
@@ -498,7 +482,7 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	rcu_read_lock();
 	f = flow_find(&md->flows, mqfq_current_key(md));
 	if (f && mqfq_nr_queued(q, f) * max(READ_ONCE(q->nr_flows), 2U) > depth)
-		data->shallow_depth = mqfq_crowd_depth(depth);
+		data->shallow_depth = tag_share(depth);
 	rcu_read_unlock();
 }
 
@@ -652,7 +636,9 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	/* If it comes back it must not be merged: the driver may have mapped it. */
 	rq->rq_flags |= RQF_STARTED;
 	atomic64_add(blk_rq_bytes(rq), &mqfq_entry_flow(e)->service_bytes);
-	trace_mqfq_dispatch(rq, blk_rq_bytes(rq), mqfq_entry_flow(e)->key, e->start - mqfq_vt(q->policy));
+	if (trace_mqfq_dispatch_enabled())
+		trace_mqfq_dispatch(rq, blk_rq_bytes(rq), mqfq_entry_flow(e)->key,
+				    e->start - mqfq_vt(q->policy));
 	/* From here on the tag is of no use, and the size is: a finished request has given up its bios. */
 	e->start = blk_rq_bytes(rq);
 	return rq;

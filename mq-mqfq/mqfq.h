@@ -8,7 +8,6 @@
 #include <linux/blk-mq.h>
 #include <linux/cgroup.h>
 #include <linux/list.h>
-#include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>

@@ -14,6 +14,7 @@
 #include <linux/blk-mq.h>
 #include <linux/cgroup.h>
 #include <linux/kdev_t.h>
+#include <linux/mutex.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>

@@ -79,7 +79,6 @@ static int mqfq_flows_show(void *data, struct seq_file *m)
 /* Wake-ups of queues that waited for a slot, by how far away the slot was. */
 static int mqfq_wakeups_show(void *data, struct seq_file *m)
 {
-	static const char *const name[TOPOLOGY_NR_LEVELS] = { "self", "core", "cache", "socket", "machine" };
 	struct mqfq_policy *p = &mqfq_of(data)->policy;
 	unsigned int level, i;
 
@@ -88,7 +87,7 @@ static int mqfq_wakeups_show(void *data, struct seq_file *m)
 
 		for (i = 0; i < p->nr_queues; i++)
 			sum += atomic64_read(&p->queue[i].nr_woken[level]);
-		seq_printf(m, "%s %lld\n", name[level], sum);
+		seq_printf(m, "%s %lld\n", topology_level_name[level], sum);
 	}
 	return 0;
 }

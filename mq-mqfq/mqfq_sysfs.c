@@ -11,23 +11,13 @@
 #include <linux/sysfs.h>
 
 #include "mqfq.h"
+#include "tunable.h"
 
 const char *const mqfq_flow_kind_name[MQFQ_NR_FLOW_KINDS] = {
 	[MQFQ_FLOW_CGROUP]	= "cgroup",
 	[MQFQ_FLOW_PROCESS]	= "process",
 	[MQFQ_FLOW_IOPRIO]	= "ioprio",
 };
-
-/*
- * kstrtouint() has a word of its own for numbers that do not fit; to the user they are as wrong
- * as any other.
- */
-static int mqfq_parse(const char *page, unsigned int min, unsigned int max, unsigned int *value)
-{
-	if (kstrtouint(page, 10, value) || *value < min || *value > max)
-		return -EINVAL;
-	return 0;
-}
 
 #define MQFQ_SHOW(name, format, value)							\
 static ssize_t mqfq_##name##_show(struct elevator_queue *eq, char *page)		\
@@ -43,7 +33,7 @@ static ssize_t mqfq_##name##_store(struct elevator_queue *eq, const char *page,	
 {											\
 	struct mqfq_data *md = eq->elevator_data;					\
 	unsigned int value;								\
-	int ret = mqfq_parse(page, min, max, &value);					\
+	int ret = tunable_parse(page, min, max, &value);					\
 											\
 	if (!ret)									\
 		ret = act(md, value);							\

@@ -130,18 +130,16 @@ def run(args):
             "rows": [entry for label in ordered if label in found for entry in found[label]]}
 
 
-def _measured(result, case, scheduler):
-    return any(entry["case"] == case and entry["scheduler"] == scheduler for entry in result["rows"])
-
-
 def table(result):
     """The figures as text."""
     schedulers = [name for name in SCHEDULERS if name in report.unique(result, "scheduler")]
     out = []
     for metric, words, form in (("jain", "Jain's index of bandwidth / weight", "{:.3f}"), ("worst_deviation", "furthest from its share, %", "{:.0f}"),
                                 ("bandwidth", "total bandwidth, MB/s", "{:.0f}")):
-        lines = [[case, *(form.format(report.value(result, case, scheduler, metric)) if _measured(result, case, scheduler) else ""
-                          for scheduler in schedulers)] for case in report.unique(result, "case")]
+        lines = []
+        for case in report.unique(result, "case"):
+            values = [report.value(result, case, scheduler, metric) for scheduler in schedulers]
+            lines.append([case, *("" if value is None else form.format(value) for value in values)])
         out.append(report.table([words, *schedulers], lines))
     return "\n\n".join(out)
 
@@ -156,7 +154,7 @@ def draw(result, plt):
     for place, case in enumerate(cases):
         base = report.value(result, case, "none", "bandwidth")
         for name in schedulers:
-            if not _measured(result, case, name):
+            if report.value(result, case, name, "jain") is None:
                 continue
             style = {"color": colors[name], "marker": "o" if name == "mq-mqfq" else "s", "linestyle": "", "alpha": 0.9,
                      "markersize": 8 if name == "mq-mqfq" else 5.5, "zorder": 4 if name == "mq-mqfq" else 3}

@@ -31,7 +31,6 @@ def arguments(parser):
     parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="per point (default 1.0; at most 39 points)")
     parser.add_argument("--write-cost", action="store_true",
                         help="also measure write_cost_pct; DESTROYS THE DATA ON THE DEVICE, asks before it begins")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def _fio(device, pattern, size_kb, depth, seconds):
@@ -73,9 +72,7 @@ def _sweep(device, size_kb, seconds):
     return points
 
 
-def _may_write(device, args):
-    if args.yes:
-        return True
+def _may_write(device):
     print(f"\nThis writes at random places of {device.node} and destroys what is there. Type its name to go on: ", end="", flush=True)
     return sys.stdin.readline().strip() == device.name
 
@@ -91,7 +88,7 @@ def run(args):
     device = Device(args.device)
     if args.seconds <= 0:
         raise DeviceError("--seconds must be more than 0")
-    if args.write_cost and not _may_write(device, args):
+    if args.write_cost and not _may_write(device):
         raise DeviceError("nothing was written, nothing was measured")
     lines = []
     with device.without_scheduler():

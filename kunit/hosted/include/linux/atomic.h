@@ -34,7 +34,8 @@
 })
 
 #define hosted_read(v)		__atomic_load_n(&(v)->counter, __ATOMIC_RELAXED)
-#define hosted_set(v, i)	__atomic_store_n(&(v)->counter, (i), __ATOMIC_RELAXED)
+#define hosted_set(v, i) \
+	((void)(hosted_pause(), __atomic_store_n(&(v)->counter, (i), __ATOMIC_RELAXED)))
 #define hosted_add(v, i) \
 	((void)(hosted_pause(), __atomic_add_fetch(&(v)->counter, (i), __ATOMIC_RELAXED)))
 #define hosted_add_return(v, i) \
