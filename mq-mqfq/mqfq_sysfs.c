@@ -33,7 +33,7 @@ static ssize_t mqfq_##name##_store(struct elevator_queue *eq, const char *page,	
 {											\
 	struct mqfq_data *md = eq->elevator_data;					\
 	unsigned int value;								\
-	int ret = tunable_parse(page, min, max, &value);					\
+	int ret = tunable_parse(page, min, max, &value);				\
 											\
 	if (!ret)									\
 		ret = act(md, value);							\
