@@ -135,7 +135,8 @@ static int take(struct kunit *test, unsigned int number)
 
 	c->woken &= ~(1U << number);
 	spin_lock(&q->lock);
-	e = mqfq_take(q, &c->verdict);
+	e = mqfq_take(q);
+	c->verdict = q->verdict;
 	spin_unlock(&q->lock);
 	KUNIT_EXPECT_EQ(test, c->verdict == MQFQ_GO, e != NULL);
 	return e ? 'a' + (int)(e - c->entry) : NOTHING;

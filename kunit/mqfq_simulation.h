@@ -295,9 +295,14 @@ static u64 sim_draw_gap(struct simulation *s, u32 mean)
 
 static struct mqfq_entry *sim_first(const struct simulation *s, unsigned int queue)
 {
-	struct rb_node *node = rb_first_cached(&s->policy.queue[queue].entries);
+	const struct mqfq_queue *q = &s->policy.queue[queue];
+	struct rb_node *node = rb_first_cached(&q->others);
+	struct mqfq_entry *first = node ? rb_entry(node, struct mqfq_entry, node) : NULL, *e;
 
-	return node ? rb_entry(node, struct mqfq_entry, node) : NULL;
+	for (e = q->in_order.first; e; e = e->next)
+		if (!first || vt_after(first->start, e->start))
+			first = e;
+	return first;
 }
 
 /* The earliest tag that waits, or VT_NONE. */
@@ -641,7 +646,6 @@ static void sim_check_verdict(struct simulation *s, struct mqfq_queue *q, enum m
 static void sim_run_queue(struct simulation *s, unsigned int number)
 {
 	struct mqfq_queue *q = &s->policy.queue[number];
-	enum mqfq_verdict verdict;
 	struct mqfq_entry *e;
 
 	s->pending &= ~(1U << number);
@@ -649,10 +653,10 @@ static void sim_run_queue(struct simulation *s, unsigned int number)
 		u64 earliest = sim_earliest(s);
 
 		spin_lock(&q->lock);
-		e = mqfq_take(q, &verdict);
+		e = mqfq_take(q);
 		spin_unlock(&q->lock);
 		if (!e) {
-			sim_check_verdict(s, q, verdict);
+			sim_check_verdict(s, q, q->verdict);
 			break;
 		}
 		sim_dispatch(s, e, earliest);

@@ -32,28 +32,12 @@ void token_tree_destroy(struct token_tree *t)
 	kvfree(t->node);
 }
 
-/* Takes up to @want tokens out of a node; returns how many. */
-static int token_node_take(struct token_node *node, int want)
-{
-	int nr_free = atomic_read(&node->nr_free), n;
-
-	do {
-		n = min(nr_free, want);
-		if (n <= 0)
-			return 0;
-		/* Pairs with itself and atomic_inc(): a token is taken once. */
-	} while (!atomic_try_cmpxchg(&node->nr_free, &nr_free, nr_free - n));
-	return n;
-}
-
-bool token_tree_take(struct token_tree *t, unsigned int leaf, int want)
+bool token_tree_fetch(struct token_tree *t, unsigned int leaf, int want)
 {
 	const struct topology_node *place = t->topology->node;
 	unsigned int root = topology_root(t->topology), number;
 	int n;
 
-	if (token_node_take(&t->node[leaf], 1))
-		return true;
 	for (number = leaf; number != root; ) {
 		number = place[number].parent;
 		n = token_node_take(&t->node[number], want);
@@ -128,7 +112,7 @@ unsigned int token_tree_put(struct token_tree *t, unsigned int leaf, unsigned in
 	return number;
 }
 
-unsigned int token_tree_rest(struct token_tree *t, unsigned int leaf)
+unsigned int token_tree_rest_above(struct token_tree *t, unsigned int leaf)
 {
 	const struct topology_node *place = t->topology->node;
 	unsigned int root = topology_root(t->topology), number;
@@ -136,7 +120,7 @@ unsigned int token_tree_rest(struct token_tree *t, unsigned int leaf)
 
 	if (READ_ONCE(t->in_debt))
 		return token_tree_pay(t);
-	for (number = leaf; number != root; number = place[number].parent) {
+	for (number = place[leaf].parent; number != root; number = place[number].parent) {
 		int nr_leaves = place[number].last_leaf - place[number].first_leaf + 1;
 
 		if (atomic_read(&t->node[number].nr_free) < quota * nr_leaves)

@@ -30,7 +30,9 @@
 
 #include <linux/atomic.h>
 #include <linux/cache.h>
+#include <linux/compiler.h>
 #include <linux/gfp.h>
+#include <linux/minmax.h>
 
 #include "topology.h"
 
@@ -68,16 +70,36 @@ struct token_tree {
 int token_tree_init(struct token_tree *t, const struct topology *topology, int slots, gfp_t gfp);
 void token_tree_destroy(struct token_tree *t);
 
+/* Takes up to @want tokens out of a node; returns how many. */
+static inline int token_node_take(struct token_node *node, int want)
+{
+	int nr_free = atomic_read(&node->nr_free), n;
+
+	do {
+		n = min(nr_free, want);
+		if (n <= 0)
+			return 0;
+		/* Pairs with itself and atomic_inc(): a token is taken once. */
+	} while (!atomic_try_cmpxchg(&node->nr_free, &nr_free, nr_free - n));
+	return n;
+}
+
 /**
- * token_tree_take() - a token for a request, from the queue's path to the root
+ * token_tree_fetch() - a token for a request, from the nodes above the queue's leaf
  * @t:		token tree
  * @leaf:	the queue's
  * @want:	how many requests it could send; 1 or more. Tokens for the others are brought to the
- *		leaf if the first one does not come from there, so that they need not climb again.
+ *		leaf, so that they need not climb again.
  *
  * Return: true if the caller has a token now.
  */
-bool token_tree_take(struct token_tree *t, unsigned int leaf, int want);
+bool token_tree_fetch(struct token_tree *t, unsigned int leaf, int want);
+
+/* The same, from the leaf first. */
+static inline bool token_tree_take(struct token_tree *t, unsigned int leaf, int want)
+{
+	return token_node_take(&t->node[leaf], 1) || token_tree_fetch(t, leaf, want);
+}
 
 /**
  * token_tree_steal() - a token for a request, from wherever there is one, the nearest leaf first
@@ -100,6 +122,9 @@ bool token_tree_steal(struct token_tree *t, unsigned int leaf);
  */
 unsigned int token_tree_put(struct token_tree *t, unsigned int leaf, unsigned int target);
 
+/* The same as token_tree_rest(), but not in the leaf. */
+unsigned int token_tree_rest_above(struct token_tree *t, unsigned int leaf);
+
 /**
  * token_tree_rest() - give a token back that nobody waits for
  * @t:		token tree
@@ -107,7 +132,13 @@ unsigned int token_tree_put(struct token_tree *t, unsigned int leaf, unsigned in
  *
  * Return: the node where it is now.
  */
-unsigned int token_tree_rest(struct token_tree *t, unsigned int leaf);
+static inline unsigned int token_tree_rest(struct token_tree *t, unsigned int leaf)
+{
+	if (READ_ONCE(t->in_debt) || atomic_read(&t->node[leaf].nr_free) >= READ_ONCE(t->quota))
+		return token_tree_rest_above(t, leaf);
+	atomic_inc(&t->node[leaf].nr_free);
+	return leaf;
+}
 
 /**
  * token_tree_move() - bring a token from where it rests to a queue's path

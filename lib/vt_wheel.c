@@ -2,6 +2,7 @@
 /*
  * vt_wheel.c - the queues that wait for virtual time; the manual is in vt_wheel.h
  */
+#include <linux/atomic.h>
 #include <linux/bitmap.h>
 #include <linux/bitops.h>
 #include <linux/compiler.h>
@@ -60,6 +61,22 @@ void vt_wheel_destroy(struct vt_wheel *w)
 	kvfree(w->bits);
 }
 
+/* A bit is counted before it is set, and until after it is cleared: who finds no count misses no bit. */
+static void vt_wheel_set(struct vt_wheel *w, unsigned long *bucket, unsigned int leaf)
+{
+	atomic_inc(&w->nr_bits);
+	/* Pairs with test_and_clear_bit() in vt_wheel_clear(): of all who meet, each counts its own. */
+	if (test_and_set_bit(leaf, bucket))
+		atomic_dec(&w->nr_bits);
+}
+
+static void vt_wheel_clear(struct vt_wheel *w, unsigned long *bucket, unsigned int leaf)
+{
+	/* Pairs with test_and_set_bit() in vt_wheel_set(). */
+	if (test_and_clear_bit(leaf, bucket))
+		atomic_dec(&w->nr_bits);
+}
+
 void vt_wheel_park(struct vt_wheel *w, unsigned int leaf, u64 wake_vt, const u64 *now_vt)
 {
 	for (;;) {
@@ -71,14 +88,14 @@ void vt_wheel_park(struct vt_wheel *w, unsigned int leaf, u64 wake_vt, const u64
 
 		/* Who waits, for what, before the bit. Pairs with smp_rmb() in vt_wheel_empty(). */
 		smp_mb__before_atomic();
-		set_bit(leaf, bucket);
+		vt_wheel_set(w, bucket, leaf);
 		/* Bit before time and geometry. Pairs as vt_wheel_park() and _reshape() say. */
 		smp_mb__after_atomic();
 		again = vt_wheel_geometry(w);
 		if (again.width_shift == g.width_shift && again.buckets_shift == g.buckets_shift &&
 		    vt_wheel_distance(g, vt, READ_ONCE(*now_vt)) <= ahead)
 			return;
-		clear_bit(leaf, bucket);
+		vt_wheel_clear(w, bucket, leaf);
 	}
 }
 
@@ -92,7 +109,7 @@ static void vt_wheel_empty(struct vt_wheel *w, unsigned long *bucket, bool all)
 		smp_rmb();
 		if (!all && !w->ops->is_due(w->context, leaf))
 			continue;
-		clear_bit(leaf, bucket);
+		vt_wheel_clear(w, bucket, leaf);
 		/* Bit before the look at the waiter, who sets it anew after saying that it waits. */
 		smp_mb__after_atomic();
 		w->ops->wake(w->context, leaf);
@@ -105,6 +122,8 @@ void vt_wheel_turn(struct vt_wheel *w, u64 old_vt, u64 new_vt)
 	u64 interval = old_vt >> g.width_shift;
 	s64 n = min_t(s64, vt_wheel_distance(g, old_vt, new_vt), vt_wheel_nr_buckets(g)), i;
 
+	if (!atomic_read(&w->nr_bits))
+		return;
 	for (i = 0; i < n; i++)
 		vt_wheel_empty(w, vt_wheel_bucket(w, g, interval + i), true);
 	vt_wheel_empty(w, vt_wheel_bucket(w, g, new_vt >> g.width_shift), false);

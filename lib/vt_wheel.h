@@ -31,11 +31,16 @@
  * One of the two sees the other. If the waiter does, it puts itself into another bucket or does
  * not wait at all.
  *
+ * Most of the time nobody waits, and virtual time advances often. So bits are counted, and an
+ * advancer that reads no count looks into no bucket. A bit is counted before it is set and until
+ * after it is cleared, so at 1 and 3 the count stands for the bit.
+ *
  * Every operation may run at the same time as any other, in process context.
  */
 #ifndef MQFAIR_VT_WHEEL_H
 #define MQFAIR_VT_WHEEL_H
 
+#include <linux/cache.h>
 #include <linux/gfp.h>
 #include <linux/types.h>
 
@@ -81,6 +86,7 @@ struct vt_wheel_ops {
  * @nr_words:	words in a bucket
  * @geometry:	b and B, as one word
  * @bits:	VT_WHEEL_BUCKETS_MAX buckets
+ * @nr_bits:	at least as many as are set; what parks and wakes writes
  */
 struct vt_wheel {
 	const struct vt_wheel_ops *ops;
@@ -89,6 +95,7 @@ struct vt_wheel {
 	unsigned int nr_words;
 	struct vt_wheel_geometry geometry;
 	unsigned long *bits;
+	atomic_t nr_bits ____cacheline_aligned_in_smp;
 };
 
 /* Return: 0 or -ENOMEM. */

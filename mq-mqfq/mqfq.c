@@ -210,9 +210,10 @@ static u32 mqfq_cost_pct(const struct mqfq_data *md, blk_opf_t opf)
 /* What @bytes of a request cost, in bytes read. Even what is free takes a command. */
 static u64 mqfq_cost_bytes(const struct mqfq_data *md, const struct request *rq, u32 bytes)
 {
-	u32 pct = mqfq_cost_pct(md, rq->cmd_flags);
-	u64 cost = pct == 100 ? bytes : div_u64((u64)bytes * pct, 100);
+	u64 cost = bytes;
 
+	if (req_op(rq) != REQ_OP_READ)
+		cost = div_u64(cost * mqfq_cost_pct(md, rq->cmd_flags), 100);
 	return clamp_t(u64, cost, SECTOR_SIZE, 1ULL << MQFQ_COST_SHIFT_MAX);
 }
 
@@ -504,16 +505,13 @@ static bool mqfq_allow_merge(struct request_queue *rq_queue, struct request *rq,
 	return true;
 }
 
-/* Called before the bio gets a request. */
-static bool mqfq_bio_merge(struct request_queue *rq_queue, struct bio *bio, unsigned int nr_segs)
+/* Merges the bio into a request that waits, whose flow then pays for it. */
+static noinline bool mqfq_merge(struct request_queue *rq_queue, struct mqfq_queue *q,
+				struct bio *bio, unsigned int nr_segs)
 {
 	struct mqfq_data *md = rq_queue->elevator->elevator_data;
-	struct mqfq_queue *q = mqfair_bio_hctx(rq_queue, bio)->sched_data;
 	u32 bytes = bio->bi_iter.bi_size;
 	bool merged;
-
-	if (!READ_ONCE(q->nr))
-		return false;
 
 	spin_lock(&q->lock);
 	q->offered = NULL;
@@ -528,6 +526,14 @@ static bool mqfq_bio_merge(struct request_queue *rq_queue, struct bio *bio, unsi
 	if (merged)
 		this_cpu_inc(md->cpu_counters->merged);
 	return merged;
+}
+
+/* Called before the bio gets a request. */
+static bool mqfq_bio_merge(struct request_queue *rq_queue, struct bio *bio, unsigned int nr_segs)
+{
+	struct mqfq_queue *q = mqfair_bio_hctx(rq_queue, bio)->sched_data;
+
+	return READ_ONCE(q->nr) && mqfq_merge(rq_queue, q, bio, nr_segs);
 }
 
 /* Called when a tag has become a request: what we keep in it is the previous owner's. */
@@ -574,14 +580,14 @@ static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *q, struct 
 	struct request *rq;
 
 	spin_lock(&q->lock);
-	while ((rq = list_first_entry_or_null(list, struct request, queuelist))) {
+	list_for_each_entry(rq, list, queuelist) {
 		u64 start = mqfq_tag(md, rq, at_head, &last);
 
 		trace_block_rq_insert(rq);
 		mqfq_set_rq_state(mqfq_entry(rq), MQFQ_RQ_QUEUED);
-		list_move_tail(&rq->queuelist, &q->recent);
 		mqfq_insert(q, mqfq_entry(rq), start);
 	}
+	list_splice_tail_init(list, &q->recent);
 	spin_unlock(&q->lock);
 }
 
@@ -619,8 +625,9 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	struct request *rq;
 
 	spin_lock(&q->lock);
-	e = mqfq_take(q, &verdict);
+	e = mqfq_take(q);
 	if (!e) {
+		verdict = q->verdict;
 		spin_unlock(&q->lock);
 		if (verdict == MQFQ_TOO_FAR_AHEAD)
 			trace_mqfq_throttle(hctx->queue, hctx->queue_num);

@@ -67,7 +67,7 @@ static struct mqfq_queue *mqfq_queue_of_leaf(struct mqfq_policy *p, unsigned int
  */
 static bool mqfq_wake(struct mqfq_queue *q, enum mqfq_state was)
 {
-	/* Pairs with the one in mqfq_may_go() and mqfq_find_slot(), before which the state was set. */
+	/* Pairs with the one in mqfq_may_go_ahead() and mqfq_find_slot(), before which the state was set. */
 	if (atomic_cmpxchg(&q->state, was, MQFQ_RUNNABLE) != was)
 		return false;
 	q->policy->ops->run(q->policy->context, q->number, was);
@@ -126,7 +126,7 @@ static void mqfq_pass_on(struct mqfq_queue *q)
 
 /* ---- virtual time ---- */
 
-static void mqfq_publish(struct mqfq_queue *q, u64 value)
+static noinline void mqfq_publish(struct mqfq_queue *q, u64 value)
 {
 	struct mqfq_policy *p = q->policy;
 	u64 old_vt;
@@ -148,15 +148,45 @@ static void mqfq_publish_lazily(struct mqfq_queue *q, u64 first)
 
 /* ---- queues ---- */
 
+/*
+ * A flow's requests come in the order of their tags, and so do most of all flows'. Those wait in
+ * a list, and only who comes with an earlier tag than the list's last is sorted into a tree. All
+ * in the tree are earlier than the list's last, so of equals in both the list's came first.
+ */
 static struct mqfq_entry *mqfq_first(const struct mqfq_queue *q)
 {
-	return rb_entry_safe(rb_first_cached(&q->entries), struct mqfq_entry, node);
+	struct mqfq_entry *in_order = q->in_order.first;
+	struct mqfq_entry *other = rb_entry_safe(rb_first_cached(&q->others), struct mqfq_entry, node);
+
+	if (!other)
+		return in_order;
+	return in_order && !vt_after(in_order->start, other->start) ? in_order : other;
 }
 
-/* Equal tags stay in the order in which they came. True if @e is the first now. */
-static bool mqfq_enqueue(struct mqfq_queue *q, struct mqfq_entry *e)
+static bool mqfq_is_latest(const struct mqfq_queue *q, const struct mqfq_entry *e)
 {
-	struct rb_node **link = &q->entries.rb_root.rb_node, *parent = NULL;
+	struct rb_node *last;
+
+	if (q->in_order.first)
+		return !vt_after(q->in_order.last->start, e->start);
+	last = rb_last(&q->others.rb_root);
+	return !last || vt_after(e->start, rb_entry(last, struct mqfq_entry, node)->start);
+}
+
+static void mqfq_append(struct mqfq_queue *q, struct mqfq_entry *e)
+{
+	e->next = NULL;
+	if (q->in_order.first)
+		q->in_order.last->next = e;
+	else
+		q->in_order.first = e;
+	q->in_order.last = e;
+}
+
+/* Equal tags stay in the order in which they came. */
+static void mqfq_sort(struct mqfq_queue *q, struct mqfq_entry *e)
+{
+	struct rb_node **link = &q->others.rb_root.rb_node, *parent = NULL;
 	bool first = true;
 
 	while (*link) {
@@ -169,31 +199,56 @@ static bool mqfq_enqueue(struct mqfq_queue *q, struct mqfq_entry *e)
 		}
 	}
 	rb_link_node(&e->node, parent, link);
-	rb_insert_color_cached(&e->node, &q->entries, first);
-	return first;
+	rb_insert_color_cached(&e->node, &q->others, first);
 }
 
-static void mqfq_count_flow(struct mqfq_queue *q, const struct flow *f, int change)
+/* Takes the first entry out. */
+static void mqfq_unlink_first(struct mqfq_queue *q, struct mqfq_entry *e)
 {
-	u16 *n = &q->nr_queued[f->number % MQFQ_FLOW_COUNTERS];
+	if (q->in_order.first == e)
+		q->in_order.first = e->next;
+	else
+		rb_erase_cached(&e->node, &q->others);
+}
 
-	q->nr_flows -= !!*n;
-	WRITE_ONCE(*n, *n + change);
-	q->nr_flows += !!*n;
+static u16 *mqfq_counter(struct mqfq_queue *q, const struct mqfq_entry *e)
+{
+	return &q->nr_queued[mqfq_entry_flow(e)->number % MQFQ_FLOW_COUNTERS];
+}
+
+static void mqfq_count_in(struct mqfq_queue *q, const struct mqfq_entry *e)
+{
+	u16 *n = mqfq_counter(q, e);
+
+	if (!*n)
+		WRITE_ONCE(q->nr_flows, q->nr_flows + 1);
+	WRITE_ONCE(*n, *n + 1);
+	WRITE_ONCE(q->nr, q->nr + 1);
+	q->inserted++;
+}
+
+static void mqfq_count_out(struct mqfq_queue *q, const struct mqfq_entry *e)
+{
+	u16 *n = mqfq_counter(q, e);
+
+	WRITE_ONCE(*n, *n - 1);
+	if (!*n)
+		WRITE_ONCE(q->nr_flows, q->nr_flows - 1);
+	WRITE_ONCE(q->nr, q->nr - 1);
+	q->taken++;
 }
 
 void mqfq_insert(struct mqfq_queue *q, struct mqfq_entry *e, u64 start)
 {
-	bool first;
-
 	lockdep_assert_held(&q->lock);
 
 	e->start = start;
-	first = mqfq_enqueue(q, e);
-	q->inserted++;
-	WRITE_ONCE(q->nr, q->nr + 1);
-	mqfq_count_flow(q, mqfq_entry_flow(e), 1);
-	if (!first)
+	if (mqfq_is_latest(q, e))
+		mqfq_append(q, e);
+	else
+		mqfq_sort(q, e);
+	mqfq_count_in(q, e);
+	if (mqfq_first(q) != e)
 		return;
 
 	/*
@@ -213,10 +268,8 @@ static void mqfq_dequeue(struct mqfq_queue *q, struct mqfq_entry *e)
 
 	lockdep_assert_held(&q->lock);
 
-	rb_erase_cached(&e->node, &q->entries);
-	WRITE_ONCE(q->nr, q->nr - 1);
-	q->taken++;
-	mqfq_count_flow(q, mqfq_entry_flow(e), -1);
+	mqfq_unlink_first(q, e);
+	mqfq_count_out(q, e);
 
 	first = mqfq_first(q);
 	if (first)
@@ -240,20 +293,14 @@ static void mqfq_note_unthrottled(struct mqfq_queue *q)
 	q->throttled_flow = NULL;
 }
 
-/*
- * Is @e within the window? If not, the queue is THROTTLED. Virtual time moves on with what passes
- * without waiting, too: a flow that is alone must not run far ahead of it, and wait for those who
- * come later to catch up.
- */
-static bool mqfq_may_go(struct mqfq_queue *q, struct mqfq_entry *e)
+/* May @e go once virtual time knows of it? If not, the queue is THROTTLED. */
+static noinline bool mqfq_may_go_ahead(struct mqfq_queue *q, struct mqfq_entry *e)
 {
 	struct mqfq_policy *p = q->policy;
 	u64 throttle_vt = READ_ONCE(p->throttle_vt);
 
 	lockdep_assert_held(&q->lock);
 
-	if (!vt_after(e->start, mqfq_vt(p) + READ_ONCE(p->grain_vt)))
-		return true;
 	mqfq_publish(q, e->start);
 	while (vt_after(e->start, mqfq_vt(p) + throttle_vt)) {
 		WRITE_ONCE(q->wake_vt, e->start - throttle_vt);
@@ -271,8 +318,19 @@ static bool mqfq_may_go(struct mqfq_queue *q, struct mqfq_entry *e)
 	return true;
 }
 
+/*
+ * Is @e within the window? Virtual time moves on with what passes without waiting, too: a flow that
+ * is alone must not run far ahead of it, and wait for those who come later to catch up.
+ */
+static bool mqfq_may_go(struct mqfq_queue *q, struct mqfq_entry *e)
+{
+	const struct mqfq_policy *p = q->policy;
+
+	return !vt_after(e->start, mqfq_vt(p) + READ_ONCE(p->grain_vt)) || mqfq_may_go_ahead(q, e);
+}
+
 /* Is there a slot somewhere else? If not, the queue is READY. */
-static bool mqfq_find_slot(struct mqfq_queue *q, struct mqfq_entry *e)
+static noinline bool mqfq_find_slot(struct mqfq_queue *q, struct mqfq_entry *e)
 {
 	struct mqfq_policy *p = q->policy;
 
@@ -296,30 +354,30 @@ static bool mqfq_find_slot(struct mqfq_queue *q, struct mqfq_entry *e)
 	return true;
 }
 
-struct mqfq_entry *mqfq_take(struct mqfq_queue *q, enum mqfq_verdict *verdict)
+struct mqfq_entry *mqfq_take(struct mqfq_queue *q)
 {
 	struct mqfq_policy *p = q->policy;
 	struct mqfq_entry *e;
 
 	lockdep_assert_held(&q->lock);
 
-	*verdict = MQFQ_EMPTY;
+	q->verdict = MQFQ_EMPTY;
 	if (!mqfq_has_work(q))
 		return NULL;
 	if (q->throttled_flow)
 		mqfq_note_unthrottled(q);
 
 	e = mqfq_first(q);
-	*verdict = MQFQ_TOO_FAR_AHEAD;
 	if (!mqfq_may_go(q, e)) {
+		q->verdict = MQFQ_TOO_FAR_AHEAD;
 		mqfq_pass_on(q);
 		return NULL;
 	}
-	*verdict = MQFQ_NO_SLOT;
+	q->verdict = MQFQ_NO_SLOT;
 	if (!token_tree_take(&p->tokens, q->leaf, min_t(int, q->nr, MQFQ_SLOT_BATCH)) &&
 	    !mqfq_find_slot(q, e))
 		return NULL;
-	*verdict = MQFQ_GO;
+	q->verdict = MQFQ_GO;
 	mqfq_dequeue(q, e);
 	return e;
 }
@@ -376,7 +434,7 @@ static void mqfq_wake_all(struct mqfq_policy *p, enum mqfq_state was)
 void mqfq_set_throttle(struct mqfq_policy *p, u64 throttle_vt)
 {
 	mqfq_store_throttle(p, throttle_vt);
-	/* T before states. Pairs with vt_wheel_park() in mqfq_may_go(). */
+	/* T before states. Pairs with vt_wheel_park() in mqfq_may_go_ahead(). */
 	smp_mb();
 	mqfq_wake_all(p, MQFQ_THROTTLED);
 }
@@ -413,6 +471,17 @@ static u64 mqfq_scaled(u64 tag, u64 vt, u32 old_weight, u32 new_weight)
 	return vt_add(vt, mul_u64_u32_div(tag - vt, old_weight, new_weight));
 }
 
+/* All into the tree, where they can be moved about. */
+static void mqfq_sort_all(struct mqfq_queue *q)
+{
+	struct mqfq_entry *e;
+
+	while ((e = q->in_order.first)) {
+		q->in_order.first = e->next;
+		mqfq_sort(q, e);
+	}
+}
+
 /*
  * Tags that shrink are moved from the first one onwards, tags that grow from the last one
  * backwards: then none comes to lie where we have yet to pass.
@@ -425,7 +494,8 @@ static void mqfq_rescale_entries(struct mqfq_queue *q, struct flow *f, u64 vt, u
 
 	lockdep_assert_held(&q->lock);
 
-	node = grow ? rb_last(&q->entries.rb_root) : rb_first(&q->entries.rb_root);
+	mqfq_sort_all(q);
+	node = grow ? rb_last(&q->others.rb_root) : rb_first(&q->others.rb_root);
 	for (; node; node = next) {
 		struct mqfq_entry *e = rb_entry(node, struct mqfq_entry, node);
 		u64 start;
@@ -440,9 +510,9 @@ static void mqfq_rescale_entries(struct mqfq_queue *q, struct flow *f, u64 vt, u
 		/* Who stays must not come to lie behind its equals: we would meet it again, and again. */
 		if (start == e->start)
 			continue;
-		rb_erase_cached(&e->node, &q->entries);
+		rb_erase_cached(&e->node, &q->others);
 		e->start = start;
-		mqfq_enqueue(q, e);
+		mqfq_sort(q, e);
 	}
 }
 
@@ -477,7 +547,7 @@ static void mqfq_queue_init(struct mqfq_policy *p, unsigned int number)
 	q->number = number;
 	q->leaf = p->topology.leaf_of[number];
 	spin_lock_init(&q->lock);
-	q->entries = RB_ROOT_CACHED;
+	q->others = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&q->recent);
 }
 

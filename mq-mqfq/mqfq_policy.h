@@ -63,15 +63,27 @@ enum mqfq_state {
 	MQFQ_READY,
 };
 
+/* What mqfq_take() says. */
+enum mqfq_verdict {
+	MQFQ_GO,
+	MQFQ_EMPTY,		/* or already waiting */
+	MQFQ_TOO_FAR_AHEAD,
+	MQFQ_NO_SLOT,
+};
+
 /**
  * struct mqfq_entry - a request that waits
- * @node:	place in its queue
+ * @next:	the one after it in its queue's in_order
+ * @node:	or its place in its queue's others
  * @reserved:	the owner's; for the kernel module, the block layer's
  * @start:	start tag
  * @flow:	who pays, in the bits above MQFQ_ENTRY_BITS; below, the owner's
  */
 struct mqfq_entry {
-	struct rb_node node;
+	union {
+		struct mqfq_entry *next;
+		struct rb_node node;
+	};
 	void *reserved;
 	u64 start;
 	unsigned long flow;
@@ -88,10 +100,12 @@ enum {
  * @number:		which hardware queue
  * @leaf:		its place in the topology
  * @lock:		guards what follows, up to @state
- * @entries:		by start tag
+ * @in_order:		entries that came with a later tag than all that were there: first and last
+ * @others:		the other entries, by start tag
  * @nr:			how many; read anywhere
  * @nr_flows:		how many of @nr_queued are not 0
  * @nr_queued:		entries per flow
+ * @verdict:		of the last mqfq_take()
  * @throttled_flow:	who was ahead when the queue was throttled
  * @throttled_at_ns:	and when that was
  * @inserted:		entries that came, @taken that left
@@ -109,8 +123,12 @@ struct mqfq_queue {
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	unsigned int nr;
-	struct rb_root_cached entries;
+	struct {
+		struct mqfq_entry *first, *last;
+	} in_order;
+	struct rb_root_cached others;
 	unsigned int nr_flows;
+	enum mqfq_verdict verdict;
 	struct flow *throttled_flow;
 	u64 throttled_at_ns;
 	u64 inserted, taken;
@@ -169,14 +187,6 @@ struct mqfq_policy {
 	struct ready_set ready;
 };
 
-/* Why mqfq_take() came back with nothing. */
-enum mqfq_verdict {
-	MQFQ_GO,
-	MQFQ_EMPTY,		/* or already waiting */
-	MQFQ_TOO_FAR_AHEAD,
-	MQFQ_NO_SLOT,
-};
-
 /**
  * mqfq_policy_init() - make a device's queues
  * @p:		policy
@@ -218,14 +228,13 @@ void mqfq_insert(struct mqfq_queue *q, struct mqfq_entry *e, u64 start);
 /**
  * mqfq_take() - the next entry, if it may go now
  * @q:		queue, locked
- * @verdict:	why not
  *
  * An entry that is returned holds a slot: the owner owes a mqfq_release(). Without one the queue
  * waits for an entry, virtual time or a slot, and is run when that has come.
  *
- * Return: the entry with the earliest start tag, or NULL.
+ * Return: the entry with the earliest start tag, or NULL; then @q->verdict says why.
  */
-struct mqfq_entry *mqfq_take(struct mqfq_queue *q, enum mqfq_verdict *verdict);
+struct mqfq_entry *mqfq_take(struct mqfq_queue *q);
 
 /* May an entry go, as far as one can tell without the lock? If not, somebody will run the queue. */
 static inline bool mqfq_has_work(const struct mqfq_queue *q)

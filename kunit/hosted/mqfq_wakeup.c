@@ -101,11 +101,10 @@ static void send_to_device(struct entry *entry)
 static void dispatch(struct mqfq_queue *q)
 {
 	while (mqfq_has_work(q)) {
-		enum mqfq_verdict verdict;
 		struct mqfq_entry *e;
 
 		spin_lock(&q->lock);
-		e = mqfq_take(q, &verdict);
+		e = mqfq_take(q);
 		spin_unlock(&q->lock);
 		if (!e)
 			return;
@@ -378,7 +377,8 @@ static void check_quiet(void)
 	for (i = 0; i < policy.nr_queues; i++) {
 		struct mqfq_queue *q = &policy.queue[i];
 
-		if (q->nr || q->nr_flows || q->inserted != q->taken || rb_first_cached(&q->entries))
+		if (q->nr || q->nr_flows || q->inserted != q->taken || rb_first_cached(&q->others) ||
+		    q->in_order.first)
 			storm_fail("queue %u is not empty", i);
 		if (mindicator_leaf(&policy.vt, q->leaf) != VT_NONE)
 			storm_fail("queue %u is empty, its leaf is not", i);

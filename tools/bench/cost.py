@@ -24,8 +24,10 @@ STEP = 10
 # CPUs of the guest, hardware queues, CPUs that submit. A device has no more hardware queues than the guest has CPUs.
 SETUPS = ((1, 1, "0"), (2, 1, "0,1"), (4, 4, "0"), (4, 4, "0,1"))
 QUICK_SETUPS = SETUPS[:1]
-# name: depth, batch, completion time of the device
-SHAPES = {"depth 32, batches of 16": (32, 16, 10000), "depth 32, one by one": (32, 1, 10000), "depth 1": (1, 1, 20000)}
+# name: depth, batch, completion time of the device, flows
+SHAPES = {"depth 32, batches of 16": (32, 16, 10000, 1), "depth 32, one by one": (32, 1, 10000, 1), "depth 1": (1, 1, 20000, 1)}
+FLOWS_SETUPS = ((4, 4, "0,1,2,3"),)
+FLOWS_SHAPES = {"depth 32, batches of 16, 16 flows": (32, 16, 10000, 16)}
 ALWAYS = ("none", "mq-k2", "mq-deadline", "kyber", "bfq")
 
 
@@ -41,17 +43,18 @@ def case_name(shape, queues, cpus):
     return f"{shape}, {queues} queue{'s' if queues > 1 else ''}, {nr_cpus} CPU{'s' if nr_cpus > 1 else ''}"
 
 
-def _plan(program, setup, schedulers):
+def _plan(program, setup, shapes, schedulers):
     _, queues, cpus = setup
     steps = []
-    for shape, (depth, batch, completion_ns) in SHAPES.items():
+    for shape, (depth, batch, completion_ns, flows) in shapes.items():
         device = {"kind": "null_blk", "params": {"submit_queues": queues, "irqmode": 2, "completion_nsec": completion_ns,
                                                  "hw_queue_depth": 256, "nr_devices": 1}}
         for scheduler in schedulers:
             case = case_name(shape, queues, cpus)
             steps.append({"label": f"{case}, {scheduler}", "case": case, "scheduler": scheduler, "device": device,
                           "measure": "iocount", "program": program, "depth": depth, "batch": batch, "ios": IOS,
-                          "windows": WINDOWS, "cpus": cpus})
+                          "windows": WINDOWS, "cpus": cpus, "flows": flows,
+                          "tunables": {"flow": "ioprio"} if scheduler == "mq-mqfq" and flows > 1 else {}})
     return steps
 
 
@@ -84,14 +87,15 @@ def run(args):
     """Measure; the result dictionary."""
     started = time.monotonic()
     schedulers = ALWAYS + others()
-    setups = QUICK_SETUPS if args.quick else SETUPS
+    sets = [(setup, SHAPES) for setup in (QUICK_SETUPS if args.quick else SETUPS)]
+    sets += [(setup, FLOWS_SHAPES) for setup in FLOWS_SETUPS]
     with lab.scratch() as folder:
         program = os.path.join(folder, "iocount")
         say("compiling iocount")
         lab.enter(["cc", "-O2", "-Wall", "-static", "-o", program, os.path.join(lab.BENCH, "guest/iocount.c"), "-luring"],
                   "compiling iocount")
-        pairs = [(lab.Guest("vm", args.kernel, setup[0], virtual_time=True), _plan(program, setup, schedulers))
-                 for setup in setups]
+        pairs = [(lab.Guest("vm", args.kernel, setup[0], virtual_time=True), _plan(program, setup, shapes, schedulers))
+                 for setup, shapes in sets]
         release, results = lab.run_plans(pairs)
     found = [entry for (_, plan), answers in zip(pairs, results) for entry in rows(plan, answers)]
     return {"benchmark": "cost", "backend": pairs[0][0].words(), "kernel": release,

@@ -12,7 +12,9 @@
  * A window is N I/Os per worker, from the first submission to the last completion of any worker; the first window
  * warms up and is not counted. Printed: one line per window, nanoseconds per I/O (of all workers together).
  *
- *	iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...]
+ *	iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...] [FLOWS]
+ *
+ * The batches are of FLOWS (1..16, else 1) I/O priorities in turn, all of the best-effort class.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,6 +29,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <linux/fs.h>
+#include <linux/ioprio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,12 +39,14 @@ enum {
 	MAX_CPUS	= 64,
 	MAX_WINDOWS	= 64,
 	STACK_BYTES	= 256 << 10,
+	MAX_FLOWS	= 16,
 };
 
 struct worker {
 	pthread_t thread;
 	int cpu;
 	uint64_t random;
+	unsigned int flow;
 	char *buffers;
 	struct io_uring ring;
 	uint64_t start_ns[MAX_WINDOWS];
@@ -50,7 +55,7 @@ struct worker {
 
 static struct {
 	int fd;
-	unsigned int depth, batch, nr_ios, nr_windows, nr_workers;
+	unsigned int depth, batch, nr_ios, nr_windows, nr_workers, nr_flows;
 	uint64_t nr_blocks;
 	pthread_barrier_t barrier;
 } run;
@@ -89,6 +94,9 @@ static void queue_read(struct worker *w, unsigned int slot)
 				 next_random(&w->random) % run.nr_blocks * BLOCK_BYTES, 0);
 	sqe->flags |= IOSQE_FIXED_FILE;
 	sqe->user_data = slot;
+	/* Eight levels, then eight with a hint that the device ignores. */
+	if (run.nr_flows > 1)
+		sqe->ioprio = IOPRIO_PRIO_VALUE_HINT(IOPRIO_CLASS_BE, w->flow % IOPRIO_NR_LEVELS, w->flow / IOPRIO_NR_LEVELS);
 }
 
 /* Take what has completed; returns how many, their slots in @slots. */
@@ -122,6 +130,7 @@ static void window(struct worker *w, unsigned int nr_ios)
 		while (nr_idle >= run.batch && queued < nr_ios) {
 			for (i = 0; i < run.batch; i++)
 				queue_read(w, idle[--nr_idle]);
+			w->flow = (w->flow + 1) % run.nr_flows;
 			queued += run.batch;
 			nr_new += run.batch;
 			if (nr_idle >= run.batch && io_uring_submit(&w->ring) < 0)
@@ -212,17 +221,19 @@ int main(int argc, char **argv)
 {
 	uint64_t bytes;
 
-	if (argc != 7) {
-		fprintf(stderr, "usage: iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...]\n");
+	if (argc != 7 && argc != 8) {
+		fprintf(stderr, "usage: iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...] [FLOWS]\n");
 		return 2;
 	}
 	run.depth = atoi(argv[2]);
 	run.batch = atoi(argv[3]);
 	run.nr_ios = atoi(argv[4]);
 	run.nr_windows = atoi(argv[5]);
+	run.nr_flows = argc > 7 ? atoi(argv[7]) : 1;
 	if (!run.depth || run.depth > MAX_DEPTH || !run.batch || run.depth % run.batch || !run.nr_ios ||
-	    run.nr_ios % run.batch || !run.nr_windows || run.nr_windows > MAX_WINDOWS) {
-		fprintf(stderr, "iocount: DEPTH 1..%d, a multiple of BATCH, as is N; WINDOWS 1..%d\n", MAX_DEPTH, MAX_WINDOWS);
+	    run.nr_ios % run.batch || !run.nr_windows || run.nr_windows > MAX_WINDOWS || !run.nr_flows || run.nr_flows > MAX_FLOWS) {
+		fprintf(stderr, "iocount: DEPTH 1..%d, a multiple of BATCH, as is N; WINDOWS 1..%d; FLOWS 1..%d\n", MAX_DEPTH,
+			MAX_WINDOWS, MAX_FLOWS);
 		return 2;
 	}
 	run.fd = open(argv[1], O_RDONLY | O_DIRECT);

@@ -60,6 +60,9 @@ static inline void smp_mb(void)
 #ifndef __maybe_unused
 #define __maybe_unused	__attribute__((unused))
 #endif
+#ifndef noinline
+#define noinline	__attribute__((noinline))
+#endif
 #define __must_check	__attribute__((warn_unused_result))
 #ifndef __always_inline
 #define __always_inline	inline __attribute__((always_inline))
