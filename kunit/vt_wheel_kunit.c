@@ -7,7 +7,9 @@
  * may do, and comes back.
  */
 #include <kunit/test.h>
+#include <linux/atomic.h>
 #include <linux/bitmap.h>
+#include <linux/bitops.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
 
@@ -100,6 +102,16 @@ static void park(struct context *c, unsigned int leaf, u64 wake_vt)
 	vt_wheel_park(&c->w, leaf, wake_vt, &c->vt);
 }
 
+static int nr_bits(const struct vt_wheel *w)
+{
+	unsigned int i;
+	int n = 0;
+
+	for (i = 0; i < VT_WHEEL_BUCKETS_MAX * w->nr_words; i++)
+		n += hweight64(w->bits[i]);
+	return n;
+}
+
 static void turn(struct kunit *test, struct context *c, u64 step)
 {
 	u64 old_vt = c->vt;
@@ -111,6 +123,7 @@ static void turn(struct kunit *test, struct context *c, u64 step)
 		KUNIT_ASSERT_FALSE_MSG(test, c->waiter[i].waits && is_due(c, i),
 				       "leaf %u sleeps on: due at %llu, now %llu", i,
 				       c->waiter[i].wake_vt, c->vt);
+	KUNIT_ASSERT_EQ(test, atomic_read(&c->w.nr_bits), nr_bits(&c->w));
 }
 
 struct geometry_param {
