@@ -5,12 +5,15 @@ Tenants are cgroups, with weights. The cases are figure 5 of the MQFQ paper (siz
 fairness set of isol-bench (2 to 256 cgroups, equal and rising weights, sizes, sequential against random, reads against writes), and
 a victim beside an antagonist. Each case runs for a second of virtual time on ssdsim and, a part of them, on an NVMe/TCP namespace over it.
 
+What shares do not tell, how a tenant fares that asks for little, and how fast shares follow a change, is in reactions.py.
+
 Figures: bandwidth per tenant; Jain's index of bandwidth over weight, (sum x)^2 / (n sum x^2), 1 if everyone has his share; the tenant
 that is furthest from its share; total bandwidth.
 """
 import os
 import time
 
+import reactions
 from benchkit import fio, lab, report
 
 ONE_LINE = "share per tenant, Jain's index and total bandwidth, MQFQ's figure 5 and isol-bench's set (vm, virtual time)"
@@ -74,20 +77,25 @@ def job_text(tenants):
     return "\n".join(out)
 
 
-def _step(device, case, tenants, scheduler):
+def _step(device, case, load, scheduler):
     return {"label": f"{device}, {case}, {scheduler}", "case": case, "device": DEVICES[device], "on": device, "name": scheduler,
-            "scheduler": "none" if scheduler == "io.cost" else scheduler, "tunables": {}, "measure": "fio", "job_text": job_text(tenants),
-            "cgroups": {"control": scheduler, "weights": {entry["name"]: entry["weight"] for entry in tenants}},
-            "tenants": [(entry["name"], entry["weight"]) for entry in tenants]}
+            "scheduler": "none" if scheduler == "io.cost" else scheduler, "tunables": {}, "measure": "fio", **load,
+            "cgroups": {"control": scheduler, "weights": dict(load["tenants"])}}
+
+
+def _share_load(tenants):
+    return {"job_text": job_text(tenants), "tenants": [(entry["name"], entry["weight"]) for entry in tenants]}
 
 
 def plans(quick):
     """A plan per device and half of the cases, so that both cores have something to do."""
     def chosen(in_quick):
         return QUICK_SCHEDULERS if quick else SCHEDULERS if in_quick else MAIN_SCHEDULERS
-    steps = {device: [_step(device, case, tenants, scheduler) for case, tenants, in_quick, on_fabric in CASES
+    steps = {device: [_step(device, case, _share_load(tenants), scheduler) for case, tenants, in_quick, on_fabric in CASES
                       if (in_quick or not quick) and (on_fabric or device == "ssdsim") for scheduler in chosen(in_quick)]
              for device in DEVICES}
+    for name, (words, *_) in reactions.CASES.items():
+        steps["ssdsim"] += [{**_step("ssdsim", words, reactions.job(name), scheduler), "reaction": name} for scheduler in chosen(False)]
     drive = steps["ssdsim"]
     return [steps["nvme-tcp"], drive[0::3], drive[1::3], drive[2::3]]
 
@@ -99,6 +107,8 @@ def jain(shares):
 
 def rows(step, jobs):
     """The rows of one case."""
+    if "reaction" in step:
+        return reactions.rows(step["case"], step["reaction"], step["name"], jobs)
     weights = dict(step["tenants"])
     total_weight = sum(weights.values())
     got = {name: fio.bandwidth_of_mb_s(jobs, name) for name in weights}
@@ -121,13 +131,19 @@ def run(args):
     todo = plans(args.quick)
     release, results = lab.run_plans([(guest, plan) for plan in todo])
     found = {step["label"]: rows(step, jobs) for plan, answers in zip(todo, results) for step, jobs in zip(plan, answers)}
-    ordered = [f"{device}, {case}, {scheduler}" for device in DEVICES for case, *_ in CASES for scheduler in SCHEDULERS]
+    ordered = [f"{device}, {case}, {scheduler}" for device in DEVICES for case in (*(entry[0] for entry in CASES), *(entry[0] for entry in reactions.CASES.values()))
+               for scheduler in SCHEDULERS]
     return {"benchmark": "fairness", "backend": guest.words(), "kernel": release,
             "parameters": {"device": "ssdsim, default profile, 4 GiB, half filled, 4 hardware queues; nvme-tcp: the same with 2 channels, behind "
                            "the kernel's NVMe target and TCP on loopback", "cpus": CPUS, "runtime_s": 1,
                            "jobs": "generated; fio-jobs/fairness has some to run by hand",
                            "wall_s": round(time.monotonic() - started)},
             "rows": [entry for label in ordered if label in found for entry in found[label]]}
+
+
+def share_cases(result):
+    """The cases that are about shares, in order."""
+    return list(dict.fromkeys(entry["case"] for entry in result["rows"] if entry["metric"] == "jain"))
 
 
 def table(result):
@@ -137,41 +153,73 @@ def table(result):
     for metric, words, form in (("jain", "Jain's index of bandwidth / weight", "{:.3f}"), ("worst_deviation", "furthest from its share, %", "{:.0f}"),
                                 ("bandwidth", "total bandwidth, MB/s", "{:.0f}")):
         lines = []
-        for case in report.unique(result, "case"):
+        for case in share_cases(result):
             values = [report.value(result, case, scheduler, metric) for scheduler in schedulers]
             lines.append([case, *("" if value is None else form.format(value) for value in values)])
         out.append(report.table([words, *schedulers], lines))
+    lines = []
+    for metric, (words, form) in reactions.TABLE.items():
+        case = next(entry["case"] for entry in result["rows"] if entry["metric"] == metric)
+        values = [report.value(result, case, scheduler, metric) for scheduler in schedulers]
+        lines.append([words, *("" if value is None else form.format(value) for value in values)])
+    out.append(report.table(["", *schedulers], lines))
     return "\n\n".join(out)
 
 
-def draw(result, plt):
-    """Left Jain's index, right total bandwidth against none; a line per case, a mark per scheduler."""
-    cases = report.unique(result, "case")
-    schedulers = [name for name in SCHEDULERS if name in report.unique(result, "scheduler")]
-    colors = {"none": "#b0413e", "mq-deadline": "#8a8a8a", "kyber": "#b8860b", "bfq": "#5a9a6a", "io.cost": "#8064a2", "mq-mqfq": "#1f4e8c"}
-    height = 1.8 + 0.3 * len(cases)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, height), sharey=True)
+COLORS = {"none": "#b0413e", "mq-deadline": "#8a8a8a", "kyber": "#b8860b", "bfq": "#5a9a6a", "io.cost": "#8064a2", "mq-mqfq": "#1f4e8c"}
+# Metric: what a panel says, where its line is.
+PANELS = {"slowdown": ("slowdown of a modest tenant\nbeside an antagonist", 1), "settle_coming": ("ms until shares settle\nwhen a tenant comes", None),
+          "settle_going": ("ms until the other has\nall when it has gone", None), "bandwidth shallow": ("MB/s of a depth-1 tenant\nbeside eight deep ones", None)}
+
+
+def _draw_shares(result, schedulers, left, right):
+    cases = share_cases(result)
     for place, case in enumerate(cases):
         base = report.value(result, case, "none", "bandwidth")
         for name in schedulers:
             if report.value(result, case, name, "jain") is None:
                 continue
-            style = {"color": colors[name], "marker": "o" if name == "mq-mqfq" else "s", "linestyle": "", "alpha": 0.9,
+            style = {"color": COLORS[name], "marker": "o" if name == "mq-mqfq" else "s", "linestyle": "", "alpha": 0.9,
                      "markersize": 8 if name == "mq-mqfq" else 5.5, "zorder": 4 if name == "mq-mqfq" else 3}
-            label = name if place == 0 else None
-            left.plot([report.value(result, case, name, "jain")], [place], label=label, **style)
+            left.plot([report.value(result, case, name, "jain")], [place], label=name if place == 0 else None, **style)
             right.plot([100 * report.value(result, case, name, "bandwidth") / base], [place], **style)
     for axes in (left, right):
-        axes.set_yticks(range(len(cases)), cases, fontsize=8)
+        axes.set_yticks(range(len(cases)), cases if axes is left else [""] * len(cases), fontsize=8)
         axes.grid(axis="y", color="#dddddd", linewidth=0.6)
-    left.invert_yaxis()
+        axes.invert_yaxis()
     left.axvline(1, color="#888888", linewidth=0.7, linestyle=":")
     right.axvline(100, color="#888888", linewidth=0.7, linestyle=":")
     left.set_xlabel("Jain's index of bandwidth over weight (1: everyone has his share)")
     right.set_xlabel("total bandwidth, % of that under none")
     right.set_xlim(0)
+
+
+def _draw_panel(result, axes, metric):
+    words, line = PANELS[metric]
+    entries = [entry for entry in result["rows"] if entry["metric"] == metric]
+    for place, entry in enumerate(entries):
+        axes.bar(place, entry["value"], color=COLORS[entry["scheduler"]], width=0.6)
+        axes.text(place, entry["value"], f"{entry['value']:g}", ha="center", va="bottom", fontsize=8)
+    if line is not None:
+        axes.axhline(line, color="#888888", linewidth=0.7, linestyle=":")
+    axes.set_xticks(range(len(entries)), [entry["scheduler"] for entry in entries], fontsize=8)
+    axes.set_title(words, fontsize=9)
+    axes.margins(y=0.18)
+
+
+def draw(result, plt):
+    """Above, left Jain's index, right total bandwidth against none, a line per case, a mark per scheduler; below, the reactions."""
+    schedulers = [name for name in SCHEDULERS if name in report.unique(result, "scheduler")]
+    shares = 1.2 + 0.3 * len(share_cases(result))
+    height = shares + 3.4
+    figure = plt.figure(figsize=(11, height))
+    grid = figure.add_gridspec(2, 4, height_ratios=[shares, 2.2])
+    _draw_shares(result, schedulers, figure.add_subplot(grid[0, :2]), figure.add_subplot(grid[0, 2:]))
+    for place, metric in enumerate(PANELS):
+        _draw_panel(result, figure.add_subplot(grid[1, place]), metric)
     figure.suptitle("Who gets how much: tenants on one drive, by scheduler", fontsize=12, fontweight="bold", y=1 - 0.1 / height, va="top")
-    figure.legend(loc="upper center", bbox_to_anchor=(0.5, 1 - 0.38 / height), ncols=len(schedulers), frameon=False, fontsize=9)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 1 - 0.38 / height), ncols=len(schedulers), frameon=False, fontsize=9)
     parameters = result["parameters"]
     figure.text(0.01, 0.01, f"Device: {parameters['device']}.\n{result['backend']} (one instruction = 1 ns), Linux {result['kernel']}, "
                 f"{parameters['cpus']} CPUs, {parameters['runtime_s']} s per case.", fontsize=7.5, color="#444444", va="bottom")
