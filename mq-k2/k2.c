@@ -437,18 +437,11 @@ static void k2_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	data->shallow_depth = depth;
 }
 
-/*
- * Called before the bio gets a request. An empty scheduler, seen without the lock, has nothing to
- * merge with.
- */
-static bool k2_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
+static noinline bool k2_merge(struct k2_data *k2, struct request_queue *q, struct bio *bio,
+			      unsigned int nr_segs)
 {
-	struct k2_data *k2 = q->elevator->elevator_data;
 	struct request *free = NULL;
 	bool merged;
-
-	if (!READ_ONCE(k2->policy.nonempty))
-		return false;
 
 	spin_lock(&k2->lock);
 	merged = blk_mq_sched_try_merge(q, bio, nr_segs, &free);
@@ -457,6 +450,17 @@ static bool k2_bio_merge(struct request_queue *q, struct bio *bio, unsigned int 
 	if (free)
 		blk_mq_free_request(free);
 	return merged;
+}
+
+/*
+ * Called before the bio gets a request. An empty scheduler, seen without the lock, has nothing to
+ * merge with.
+ */
+static bool k2_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
+{
+	struct k2_data *k2 = q->elevator->elevator_data;
+
+	return READ_ONCE(k2->policy.nonempty) && k2_merge(k2, q, bio, nr_segs);
 }
 
 /* @next is gone: it was queued, or it is the request that is being inserted. */
