@@ -38,6 +38,12 @@ def write(path, value):
         raise StepError(f"{value!r} to {path}: {error.strerror}") from error
 
 
+def read(path):
+    """The text of an attribute."""
+    with open(path, encoding="ascii") as handle:
+        return handle.read().strip()
+
+
 def _wait_for(find, what):
     deadline = time.monotonic() + APPEAR_S
     while time.monotonic() < deadline:
@@ -45,7 +51,7 @@ def _wait_for(find, what):
         if found:
             return found
         time.sleep(0.05)
-    raise StepError(f"{what} did not appear within {APPEAR_S} s")
+    raise StepError(f"waited {APPEAR_S} s for {what}")
 
 
 def _nvme_disk():
@@ -122,7 +128,13 @@ class Devices:
         kind, self._spec = self._spec["kind"], None
         if kind == "nvme-tcp":
             _disconnect_nvme()
-        call("modprobe", "-r", "null_blk" if kind == "null_blk" else "ssdsim")
+        _unload("null_blk" if kind == "null_blk" else "ssdsim")
+
+
+def _unload(module):
+    # A worker closes what an io_uring held, after its owner has ended.
+    _wait_for(lambda: read(f"/sys/module/{module}/refcnt") == "0", f"the last user of {module} to go")
+    call("modprobe", "-r", module)
 
 
 def set_scheduler(disk, scheduler, tunables):
