@@ -350,15 +350,19 @@ static void mqfq_depth_updated(struct request_queue *q)
 	mqfair_set_min_shallow_depth(q, tag_share(mqfair_least_sched_depth(q)));
 }
 
-/* Where a hardware queue's CPUs are; one that has none is nowhere in particular. */
+/*
+ * Where a hardware queue's CPUs are. One that has none gets no requests; it is put beside the first
+ * CPU, on a core of its own, where it adds no level to the tree.
+ */
 static struct topology_place mqfq_place(const struct blk_mq_hw_ctx *hctx)
 {
-	unsigned int cpu = cpumask_first(hctx->cpumask);
+	unsigned int first = cpumask_first(hctx->cpumask);
+	bool has_cpu = first < nr_cpu_ids;
+	unsigned int cpu = has_cpu ? first : cpumask_first(cpu_possible_mask);
 	struct topology_place place = {};
 
-	if (cpu >= nr_cpu_ids)
-		return place;
-	place.id[TOPOLOGY_CORE] = cpumask_first(topology_sibling_cpumask(cpu));
+	place.id[TOPOLOGY_CORE] = has_cpu ? cpumask_first(topology_sibling_cpumask(cpu)) :
+					    nr_cpu_ids + hctx->queue_num;
 	place.id[TOPOLOGY_CACHE] = topology_die_id(cpu);
 	place.id[TOPOLOGY_SOCKET] = topology_physical_package_id(cpu);
 	return place;
@@ -545,47 +549,67 @@ static void mqfq_prepare_request(struct request *rq)
 	e->start = current->tgid;
 }
 
-/*
- * The start tag of a request that comes. A flow's reference is the request's until it is finished.
- * @last is the flow of the request before in the same batch, which has a reference, or NULL: most
- * batches are of one flow.
- */
-static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head, struct flow **last)
+/* Whose a bio is, as a pointer to compare; it is the bio's as long as the bio lives. */
+static const void *mqfq_bio_owner(const struct bio *bio)
 {
-	u64 vt = mqfq_vt(&md->policy), start, key;
-	struct mqfq_entry *e = mqfq_entry(rq);
-	struct flow *f;
-	void *who;
+#ifdef CONFIG_BLK_CGROUP
+	return bio->bi_blkg;
+#else
+	return NULL;
+#endif
+}
 
-	if (mqfq_rq_state(e) == MQFQ_RQ_REQUEUED)
-		return vt;
-	key = mqfq_rq_key(md, rq, &who);
-	if (*last && (*last)->key == key) {
-		f = *last;
-		atomic_inc(&f->refs);
-	} else {
-		f = flow_get(&md->flows, key, who, vt);
-		*last = f;
+/*
+ * The flow of a request, with a reference, which is the request's until it is finished. Most
+ * batches are of one flow: @last is that of the request before in the same batch, or NULL, and
+ * @owner the owner of that one's bio.
+ */
+static struct flow *mqfq_rq_flow(struct mqfq_data *md, struct request *rq, u64 vt,
+				 struct flow *last, const void *owner)
+{
+	void *who;
+	u64 key;
+
+	if (!last || mqfq_key_kind(last->key) != MQFQ_FLOW_CGROUP || mqfq_bio_owner(rq->bio) != owner) {
+		key = mqfq_rq_key(md, rq, &who);
+		if (!last || last->key != key)
+			return flow_get(&md->flows, key, who, vt);
 	}
-	e->flow = (unsigned long)f;
-	start = flow_tag(f, vt, flow_cost_vt(f, mqfq_cost_bytes(md, rq, blk_rq_bytes(rq))));
-	trace_mqfq_tag(rq, blk_rq_bytes(rq), key, start - vt);
+	atomic_inc(&last->refs);
+	return last;
+}
+
+/* The start tag of a request that comes. */
+static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head, struct flow *f, u64 vt)
+{
+	u64 cost_vt = flow_cost_vt(f, mqfq_cost_bytes(md, rq, blk_rq_bytes(rq)));
+	u64 start = flow_tag(f, vt, cost_vt);
+
+	trace_mqfq_tag(rq, blk_rq_bytes(rq), f->key, start - vt);
 	return at_head ? vt : start;
 }
 
 static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *q, struct list_head *list,
 			     bool at_head)
 {
-	struct flow *last = NULL;
+	const void *owner = NULL;
+	struct flow *f = NULL;
 	struct request *rq;
 
 	spin_lock(&q->lock);
 	list_for_each_entry(rq, list, queuelist) {
-		u64 start = mqfq_tag(md, rq, at_head, &last);
+		u64 vt = mqfq_vt(&md->policy), start = vt;
+		struct mqfq_entry *e = mqfq_entry(rq);
 
+		if (mqfq_rq_state(e) != MQFQ_RQ_REQUEUED) {
+			f = mqfq_rq_flow(md, rq, vt, f, owner);
+			owner = mqfq_bio_owner(rq->bio);
+			e->flow = (unsigned long)f;
+			start = mqfq_tag(md, rq, at_head, f, vt);
+		}
 		trace_block_rq_insert(rq);
-		mqfq_set_rq_state(mqfq_entry(rq), MQFQ_RQ_QUEUED);
-		mqfq_insert(q, mqfq_entry(rq), start);
+		mqfq_set_rq_state(e, MQFQ_RQ_QUEUED);
+		mqfq_insert(q, e, start);
 	}
 	list_splice_tail_init(list, &q->recent);
 	spin_unlock(&q->lock);

@@ -382,17 +382,23 @@ struct mqfq_entry *mqfq_take(struct mqfq_queue *q)
 	return e;
 }
 
-static int mqfq_nearest(struct mqfq_queue *q)
-{
-	const struct ready_set *ready = &q->policy->ready;
-
-	return ready_set_is_empty(ready) ? READY_SET_NONE : ready_set_nearest(ready, q->leaf);
-}
-
-void mqfq_release(struct mqfq_queue *q)
+/* A token that lies at @at, and perhaps somebody who waits: bring it to him. */
+static noinline void mqfq_bring(struct mqfq_queue *q, unsigned int at)
 {
 	struct mqfq_policy *p = q->policy;
-	int target = mqfq_nearest(q);
+	int target = ready_set_nearest(&p->ready, q->leaf);
+
+	if (target == READY_SET_NONE)
+		return;
+	token_tree_move(&p->tokens, at, target);
+	mqfq_wake_nearest(p, q->leaf);
+}
+
+/* Somebody waits: the token is put where he finds it. */
+static noinline void mqfq_release_to_nearest(struct mqfq_queue *q)
+{
+	struct mqfq_policy *p = q->policy;
+	int target = ready_set_nearest(&p->ready, q->leaf);
 	unsigned int at;
 
 	if (target != READY_SET_NONE)
@@ -401,13 +407,23 @@ void mqfq_release(struct mqfq_queue *q)
 		at = token_tree_rest(&p->tokens, q->leaf);
 	/* Token before bits. Pairs with ready_set_add() in mqfq_find_slot(). */
 	smp_mb__after_atomic();
-	if (target == READY_SET_NONE) {
-		target = mqfq_nearest(q);
-		if (target == READY_SET_NONE)
-			return;
-		token_tree_move(&p->tokens, at, target);
+	mqfq_bring(q, at);
+}
+
+void mqfq_release(struct mqfq_queue *q)
+{
+	struct mqfq_policy *p = q->policy;
+	unsigned int at;
+
+	if (!ready_set_is_empty(&p->ready)) {
+		mqfq_release_to_nearest(q);
+		return;
 	}
-	mqfq_wake_nearest(p, q->leaf);
+	at = token_tree_rest(&p->tokens, q->leaf);
+	/* Token before bits. Pairs with ready_set_add() in mqfq_find_slot(). */
+	smp_mb__after_atomic();
+	if (!ready_set_is_empty(&p->ready))
+		mqfq_bring(q, at);
 }
 
 /* ---- making, changing ---- */
