@@ -3,7 +3,7 @@
 
 Tenants are cgroups, with weights. The cases are figure 5 of the MQFQ paper (size of requests, number of queues, weights) and the
 fairness set of isol-bench (2 to 256 cgroups, equal and rising weights, sizes, sequential against random, reads against writes), and
-a victim beside an antagonist. Each case runs for a second of virtual time on ssdsim and, a part of them, on an NVMe/TCP namespace over it.
+a victim beside an antagonist. Each case is a second of virtual time, in which all tenants are there, on ssdsim and, a part of them, on an NVMe/TCP namespace over it.
 
 What shares do not tell, how a tenant fares that asks for little, and how fast shares follow a change, is in reactions.py.
 
@@ -14,7 +14,7 @@ import os
 import time
 
 import reactions
-from benchkit import fio, lab, report
+from benchkit import lab, report
 
 ONE_LINE = "share per tenant, Jain's index and total bandwidth, MQFQ's figure 5 and isol-bench's set (vm, virtual time)"
 
@@ -27,8 +27,10 @@ SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "io.cost", "mq-mqfq")
 QUICK_SCHEDULERS = ("none", "mq-mqfq")
 # In the cases that are not part of a quick look, for the time that it takes.
 MAIN_SCHEDULERS = ("none", "bfq", "mq-mqfq")
-HEAD = ("[global]\nfilename=${DEV}\ndirect=1\nioengine=libaio\nnorandommap\nrandrepeat=1\ntime_based\nramp_time=300ms\nruntime=1s\n"
-        "cgroup_nodelete=1\ngroup_reporting=1\n")
+# fio is ended when the window has passed.
+HEAD = ("[global]\nfilename=${DEV}\ndirect=1\nioengine=libaio\nnorandommap\nrandrepeat=1\ntime_based\nruntime=100s\n"
+        "cgroup_nodelete=1\n")
+RAMP_S, WINDOW_S = 0.3, 1
 
 
 def tenant(name, weight=100, **options):
@@ -73,7 +75,7 @@ def job_text(tenants):
     """A fio job file with a section, and a cgroup, for each tenant."""
     out = [HEAD]
     for entry in tenants:
-        out.append(f"[{entry['name']}]\nnew_group\ncgroup={entry['name']}\n" + "".join(f"{key}={value}\n" for key, value in entry["options"].items()))
+        out.append(f"[{entry['name']}]\ncgroup={entry['name']}\n" + "".join(f"{key}={value}\n" for key, value in entry["options"].items()))
     return "\n".join(out)
 
 
@@ -84,7 +86,7 @@ def _step(device, case, load, scheduler):
 
 
 def _share_load(tenants):
-    return {"job_text": job_text(tenants), "tenants": [(entry["name"], entry["weight"]) for entry in tenants]}
+    return {"measure": "shares", "ramp_s": RAMP_S, "window_s": WINDOW_S, "job_text": job_text(tenants), "tenants": [(entry["name"], entry["weight"]) for entry in tenants]}
 
 
 def plans(quick):
@@ -105,13 +107,13 @@ def jain(shares):
     return sum(shares) ** 2 / (len(shares) * sum(share * share for share in shares))
 
 
-def rows(step, jobs):
-    """The rows of one case."""
+def rows(step, answer):
+    """The rows of one case from what run_steps found: fio's jobs of a reaction, else the bytes of each tenant."""
     if "reaction" in step:
-        return reactions.rows(step["case"], step["reaction"], step["name"], jobs)
+        return reactions.rows(step["case"], step["reaction"], step["name"], answer)
     weights = dict(step["tenants"])
     total_weight = sum(weights.values())
-    got = {name: fio.bandwidth_of_mb_s(jobs, name) for name in weights}
+    got = {name: answer[name] / step["window_s"] / 1e6 for name in weights}
     total = sum(got.values())
     shares = [got[name] / weights[name] for name in weights]
     worst = max(abs(got[name] / total * total_weight / weights[name] - 1) for name in weights)
@@ -130,12 +132,12 @@ def run(args):
     guest = lab.Guest("vm", args.kernel, CPUS, virtual_time=True)
     todo = plans(args.quick)
     release, results = lab.run_plans([(guest, plan) for plan in todo])
-    found = {step["label"]: rows(step, jobs) for plan, answers in zip(todo, results) for step, jobs in zip(plan, answers)}
+    found = {step["label"]: rows(step, answer) for plan, answers in zip(todo, results) for step, answer in zip(plan, answers)}
     ordered = [f"{device}, {case}, {scheduler}" for device in DEVICES for case in (*(entry[0] for entry in CASES), *(entry[0] for entry in reactions.CASES.values()))
                for scheduler in SCHEDULERS]
     return {"benchmark": "fairness", "backend": guest.words(), "kernel": release,
             "parameters": {"device": "ssdsim, default profile, 4 GiB, half filled, 4 hardware queues; nvme-tcp: the same with 2 channels, behind "
-                           "the kernel's NVMe target and TCP on loopback", "cpus": CPUS, "runtime_s": 1,
+                           "the kernel's NVMe target and TCP on loopback", "cpus": CPUS, "runtime_s": WINDOW_S,
                            "jobs": "generated; fio-jobs/fairness has some to run by hand",
                            "wall_s": round(time.monotonic() - started)},
             "rows": [entry for label in ordered if label in found for entry in found[label]]}
