@@ -515,6 +515,24 @@ static void max_delay_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (int)w->policy.phase, (int)TABS_SCHED);
 }
 
+/* Three writers leave the device a tenth of a second of work: that is no reason to change alpha. */
+static void drain_test(struct kunit *test)
+{
+	struct world *w = world(test);
+	struct tabs_config config = paper_config(w);
+	u32 alpha;
+
+	config.epoch_ns = 250 * MS;
+	tabs_set_config(&w->policy, &config, 0);
+	set_tasks(w, 1, 3);
+	while (w->policy.phase != TABS_SCHED && w->now_ns < 2000 * MS)
+		run(w, 1);
+	alpha = w->policy.alpha;
+	run(w, 600);
+	KUNIT_EXPECT_EQ(test, w->policy.nr_epochs, 1ULL);
+	KUNIT_EXPECT_EQ(test, w->policy.alpha, alpha);
+}
+
 /* The device is never without work while a FUA write is held. */
 static void not_wasted_test(struct kunit *test)
 {
@@ -749,27 +767,48 @@ static void content_test(struct kunit *test)
 
 	p->throttling = true;
 	/* FUA writes lose four fifths: a quarter more is asked for. */
-	tabs_note_help(p, 1600, TABS_ONE, TABS_ONE / 5);
+	p->alpha = TABS_ONE / 5;
+	tabs_note_help(p, 1600, TABS_ONE, p->alpha);
 	KUNIT_EXPECT_FALSE(test, tabs_judge_help(p, 2000));
 	KUNIT_EXPECT_EQ(test, p->content, 0ULL);
-	tabs_note_help(p, 1600, TABS_ONE, TABS_ONE / 5);
+	KUNIT_EXPECT_EQ(test, p->helped_from, 0ULL);
+	tabs_note_help(p, 1600, TABS_ONE, p->alpha);
 	KUNIT_EXPECT_TRUE(test, tabs_judge_help(p, 1999));
 	KUNIT_EXPECT_EQ(test, p->content, 1999ULL);
 	KUNIT_EXPECT_EQ(test, p->alpha_before, TABS_ONE);
 	KUNIT_EXPECT_FALSE(test, tabs_judge_help(p, 3200));
-	KUNIT_EXPECT_EQ(test, p->content, 3200ULL);
-	KUNIT_EXPECT_FALSE(test, tabs_judge_help(p, 3000));
-	KUNIT_EXPECT_EQ(test, p->content, 3200ULL);
+	KUNIT_EXPECT_FALSE(test, tabs_judge_help(p, 1875));
+	KUNIT_EXPECT_EQ(test, p->content, 1999ULL);
 	KUNIT_EXPECT_TRUE(test, p->throttling);
-	KUNIT_EXPECT_FALSE(test, tabs_judge_help(p, 2999));
+	KUNIT_EXPECT_FALSE(test, tabs_judge_help(p, 1874));
 	KUNIT_EXPECT_EQ(test, p->content, 0ULL);
 	KUNIT_EXPECT_FALSE(test, p->throttling);
-	tabs_note_help(p, 1600, TABS_ONE, TABS_ONE / 5);
+	tabs_note_help(p, 1600, TABS_ONE, p->alpha);
 	KUNIT_EXPECT_FALSE(test, tabs_judge_help(p, 1000));
 	KUNIT_EXPECT_EQ(test, p->content, 1000ULL);
+}
 
-	/* Too little to be judged. */
-	tabs_note_help(p, 1600, TABS_ONE, TABS_ONE / 4 * 3);
+/* Small steps are judged together, from where the first began. */
+static void small_steps_test(struct kunit *test)
+{
+	struct tabs_policy *p = &world(test)->policy;
+
+	p->throttling = true;
+	p->alpha = TABS_ONE / 5 * 4;
+	tabs_note_help(p, 1600, TABS_ONE, p->alpha);
+	KUNIT_EXPECT_FALSE(test, tabs_judge_help(p, 1600));
+	KUNIT_EXPECT_EQ(test, p->content, 0ULL);
+	p->alpha = TABS_ONE / 25 * 16;
+	tabs_note_help(p, 1650, TABS_ONE / 5 * 4, p->alpha);
+	KUNIT_EXPECT_EQ(test, p->helped_from, 1600ULL);
+	KUNIT_EXPECT_TRUE(test, tabs_judge_help(p, 1700));
+	KUNIT_EXPECT_EQ(test, p->alpha_before, TABS_ONE);
+
+	/* FUA writes have got back what they lost. */
+	p->content = 0;
+	tabs_note_help(p, 1600, TABS_ONE / 2, TABS_ONE / 4);
+	p->alpha = TABS_ONE / 2;
+	KUNIT_EXPECT_FALSE(test, tabs_judge_help(p, 1600));
 	KUNIT_EXPECT_EQ(test, p->helped_from, 0ULL);
 	tabs_note_help(p, 1600, TABS_ONE / 2, TABS_ONE);
 	KUNIT_EXPECT_EQ(test, p->helped_from, 0ULL);
@@ -947,6 +986,7 @@ static struct kunit_case tabs_policy_cases[] = {
 	KUNIT_CASE(sync_reader_test),
 	KUNIT_CASE(enough_for_both_test),
 	KUNIT_CASE(max_delay_test),
+	KUNIT_CASE(drain_test),
 	KUNIT_CASE(not_wasted_test),
 	KUNIT_CASE(out_of_reach_test),
 	KUNIT_CASE(phases_test),
@@ -956,6 +996,7 @@ static struct kunit_case tabs_policy_cases[] = {
 	KUNIT_CASE_PARAM(feedback_test, feedback_gen_params),
 	KUNIT_CASE(damp_test),
 	KUNIT_CASE(content_test),
+	KUNIT_CASE(small_steps_test),
 	KUNIT_CASE(used_test),
 	KUNIT_CASE(account_test),
 	KUNIT_CASE(wild_test),

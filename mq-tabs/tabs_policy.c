@@ -47,8 +47,8 @@
  * Who may complain. A type below its goal is helped if it waits: if at half of the looks, one per
  * tick, there was a read outstanding, or a FUA write held. And if help helps: a reader that asks
  * little has little, and holding FUA writes back does not give him more. So when alpha has been
- * lowered much, reads must be faster in the next epoch, by a quarter of what FUA writes lost, and
- * no more than by a quarter is asked. If they are not, they are content with what they have until
+ * lowered by two sevenths or more, in one epoch or several, reads must be faster after it, by a
+ * quarter of the factor that FUA writes lost, and no more than by a quarter. If not, they are content with what they have until
  * they get a sixteenth less of it, and alpha goes back to what FUA writes used before, but only
  * once in a pattern. If reads do not wait or are content, and FUA writes are held, the reads' share
  * is spare, and alpha rises by a third or more each epoch.
@@ -79,6 +79,10 @@
  *
  * The start of the IDLE phase. What was held comes out in a burst that says nothing of the pattern:
  * counting starts when nothing is held any more and two ticks have passed.
+ *
+ * The start of the SCHED phase. The device still has what the IDLE phase sent, hundreds of FUA
+ * writes if there are many writers. The first epoch begins when as many requests are completed as
+ * had come by then, and an epoch later at most.
  *
  * Overflow. Bandwidths are below 2^42 bytes per second, by the range of the tunables. Quotients that
  * may be large go through tabs_ratio(), which clamps before it divides.
@@ -287,16 +291,9 @@ static u32 tabs_used_alpha(const struct tabs_sample *d)
 /* Reads are helped: @alpha comes instead of @before. tabs_judge_help() will ask what it was good for. */
 static void tabs_note_help(struct tabs_policy *p, u64 bytes_per_s, u32 before, u32 alpha)
 {
-	u32 least;
-
-	p->helped_from = 0;
-	if (before <= alpha)
-		return;
-	least = min_t(u32, (tabs_ratio(before, alpha) - TABS_ONE) / 4, TABS_ONE / 4);
-	if (least < TABS_ONE / 10)
+	if (p->helped_from || before <= alpha)
 		return;
 	p->helped_from = max(bytes_per_s, 1ULL);
-	p->helped_needs = p->helped_from + (p->helped_from * least >> TABS_SHIFT);
 	p->alpha_before = before;
 }
 
@@ -359,6 +356,8 @@ static void tabs_begin_sched(struct tabs_policy *p, const struct tabs_sample *s,
 	p->suspicions = 0;
 	p->phase = TABS_SCHED;
 	p->phase_at_ns = now_ns;
+	p->draining = true;
+	memcpy(p->came_before, s->came, sizeof(p->came_before));
 	tabs_begin_window(p, s, now_ns);
 	tabs_begin_quarter(p, now_ns);
 	tabs_set_alpha(p, p->alpha);
@@ -419,28 +418,43 @@ static u32 tabs_help_reads(struct tabs_policy *p, const struct tabs_sample *d,
 	return alpha;
 }
 
+/* By how much must reads be faster now, fixed point? 0: FUA writes have not lost enough to judge. */
+static u32 tabs_least_gain(const struct tabs_policy *p)
+{
+	u32 lost = tabs_ratio(p->alpha_before, p->alpha), least;
+
+	if (lost <= TABS_ONE)
+		return 0;
+	least = min_t(u32, (lost - TABS_ONE) / 4, TABS_ONE / 4);
+	return least < TABS_ONE / 10 ? 0 : least;
+}
+
 /*
- * Reads have been helped, and have not become faster: they do not want more. True if alpha is to
- * be put back.
+ * Have reads that were helped become faster? If not, they do not want more. True if alpha is to be
+ * put back.
  */
 static bool tabs_judge_help(struct tabs_policy *p, u64 bytes_per_s)
 {
-	bool in_vain = p->helped_from && bytes_per_s < p->helped_needs;
+	u32 least = p->helped_from ? tabs_least_gain(p) : 0;
+	u64 from = p->helped_from;
 
-	p->helped_from = 0;
-	if (in_vain) {
-		p->content = bytes_per_s;
-		in_vain = !p->reverted;
-		p->reverted = true;
-		return in_vain;
-	}
 	if (p->content && bytes_per_s < p->content - p->content / 16) {
 		p->content = 0;
 		p->throttling = false;
 	}
-	if (p->content)
-		p->content = max(p->content, bytes_per_s);
-	return false;
+	if (from && p->alpha >= p->alpha_before)
+		p->helped_from = 0;
+	if (!least)
+		return false;
+
+	p->helped_from = 0;
+	if (bytes_per_s >= from + (from * least >> TABS_SHIFT))
+		return false;
+	p->content = bytes_per_s;
+	if (p->reverted)
+		return false;
+	p->reverted = true;
+	return true;
 }
 
 static u32 tabs_feedback(struct tabs_policy *p, const struct tabs_sample *d,
@@ -536,18 +550,42 @@ static unsigned int tabs_open(struct tabs_policy *p, const struct tabs_sample *s
 	return tabs_may_go(p) ? TABS_OPENED : 0;
 }
 
+/*
+ * What was sent in the IDLE phase takes the device for a while, and says nothing of alpha. True
+ * until as many requests are completed, but not for longer than an epoch.
+ */
+static bool tabs_is_draining(struct tabs_policy *p, const struct tabs_sample *s, u64 now_ns)
+{
+	if (!p->draining)
+		return false;
+	p->draining = (s->done[TABS_READ] < p->came_before[TABS_READ] ||
+		       s->done[TABS_FUA] < p->came_before[TABS_FUA]) &&
+		      now_ns - p->window_at_ns < tabs_epoch_ns(&p->config);
+	if (!p->draining)
+		tabs_begin_window(p, s, now_ns);
+	return true;
+}
+
 static unsigned int tabs_tick_sched(struct tabs_policy *p, const struct tabs_sample *s, u64 now_ns)
 {
 	u64 epoch_ns = tabs_epoch_ns(&p->config);
 	unsigned int changed = 0;
 	bool over;
 
-	tabs_look(&p->odds_window, s);
 	tabs_look(&p->odds_quarter, s);
-	if (now_ns - p->window_at_ns >= epoch_ns)
-		changed |= tabs_end_epoch(p, s, now_ns);
+	if (!tabs_is_draining(p, s, now_ns)) {
+		tabs_look(&p->odds_window, s);
+		if (now_ns - p->window_at_ns >= epoch_ns)
+			changed |= tabs_end_epoch(p, s, now_ns);
+	}
 
-	over = now_ns - p->phase_at_ns >= p->config.sched_ns || now_ns - p->fua_at_ns >= epoch_ns;
+	over = now_ns - p->fua_at_ns >= epoch_ns;
+	if (now_ns - p->phase_at_ns >= p->config.sched_ns) {
+		over = true;
+		/* What there is of the last epoch, if that is enough to learn from. */
+		if (!p->draining && now_ns - p->window_at_ns >= epoch_ns / 2)
+			changed |= tabs_end_epoch(p, s, now_ns);
+	}
 	if (now_ns - p->quarter_at_ns >= epoch_ns / 4 && p->odds_quarter.looks >= TABS_LOOKS_MIN)
 		over |= tabs_end_quarter(p, now_ns);
 	if (over) {

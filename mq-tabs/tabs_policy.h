@@ -163,13 +163,14 @@ struct tabs_epoch {
  * @tick_ns:		how long before that the tick before it was
  * @fua_at_ns:		when a FUA write was last seen to come or to wait
  * @settling:		ticks until the IDLE phase counts
+ * @came_before:		requests that had come when the SCHED phase began
+ * @draining:		some of them are not completed, and no epoch has begun
  * @issued:		requests that came in the window that made the goal: I of Equation 1
  * @fair_bytes_per_s:	the goal: FBW of Equation 1
  * @alpha:		throttling factor
  * @throttling:		alpha has been set to hold FUA writes back in this phase
- * @helped_from:	bandwidth of reads before they were helped much; 0: there is nothing to judge
- * @helped_needs:	what it has to be for the help to have helped
- * @alpha_before:	what FUA writes used before
+ * @helped_from:	bandwidth of reads before they were helped; 0: there is nothing to judge
+ * @alpha_before:	what FUA writes used then
  * @content:		bandwidth that reads have had without wanting more; 0: not known
  * @reverted:		alpha has once been put back to @alpha_before
  * @turned:		which type was helped last, TABS_NR_TYPES for none
@@ -202,6 +203,8 @@ struct tabs_policy {
 	u64 tick_ns;
 	u64 fua_at_ns;
 	u32 settling;
+	u64 came_before[TABS_NR_TYPES];
+	bool draining;
 
 	u64 issued[TABS_NR_TYPES];
 	u64 fair_bytes_per_s[TABS_NR_TYPES];
@@ -209,7 +212,6 @@ struct tabs_policy {
 	bool throttling;
 	bool reverted;
 	u64 helped_from;
-	u64 helped_needs;
 	u32 alpha_before;
 	u64 content;
 	u32 turned;
