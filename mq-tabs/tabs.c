@@ -319,6 +319,8 @@ static void tabs_tick_work(struct work_struct *work)
 	s.held = td->nr_held;
 	s.oldest_ns = rq ? rq->fifo_time : 0;
 	changed = tabs_tick(&td->policy, &s, now_ns);
+	if (s.held)
+		td->longest_tick_ns = max(td->longest_tick_ns, td->policy.tick_ns);
 	tabs_trace_tick(td, changed);
 	again = s.held || tabs_needs_ticks(&td->policy, now_ns);
 	spin_unlock(&td->lock);

@@ -89,6 +89,7 @@ struct tabs_cpu_counters {
  * @sent_held:		FUA writes sent from it
  * @released:		the same by reason
  * @longest_held_ns:	the longest that one of them was held
+ * @longest_tick_ns:	the longest time between two ticks while something was held
  * @policy:		see there
  */
 struct tabs_data {
@@ -112,6 +113,7 @@ struct tabs_data {
 	unsigned long sent_held;
 	unsigned long released[TABS_NR_REASONS];
 	u64 longest_held_ns;
+	u64 longest_tick_ns;
 	struct tabs_policy policy;
 };
 

@@ -86,7 +86,7 @@ static int tabs_epochs_show(void *data, struct seq_file *m)
 static int tabs_held_show(void *data, struct seq_file *m)
 {
 	struct tabs_data *td = tabs_of(data);
-	u64 oldest_us = 0, longest_us, now_ns;
+	u64 oldest_us = 0, longest_us, tick_us, now_ns;
 	unsigned long released[TABS_NR_REASONS];
 	unsigned int held, i;
 	struct request *rq;
@@ -98,10 +98,12 @@ static int tabs_held_show(void *data, struct seq_file *m)
 	if (rq)
 		oldest_us = div_u64(now_ns - rq->fifo_time, NSEC_PER_USEC);
 	longest_us = div_u64(td->longest_held_ns, NSEC_PER_USEC);
+	tick_us = div_u64(td->longest_tick_ns, NSEC_PER_USEC);
 	memcpy(released, td->released, sizeof(released));
 	spin_unlock(&td->lock);
 
 	seq_printf(m, "held %u\noldest_us %llu\nlongest_us %llu\n", held, oldest_us, longest_us);
+	seq_printf(m, "longest_tick_us %llu\n", tick_us);
 	seq_printf(m, "fua_writes_inflight %d\n", atomic_read(&td->fua_inflight));
 	for (i = TABS_FREE; i < TABS_NR_REASONS; i++)
 		seq_printf(m, "released_%s %lu\n", tabs_reason_name[i], released[i]);
