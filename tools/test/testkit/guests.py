@@ -250,7 +250,8 @@ def debug_list(name, about, only):
 
 GROUPS = [
     debug_list("debug-mqfq", "mq-mqfq", "/mq-mqfq$"),
-    debug_list("debug", "all but mq-mqfq", "^(?!.*/mq-mqfq$)"),
+    debug_list("debug-tabs", "mq-tabs", "/mq-tabs$"),
+    debug_list("debug", "all but mq-mqfq and mq-tabs", "^(?!.*/mq-(mqfq|tabs)$)"),
     Group("kunit", "the KUnit suites in User-Mode Linux", kunit, kernels=("uml",)),
     Group("7.2", "the list on stock 7.2", guest_list("--backend", "vm", "--kernel", "7.2")),
     Group("6.12", "the list on stock 6.12", guest_list("--backend", "vm", "--kernel", "6.12")),

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tabs_debugfs.c - mq-tabs to look at, in /sys/kernel/debug/block/DEV/sched/
+ *
+ * Snapshots: with requests under way, one file's lines are of slightly different moments.
+ */
+#include <linux/ktime.h>
+#include <linux/math64.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+
+#include "tabs.h"
+
+#ifdef CONFIG_BLK_DEBUG_FS
+
+static struct tabs_data *tabs_of(void *rq_queue)
+{
+	return ((struct request_queue *)rq_queue)->elevator->elevator_data;
+}
+
+static u32 tabs_thousandths(u32 fixed_point)
+{
+	return (u64)fixed_point * 1000 >> TABS_SHIFT;
+}
+
+/* Does it work, and if not, why not. */
+static int tabs_status_show(void *data, struct seq_file *m)
+{
+	struct tabs_data *td = tabs_of(data);
+	const char *obstacle = tabs_obstacle(td);
+
+	if (obstacle)
+		seq_printf(m, "nothing to schedule: %s\n", obstacle);
+	else
+		seq_puts(m, "reads and FUA writes are scheduled\n");
+	return 0;
+}
+
+/* alpha is in thousandths, rates in KiB/s; issued is I of Equation 1, fair is FBW. */
+static int tabs_phase_show(void *data, struct seq_file *m)
+{
+	struct tabs_data *td = tabs_of(data);
+	struct tabs_policy *p = &td->policy;
+	u64 now_ns = ktime_get_ns(), since_ms;
+
+	spin_lock(&td->lock);
+	since_ms = div_u64(now_ns - p->phase_at_ns, NSEC_PER_MSEC);
+	seq_printf(m, "phase %s\nsince_ms %llu\n", p->phase == TABS_SCHED ? "SCHED" : "IDLE",
+		   since_ms);
+	seq_printf(m, "issued_reads %llu\nissued_fua_writes %llu\n", p->issued[TABS_READ],
+		   p->issued[TABS_FUA]);
+	seq_printf(m, "fair_read_kbps %llu\nfair_fua_write_kbps %llu\n",
+		   p->fair_bytes_per_s[TABS_READ] >> 10, p->fair_bytes_per_s[TABS_FUA] >> 10);
+	seq_printf(m, "alpha_thousandths %u\nthrottling %d\ncontent_read_kbps %llu\n",
+		   tabs_thousandths(p->alpha), p->throttling, p->content >> 10);
+	seq_printf(m, "account_thousandths %lld\nepoch_ms %llu\nholdoff_epochs %u\n",
+		   (long long)atomic64_read(&p->account) * 1000 >> TABS_SHIFT,
+		   div_u64(tabs_epoch_ns(&p->config), NSEC_PER_MSEC), p->holdoff);
+	spin_unlock(&td->lock);
+	return 0;
+}
+
+/* The last epochs, the newest at the end. */
+static int tabs_epochs_show(void *data, struct seq_file *m)
+{
+	struct tabs_data *td = tabs_of(data);
+	struct tabs_policy *p = &td->policy;
+	u64 n;
+
+	seq_puts(m, "epoch length_ms read_kbps fair_read_kbps fua_write_kbps fair_fua_write_kbps alpha_thousandths\n");
+	spin_lock(&td->lock);
+	n = p->nr_epochs > TABS_NR_EPOCHS ? p->nr_epochs - TABS_NR_EPOCHS : 0;
+	for (; n < p->nr_epochs; n++) {
+		const struct tabs_epoch *e = &p->epoch[n % TABS_NR_EPOCHS];
+
+		seq_printf(m, "%llu %llu %llu %llu %llu %llu %u\n", e->number,
+			   div_u64(e->length_ns, NSEC_PER_MSEC), e->bytes_per_s[TABS_READ] >> 10,
+			   e->fair_bytes_per_s[TABS_READ] >> 10, e->bytes_per_s[TABS_FUA] >> 10,
+			   e->fair_bytes_per_s[TABS_FUA] >> 10, tabs_thousandths(e->alpha));
+	}
+	spin_unlock(&td->lock);
+	return 0;
+}
+
+/* The FUA delay queue: what is in it, and why others left it. */
+static int tabs_held_show(void *data, struct seq_file *m)
+{
+	struct tabs_data *td = tabs_of(data);
+	u64 oldest_us = 0, longest_us, tick_us, now_ns;
+	unsigned long released[TABS_NR_REASONS];
+	unsigned int held, i;
+	struct request *rq;
+
+	spin_lock(&td->lock);
+	now_ns = ktime_get_ns();
+	held = td->nr_held;
+	rq = list_first_entry_or_null(&td->held, struct request, queuelist);
+	if (rq)
+		oldest_us = div_u64(now_ns - rq->fifo_time, NSEC_PER_USEC);
+	longest_us = div_u64(td->longest_held_ns, NSEC_PER_USEC);
+	tick_us = div_u64(td->longest_tick_ns, NSEC_PER_USEC);
+	memcpy(released, td->released, sizeof(released));
+	spin_unlock(&td->lock);
+
+	seq_printf(m, "held %u\noldest_us %llu\nlongest_us %llu\n", held, oldest_us, longest_us);
+	seq_printf(m, "longest_tick_us %llu\n", tick_us);
+	seq_printf(m, "fua_writes_inflight %d\n", atomic_read(&td->fua_inflight));
+	for (i = TABS_FREE; i < TABS_NR_REASONS; i++)
+		seq_printf(m, "released_%s %lu\n", tabs_reason_name[i], released[i]);
+	return 0;
+}
+
+static int tabs_counters_show(void *data, struct seq_file *m)
+{
+	struct tabs_data *td = tabs_of(data);
+	struct tabs_counters c;
+	unsigned int kind;
+
+	seq_puts(m, "queue inserted merged dispatched completed requeued queued\n");
+	for (kind = 0; kind < TABS_NR_KINDS; kind++) {
+		tabs_count(td, kind, &c);
+		seq_printf(m, "%s %lu %lu %lu %lu %lu %lu\n", tabs_kind_name[kind], c.inserted,
+			   c.merged, c.dispatched, c.completed, c.requeued, c.queued);
+	}
+	return 0;
+}
+
+const struct blk_mq_debugfs_attr tabs_queue_debugfs_attrs[] = {
+	{"status", 0400, tabs_status_show},
+	{"phase", 0400, tabs_phase_show},
+	{"epochs", 0400, tabs_epochs_show},
+	{"held", 0400, tabs_held_show},
+	{"counters", 0400, tabs_counters_show},
+	{},
+};
+#endif /* CONFIG_BLK_DEBUG_FS */

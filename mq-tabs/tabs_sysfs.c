@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tabs_sysfs.c - the tunables of mq-tabs, in /sys/block/DEV/queue/iosched/
+ *
+ * Documentation/mq-tabs.rst tells units, ranges and which way to turn them. A value that is out of
+ * range, or not a number, is -EINVAL, and the old one stays. They are set one by one, so no value
+ * is refused because of another: an epoch that is longer than the SCHED phase ends with it.
+ */
+#include <linux/sysfs.h>
+
+#include "tabs.h"
+#include "tunable.h"
+
+enum {
+	/* A terabyte per second: the policy computes with less than 2^42 bytes. */
+	TABS_KBPS_MAX		= 1000000000,
+
+	/* A tick is 5 ms, or a jiffy if that is longer; below a few of them nothing can be kept. */
+	TABS_IDLE_RESET_MS_MIN	= 50,
+	TABS_IDLE_RESET_MS_MAX	= 60000,
+	TABS_THRESHOLD_MAX	= 10000000,
+	TABS_EPOCH_MS_MIN	= 20,
+	TABS_EPOCH_MS_MAX	= 60000,
+	TABS_SCHED_MS_MIN	= 100,
+	TABS_SCHED_MS_MAX	= 3600000,
+	TABS_MAX_DELAY_MS_MIN	= 20,
+	TABS_MAX_DELAY_MS_MAX	= 60000,
+};
+
+/* The paper's, where it has them. */
+const struct tabs_tunables tabs_default_tunables = {
+	.idle_reset_ms	= 500,
+	.idle_threshold	= 5000,
+	.epoch_ms	= 1000,
+	.sched_ms	= 50000,
+	.feedback_pct	= 90,
+	.max_delay_ms	= 500,
+};
+
+#define TABS_TUNABLE(name, min, max)							\
+static ssize_t tabs_##name##_show(struct elevator_queue *eq, char *page)		\
+{											\
+	struct tabs_data *td = eq->elevator_data;					\
+											\
+	return sysfs_emit(page, "%u\n", READ_ONCE(td->tunables.name));			\
+}											\
+											\
+static ssize_t tabs_##name##_store(struct elevator_queue *eq, const char *page,		\
+				   size_t count)					\
+{											\
+	struct tabs_data *td = eq->elevator_data;					\
+	unsigned int value;								\
+	int ret = tunable_parse(page, min, max, &value);				\
+											\
+	if (ret)									\
+		return ret;								\
+	WRITE_ONCE(td->tunables.name, value);						\
+	tabs_apply(td);									\
+	return count;									\
+}
+
+TABS_TUNABLE(max_read_kbps, 0, TABS_KBPS_MAX)
+TABS_TUNABLE(max_fua_write_kbps, 0, TABS_KBPS_MAX)
+TABS_TUNABLE(idle_reset_ms, TABS_IDLE_RESET_MS_MIN, TABS_IDLE_RESET_MS_MAX)
+TABS_TUNABLE(idle_threshold, 1, TABS_THRESHOLD_MAX)
+TABS_TUNABLE(epoch_ms, TABS_EPOCH_MS_MIN, TABS_EPOCH_MS_MAX)
+TABS_TUNABLE(sched_ms, TABS_SCHED_MS_MIN, TABS_SCHED_MS_MAX)
+TABS_TUNABLE(feedback_pct, 1, 100)
+TABS_TUNABLE(max_delay_ms, TABS_MAX_DELAY_MS_MIN, TABS_MAX_DELAY_MS_MAX)
+#undef TABS_TUNABLE
+
+#define TABS_ATTR(name) __ATTR(name, 0644, tabs_##name##_show, tabs_##name##_store)
+MQFAIR_ATTRS_CONST struct elv_fs_entry tabs_attrs[] = {
+	TABS_ATTR(max_read_kbps),
+	TABS_ATTR(max_fua_write_kbps),
+	TABS_ATTR(idle_reset_ms),
+	TABS_ATTR(idle_threshold),
+	TABS_ATTR(epoch_ms),
+	TABS_ATTR(sched_ms),
+	TABS_ATTR(feedback_pct),
+	TABS_ATTR(max_delay_ms),
+	__ATTR_NULL
+};
+#undef TABS_ATTR
