@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measure how many requests a drive can work on at once.
+"""Measure what a scheduler must know of a drive: for mq-mqfq how many requests it can work on at once, with --tabs for mq-tabs two maxima.
 
 For requests of 4, 16 and 64 KiB and a rising number of them in flight, without a scheduler, it reads at random places and notes the
 rate. The smallest number in flight that reaches 97% of the best rate, for 4 KiB, is what the drive can work on in parallel; that is
 what mq-mqfq's "slots" wants to be (MQFQ, ATC 2019, section 3.4). With fewer the drive is partly idle, with more the requests wait inside
 the drive, where nobody sorts them.
 
-It only reads. With --write-cost it also writes, at random places over the whole device: it destroys what is there, says so, and asks.
+With --tabs it measures instead what the drive reads, and what it writes with FUA, if it does nothing else: 16 KiB at random places, 128 in
+flight, as the TABS paper does (HotStorage 2022, section 4).
+
+It only reads, but for --write-cost and --tabs, which write at random places over the whole device: they destroy what is there, say so, and
+ask; a device that is in use they refuse.
 """
+import errno
 import json
 import os
 import subprocess
 import sys
 
-from device import Device, DeviceError
+from device import Device, DeviceError, read
 
-ONE_LINE = "measure the drive's parallelism; prints a curve and the line that sets it"
+ONE_LINE = "measure the drive's parallelism, or its maxima for mq-tabs; prints the lines that set them"
 
 DEPTHS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 SIZES_KB = (4, 16, 64)
@@ -24,6 +29,9 @@ KNEE = 0.97
 FLAT, FLAT_RATIO = 3, 1.01
 BAR = 40
 JOBS_MAX = 4
+TABS_SIZE_KB, TABS_DEPTH = 16, 128
+# FUA writes fill the drive's cache at first; what counts is the rate after that.
+TABS_WRITE_SECONDS = 4
 
 
 def arguments(parser):
@@ -31,14 +39,16 @@ def arguments(parser):
     parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="per point (default 1.0; at most 39 points)")
     parser.add_argument("--write-cost", action="store_true",
                         help="also measure write_cost_pct; DESTROYS THE DATA ON THE DEVICE, asks before it begins")
+    parser.add_argument("--tabs", action="store_true",
+                        help="measure max_read_kbps and max_fua_write_kbps; DESTROYS THE DATA ON THE DEVICE, asks before it begins")
 
 
-def _fio(device, pattern, size_kb, depth, seconds):
+def _fio(device, pattern, size_kb, depth, seconds, *options):
     """Requests per second of one point."""
     jobs = min(depth, JOBS_MAX, os.cpu_count() or 1)
     argv = ["fio", "--name=point", f"--filename={device.node}", f"--rw={pattern}", f"--bs={size_kb}k", "--direct=1", "--ioengine=libaio",
             f"--iodepth={depth // jobs}", f"--numjobs={jobs}", "--thread", "--group_reporting", "--norandommap", "--time_based",
-            f"--ramp_time={seconds / 4}s", f"--runtime={seconds}s", "--output-format=json"]
+            f"--ramp_time={seconds / 4}s", f"--runtime={seconds}s", "--output-format=json", *options]
     if pattern == "randread":
         argv.append("--readonly")
     try:
@@ -73,6 +83,12 @@ def _sweep(device, size_kb, seconds):
 
 
 def _may_write(device):
+    try:
+        os.close(os.open(device.node, os.O_RDWR | os.O_EXCL))
+    except OSError as error:
+        if error.errno == errno.EACCES:
+            raise
+        raise DeviceError(f"{device.node} can not be written: {error.strerror}; unmount what is on it") from error
     print(f"\nThis writes at random places of {device.node} and destroys what is there. Type its name to go on: ", end="", flush=True)
     return sys.stdin.readline().strip() == device.name
 
@@ -83,11 +99,31 @@ def _write_cost(device, args, read_rate, depth):
     return round(100 * read_rate / rate)
 
 
+def _measure_tabs(device, args):
+    """The maxima of mq-tabs, in KiB per second."""
+    if read(device.queue("write_cache")) != "write back" or read(device.queue("fua")) != "1":
+        raise DeviceError(f"{device.name} has no volatile write cache, or no FUA: mq-tabs has nothing to schedule there")
+    if not _may_write(device):
+        raise DeviceError("nothing was written, nothing was measured")
+    rates = {}
+    with device.without_scheduler():
+        for name, pattern, seconds, options in (("max_read_kbps", "randread", args.seconds, ()),
+                                                ("max_fua_write_kbps", "randwrite", args.seconds * TABS_WRITE_SECONDS, ("--sync=dsync",))):
+            rates[name] = round(TABS_SIZE_KB * _fio(device, pattern, TABS_SIZE_KB, TABS_DEPTH, seconds, *options))
+            print(f"  {name:20}{rates[name]:10}", flush=True)
+    print("\nFor mq-tabs:\n")
+    for name, rate in rates.items():
+        print(f"  echo {rate} > {device.queue(f'iosched/{name}')}")
+
+
 def run(args):
     """Measure and print."""
     device = Device(args.device)
     if args.seconds <= 0:
         raise DeviceError("--seconds must be more than 0")
+    if args.tabs:
+        _measure_tabs(device, args)
+        return
     if args.write_cost and not _may_write(device):
         raise DeviceError("nothing was written, nothing was measured")
     lines = []
