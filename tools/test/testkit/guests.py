@@ -87,10 +87,10 @@ def run_list(report, lab, options, arguments, prefix="", limit_s=LIST_S, cwd=CHE
     return listing
 
 
-def guest_list(*options, only=""):
-    """A group's function: the list on one kernel, or what @only finds of it."""
+def guest_list(*options, only="", brief=False):
+    """A group's function: the list on one kernel, or what @only finds of it; @brief: in the short run without what takes long."""
     def run(report):
-        arguments = (["--long"] if report.long else ["--second-try"]) + (["--only", only] if only else []) + report.parts
+        arguments = (["--long"] if report.long else ["--second-try", *["--brief"] * brief]) + (["--only", only] if only else []) + report.parts
         run_list(report, LAB, ["--cpus", "4", *options], arguments, limit_s=LIST_LONG_S if report.long else LIST_S)
     return run
 
@@ -245,7 +245,7 @@ def series(report):
 
 def debug_list(name, about, only):
     """The list on the debug kernel is long: one group, and one guest, per scheduler."""
-    return Group(name, f"the list on 7.2 with KASAN and lockdep, {about}", guest_list("--backend", "vm", "--kernel", "debug", only=only), kernels=("debug",))
+    return Group(name, f"the list on 7.2 with KASAN and lockdep, {about}", guest_list("--backend", "vm", "--kernel", "debug", only=only, brief=True), kernels=("debug",))
 
 
 GROUPS = [
@@ -254,7 +254,7 @@ GROUPS = [
     debug_list("debug", "all but mq-mqfq and mq-tabs", "^(?!.*/mq-(mqfq|tabs)$)"),
     Group("kunit", "the KUnit suites in User-Mode Linux", kunit, kernels=("uml",)),
     Group("7.2", "the list on stock 7.2", guest_list("--backend", "vm", "--kernel", "7.2")),
-    Group("6.12", "the list on stock 6.12", guest_list("--backend", "vm", "--kernel", "6.12")),
+    Group("6.12", "the list on stock 6.12", guest_list("--backend", "vm", "--kernel", "6.12", brief=True)),
     Group("uml", "the list on User-Mode Linux 7.2", guest_list(), kernels=("uml",)),
     Group("ssdsim", "ssdsim against its closed forms, in virtual time", ssdsim),
     Group("mutants", "broken builds of the schedulers that the tests must notice", mutants, kernels=("uml",)),
