@@ -79,7 +79,7 @@
  * come from the queue's own leaf. When queues wait: the ready set, and the token node between
  * the two queues, when a slot changes hands; the mindicator's nodes up to where the minimum
  * changes, and the line with virtual time, when the slowest queue moves on by a quarter of T; a
- * bucket of the wheel, when a queue is throttled and when it is released.
+ * bucket of the wheel, and its count of bits, when a queue is throttled and when it is released.
  *
  * Who wakes whom
  * ==============
