@@ -27,7 +27,11 @@ PACKAGES = {
     "guests": "qemu-system-x86 virtme-ng busybox-static",
     "tests and benchmarks": "fio nvme-cli e2fsprogs util-linux iproute2 procps libaio-dev liburing-dev redis-tools",
     "checks": "sparse shellcheck libasan8 libubsan1 libtsan2",
-    "pictures": "python3-matplotlib",
+    "octokvd": "libxxhash-dev libsodium-dev libhiredis-dev python3-redis clang libclang-rt-19-dev",
+    "peers and applications": "valkey-server rocksdb-tools postgresql",
+    "traces": "bpftrace lttng-tools",
+    "packages": "dkms debhelper dpkg-dev fakeroot",
+    "documentation and pictures": "python3-sphinx python3-matplotlib",
 }
 
 # Runs in the new root. The series in backports replace each other: take the newest of each that the lab is built for.
