@@ -26,7 +26,7 @@ kbuild = +$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) V=$(V)
 unsigned = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
 
 .DEFAULT_GOAL := modules
-.PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo lab graft help
+.PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo lab deb graft help
 
 modules: preflight
 	$(kbuild) $(config) modules
@@ -69,6 +69,9 @@ demo:
 lab:
 	$(Q)tools/lab/lab setup $(ARGS)
 
+deb:
+	$(Q)tools/lab/lab enter -- tools/package/make-deb results/deb
+
 graft:
 	$(Q)tools/graft $(KSRC)
 
@@ -78,6 +81,7 @@ help:
 	@echo '  make install       install them (INSTALL_MOD_PATH=DIR: below DIR) and run depmod'
 	@echo '  make clean         remove what the build left'
 	@echo '  make layout        only compare the layouts'
+	@echo '  make deb           Debian packages, in results/deb: the modules as source for DKMS, and the tools'
 	@echo '  make graft         put the sources into the kernel tree KSRC=DIR, as block/mqfair'
 	@echo 'Check'
 	@echo '  make check         style and consistency (ARGS=RULE: one rule)'

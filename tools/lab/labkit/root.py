@@ -30,7 +30,7 @@ PACKAGES = {
     "octokvd": "libxxhash-dev libsodium-dev libhiredis-dev python3-redis clang libclang-rt-19-dev",
     "peers and applications": "valkey-server rocksdb-tools postgresql",
     "traces": "bpftrace lttng-tools",
-    "packages": "dkms debhelper dpkg-dev fakeroot",
+    "packages": "dkms dh-dkms debhelper dpkg-dev udev",
     "documentation and pictures": "python3-sphinx python3-matplotlib",
 }
 

@@ -92,17 +92,15 @@ def layout(report):
     run_program(report, "in-tree", ["tools/check/in_tree", kernel._source(kernel.base_root())])
 
 
-def bench_unit(report):
-    """The benchmarks' own tests."""
-    if os.path.exists(os.path.join(CHECKOUT, "tools/bench/test_bench")):
-        run_program(report, "test_bench", ["tools/bench/test_bench"])
-    else:
-        report.skip("test_bench", "tools/bench/test_bench is not in this tree")
+def tools_unit(report):
+    """The tests that the tools bring along."""
+    for path in ("tools/bench/test_bench", "tools/mqfair/test_doctor"):
+        run_program(report, os.path.basename(path), [path])
 
 
 GROUPS = [
     Group("check", "style and consistency rules", check),
     Group("hosted", "policies in user space under sanitizers, and their mutants", hosted),
-    Group("bench-unit", "the benchmarks' own tests", bench_unit),
+    Group("tools-unit", "the tests that benchmarks and tools bring along", tools_unit),
     Group("layout", "altered layouts and wrong kernels are refused", layout, kernels=("uml",)),
 ]

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Find out why a scheduler of mqfair does not do what you expect, from the kernel up to the weights, and say the remedy.
+
+Looks at: the kernel against SUPPORTED, its type information, its headers, the modules that are installed for it and whether it will take
+them, DKMS, which disks use which scheduler, what else sets a scheduler (TuneD, udev rules), the tunables of each disk that uses one of
+ours, and the weights of cgroups. It changes nothing, and needs root only for what debugfs has.
+
+Each finding is "ok", "note" (works, but look at it) or "fault" (does not work); the exit status is 1 if there is a fault. With DEV only that disk
+is looked at.
+"""
+import glob
+import json
+import os
+import re
+import subprocess
+from dataclasses import asdict, dataclass
+
+ONE_LINE = "say what is wrong with the installation, the kernel, the disks or the settings, and what to do"
+DEVICE_OPTIONAL = True
+
+OURS = ("mq-k2", "mq-mqfq", "mq-tabs", "mq-octofas")
+OK, NOTE, FAULT = "ok", "note", "fault"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+    verdict: str
+    about: str
+    text: str
+    remedy: str = ""
+
+
+class Machine:
+    """What doctor reads, below @root: a test plants its faults in a folder of its own."""
+
+    def __init__(self, root="/", release=None, run=None):
+        self.root = root
+        self.release = release or os.uname().release
+        self.run = run or self._run
+
+    def path(self, name):
+        """@name below the root."""
+        return os.path.join(self.root, name.lstrip("/"))
+
+    def read(self, name):
+        """Text of a file; empty if there is none, or it can not be read."""
+        try:
+            with open(self.path(name), encoding="utf-8", errors="replace") as handle:
+                return handle.read().strip()
+        except OSError:
+            return ""
+
+    def exists(self, name):
+        """Whether there is such a file."""
+        return os.path.exists(self.path(name))
+
+    def find(self, pattern):
+        """Names, as seen from the root, that match."""
+        return sorted("/" + os.path.relpath(path, self.root) for path in glob.glob(self.path(pattern)))
+
+    @staticmethod
+    def _run(*argv):
+        """Output of a program; None if it is not there or fails."""
+        try:
+            done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False, timeout=30)
+        except (FileNotFoundError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout if done.returncode == 0 else None
+
+
+def series(text):
+    """(6, 12) of "6.12.107+deb13-amd64"; None if there is none."""
+    found = re.match(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def supported():
+    """{"Minimum": (6, 12), ...} from the file SUPPORTED, beside this program or at the top of its checkout."""
+    here = os.path.dirname(os.path.realpath(__file__))
+    for path in (f"{here}/SUPPORTED", f"{here}/../../SUPPORTED"):
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as handle:
+                return {name: series(value) for name, value in re.findall(r"^(Minimum|Maximum): *(\S+)", handle.read(), re.M)}
+    return {}
+
+
+def kernel(machine):
+    """The running kernel: version, type information, headers."""
+    limits, running = supported(), series(machine.release)
+    if limits and running and not limits["Minimum"] <= running <= limits["Maximum"]:
+        span = " to ".join(".".join(map(str, limits[name])) for name in ("Minimum", "Maximum"))
+        yield Finding(FAULT, "kernel", f"{machine.release} is outside the supported range {span}",
+                      "boot a kernel in that range, or get an mqfair that names this one")
+    else:
+        yield Finding(OK, "kernel", machine.release)
+    if not machine.exists("/sys/kernel/btf/vmlinux"):
+        yield Finding(FAULT, "type information", "this kernel has no BTF, so modules can not be checked against it and are not built",
+                      "use a kernel with CONFIG_DEBUG_INFO_BTF=y; Debian's have it")
+    if not machine.exists(f"/lib/modules/{machine.release}/build/Makefile"):
+        yield Finding(FAULT, "headers", f"there are no headers of {machine.release}: no module can be built for it",
+                      f"apt install linux-headers-{machine.release}")
+
+
+def installed(machine):
+    """{module: path} of those that are installed for the running kernel."""
+    found = {}
+    for pattern in ("updates/dkms", "updates", "extra", "updates/*"):
+        for path in machine.find(f"/lib/modules/{machine.release}/{pattern}/mq-*.ko*"):
+            found.setdefault(os.path.basename(path).split(".ko")[0], path)
+    return {name: path for name, path in found.items() if name in OURS}
+
+
+def modules(machine):
+    """Modules: installed for this kernel, known to modprobe, acceptable to the kernel."""
+    found = installed(machine)
+    if not found:
+        others = [path.split("/")[3] for path in machine.find("/lib/modules/*/updates/**/mq-*.ko*") + machine.find("/lib/modules/*/updates/mq-*.ko*")]
+        text = f"no module of mqfair is installed for {machine.release}"
+        if machine.find("/var/lib/dkms/mqfair/*"):
+            logs = machine.find("/var/lib/dkms/mqfair/*/build/make.log")
+            yield Finding(FAULT, "modules", text + "; DKMS knows mqfair but has not built it for this kernel" + (f" (see {logs[-1]})" if logs else ""),
+                          f"dkms autoinstall -k {machine.release}")
+        else:
+            yield Finding(FAULT, "modules", text + (f", only for {', '.join(sorted(set(others)))}" if others else ""),
+                          "install mqfair-dkms, or in a checkout: make && make install")
+        return
+    yield Finding(OK, "modules", f"{', '.join(sorted(found))} in {os.path.dirname(next(iter(found.values())))}")
+    aliases = machine.read(f"/lib/modules/{machine.release}/modules.alias")
+    missing = [name for name in found if f"{name}-iosched" not in aliases]
+    if missing:
+        yield Finding(FAULT, "aliases", f"modprobe does not know {', '.join(missing)}: writing the name to queue/scheduler will not load the module",
+                      f"depmod {machine.release}")
+    yield from signatures(machine, found)
+
+
+def signatures(machine, found):
+    """A kernel that takes signed modules only."""
+    lockdown = re.search(r"\[(\w+)\]", machine.read("/sys/kernel/security/lockdown"))
+    enforced = machine.read("/sys/module/module/parameters/sig_enforce") == "Y" or (lockdown and lockdown[1] != "none")
+    if not enforced:
+        return
+    for name, path in sorted(found.items()):
+        if path.endswith(".ko"):
+            with open(machine.path(path), "rb") as handle:
+                handle.seek(max(0, os.path.getsize(machine.path(path)) - 64))
+                signed = b"~Module signature appended~" in handle.read()
+        else:
+            signed = bool((machine.run("modinfo", "-F", "signer", name) or "").strip())
+        if not signed:
+            yield Finding(FAULT, "signature", f"this kernel loads signed modules only (Secure Boot), and {name} is not signed",
+                          "dkms generate_mok; mokutil --import /var/lib/dkms/mok.pub; reboot and enroll it; then: dkms build --force and dkms install --force mqfair")
+            return
+
+
+def active(machine, disk):
+    """The scheduler in use on @disk; empty if it has none."""
+    found = re.search(r"\[([\w-]+)\]", machine.read(f"/sys/block/{disk}/queue/scheduler"))
+    return found[1] if found else ""
+
+
+def path_disks(machine, disk):
+    """The paths (nvme0c0n1, ...) of an NVMe drive that is reached by several."""
+    found = re.fullmatch(r"(nvme\d+)(n\d+)", disk)
+    return machine.find(f"/sys/block/{found[1]}c*{found[2]}") if found else []
+
+
+def disks(machine, only):
+    """Which disks use which scheduler; those that can have none."""
+    names = [only] if only else [path.split("/")[3] for path in machine.find("/sys/block/*")]
+    ours = {name: active(machine, name) for name in names if active(machine, name) in OURS}
+    if only and not machine.exists(f"/sys/block/{only}"):
+        yield Finding(FAULT, only, "is no disk", "name a disk of /sys/block; a partition has no scheduler of its own")
+        return
+    for name in names:
+        paths = path_disks(machine, name)
+        if paths and (only or any(active(machine, path.split("/")[3]) not in OURS for path in paths)):
+            yield Finding(NOTE, name, f"is reached by {len(paths)} paths, and has its scheduler on each of these: {', '.join(path.split('/')[3] for path in paths)}",
+                          f"write the scheduler's name to {paths[0]}/queue/scheduler, or load nvme-core with multipath=N")
+        elif only and not active(machine, name):
+            yield Finding(FAULT, name, "has no scheduler: it is no request-based disk (dm, md, loop over a file, or the head of a multipath drive)",
+                          "set the scheduler of the disks below it")
+    if not ours:
+        yield Finding(NOTE if not only else FAULT, only or "disks", f"{'does not use' if only else 'none uses'} a scheduler of mqfair"
+                      + (f", but {active(machine, only)}" if only and active(machine, only) else ""),
+                      f"echo mq-mqfq > /sys/block/{only or 'DISK'}/queue/scheduler")
+    for name, scheduler in ours.items():
+        yield Finding(OK, name, f"uses {scheduler}")
+        yield from tunables(machine, name, scheduler)
+
+
+def number(machine, disk, name):
+    """A tunable, or a file of the queue, as a number; None if it is none."""
+    text = machine.read(f"/sys/block/{disk}/queue/{name}")
+    return int(text) if text.isdigit() else None
+
+
+def tunables(machine, disk, scheduler):
+    """Settings with which a scheduler has no effect."""
+    deep = (number(machine, disk, "nr_requests") or 0) * max(1, len(machine.find(f"/sys/block/{disk}/mq/*")))
+    if scheduler == "mq-k2":
+        bound = number(machine, disk, "iosched/max_inflight")
+        if bound is not None and bound >= deep > 0:
+            yield Finding(NOTE, disk, f"max_inflight is {bound}, and no more than {deep} requests fit in its queues: the bound never acts",
+                          f"echo 8 > /sys/block/{disk}/queue/iosched/max_inflight")
+    elif scheduler == "mq-mqfq":
+        slots = number(machine, disk, "iosched/slots")
+        if slots is not None and slots >= deep > 0:
+            yield Finding(NOTE, disk, f"slots is {slots}, and no more than {deep} requests fit in its queues: requests wait in the drive, where nobody sorts them",
+                          f"mqfair calibrate {disk}")
+        if machine.read(f"/sys/block/{disk}/queue/iosched/flow") == "cgroup":
+            yield from weights(machine)
+    elif scheduler == "mq-tabs":
+        unset = [name for name in ("max_read_kbps", "max_fua_write_kbps") if number(machine, disk, f"iosched/{name}") == 0]
+        if unset:
+            yield Finding(FAULT, disk, f"{' and '.join(unset)} not set: mq-tabs passes everything through", f"mqfair calibrate --tabs {disk}")
+        if machine.read(f"/sys/block/{disk}/queue/write_cache") == "write through" or machine.read(f"/sys/block/{disk}/queue/fua") == "0":
+            yield Finding(NOTE, disk, "has no volatile write cache, or no FUA: there are no FUA writes for mq-tabs to schedule", "use another scheduler")
+
+
+def weights(machine):
+    """Weights of cgroups: whether there can be any, and whether there are."""
+    top = "/sys/fs/cgroup"
+    if "io" not in machine.read(f"{top}/cgroup.controllers").split():
+        yield Finding(FAULT, "weights", "the io controller is not in cgroup2: cgroups can not have weights", "boot without cgroup_no_v1=..., or cgroup_disable=io; unmount the v1 blkio hierarchy")
+        return
+    if "io" not in machine.read(f"{top}/cgroup.subtree_control").split():
+        yield Finding(FAULT, "weights", "the io controller is not enabled for cgroups: all tenants are one flow", f"echo +io > {top}/cgroup.subtree_control")
+        return
+    files = machine.find(f"{top}/*/io.mqfair.weight") + machine.find(f"{top}/*/*/io.mqfair.weight")
+    if files and all(machine.read(path) in ("default 100", "100", "") for path in files):
+        yield Finding(NOTE, "weights", f"all {len(files)} cgroups have the default weight of 100: each gets the same", "echo 300 > /sys/fs/cgroup/GROUP/io.mqfair.weight")
+    elif files:
+        yield Finding(OK, "weights", f"{sum(machine.read(path) not in ('default 100', '100', '') for path in files)} of {len(files)} cgroups have one of their own")
+
+
+def rivals(machine):
+    """What else chooses a scheduler, now or at the next boot."""
+    profile = machine.read("/etc/tuned/active_profile")
+    for folder in ("/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned") if profile else ():
+        found = re.search(r"^elevator\s*=\s*(\S+)", machine.read(f"{folder}/{profile}/tuned.conf"), re.M)
+        if found and found[1] not in OURS:
+            yield Finding(FAULT, "TuneD", f"the profile {profile} sets the scheduler {found[1]}, and will do so again",
+                          f"put elevator=mq-mqfq into a profile of yours that includes {profile}, and choose that one")
+    for path in [path for folder in ("/etc/udev/rules.d", "/run/udev/rules.d", "/usr/lib/udev/rules.d") for path in machine.find(folder + "/*.rules")]:
+        for line in machine.read(path).splitlines():
+            found = re.search(r'ATTR\{queue/scheduler\}="([\w-]+)"', line)
+            if found and not line.startswith("#") and found[1] not in OURS:
+                yield Finding(NOTE, "udev", f"{path} sets the scheduler {found[1]} when a disk appears",
+                              f"put the rule of mqfair into /etc/udev/rules.d/ under a name that sorts after {os.path.basename(path)}")
+    for word in machine.read("/proc/cmdline").split():
+        if word.startswith("elevator="):
+            yield Finding(NOTE, "kernel command line", f"{word} has had no effect since 5.0", "use a udev rule")
+
+
+def examine(machine, only=None):
+    """All findings, in the order in which one would look."""
+    return [*kernel(machine), *modules(machine), *disks(machine, only), *rivals(machine)]
+
+
+def arguments(parser):
+    """The options of this command."""
+    parser.add_argument("--json", action="store_true", help="findings as JSON: verdict, about, text, remedy")
+
+
+def run(args):
+    """Look and print; 1 if something is at fault."""
+    found = examine(Machine(), os.path.basename(args.device) if args.device else None)
+    if args.json:
+        print(json.dumps([asdict(finding) for finding in found], indent=2))
+    else:
+        for finding in found:
+            print(f"{finding.verdict:6}{finding.about}: {finding.text}" + (f"\n{'':8}do: {finding.remedy}" if finding.remedy else ""))
+    return int(any(finding.verdict == FAULT for finding in found))

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-2.0
+# Completion of mqfair's commands, options and disks for bash.
+
+_mqfair() {
+	local word=${COMP_WORDS[COMP_CWORD]} options
+	if [ "$COMP_CWORD" -eq 1 ]; then
+		mapfile -t COMPREPLY < <(compgen -W 'calibrate top doctor --help' -- "$word")
+		return
+	fi
+	case ${COMP_WORDS[1]} in
+	calibrate) options='--seconds --write-cost --tabs' ;;
+	top) options='--interval --count' ;;
+	doctor) options='--json' ;;
+	esac
+	mapfile -t COMPREPLY < <(compgen -W "$options --help $(cd /sys/block && echo *)" -- "$word")
+}
+complete -F _mqfair mqfair
