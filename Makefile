@@ -26,7 +26,7 @@ kbuild = +$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) V=$(V)
 unsigned = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
 
 .DEFAULT_GOAL := modules
-.PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo lab deb graft help
+.PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo lab deb docs graft help
 
 modules: preflight
 	$(kbuild) $(config) modules
@@ -69,6 +69,10 @@ demo:
 lab:
 	$(Q)tools/lab/lab setup $(ARGS)
 
+docs:
+	$(Q)tools/lab/lab enter -- sphinx-build -q -W --keep-going -b html -d results/docs/.doctrees Documentation results/docs
+	@echo 'docs: results/docs/index.html'
+
 deb:
 	$(Q)tools/lab/lab enter -- tools/package/make-deb results/deb
 
@@ -81,6 +85,7 @@ help:
 	@echo '  make install       install them (INSTALL_MOD_PATH=DIR: below DIR) and run depmod'
 	@echo '  make clean         remove what the build left'
 	@echo '  make layout        only compare the layouts'
+	@echo '  make docs          the manual as HTML, in results/docs'
 	@echo '  make deb           Debian packages, in results/deb: the modules as source for DKMS, and the tools'
 	@echo '  make graft         put the sources into the kernel tree KSRC=DIR, as block/mqfair'
 	@echo 'Check'

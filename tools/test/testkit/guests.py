@@ -243,6 +243,18 @@ def series(report):
             run_list(report, LAB, ["--backend", "vm", "--kernel", name, "--cpus", "4"], SMOKE, prefix=f"{name}/")
 
 
+def packages(report):
+    """The Debian packages: installed, booted with, kept over a kernel's arrival, removed (tools/package/test_packages)."""
+    report.begin("packages")
+    status, out, err = report.command([os.path.join(CHECKOUT, "tools/package/test_packages"), *report.parts], timeout_s=3600)
+    for line in out.splitlines():
+        verdict, _, rest = line.partition(" ")
+        if verdict in ("ok", "FAIL"):
+            report.case(verdict, "check", rest, seconds=0)
+    if status != 0 and not report.counts["FAIL"]:
+        report.fail("packages", f"test_packages: status {status}", detail=out + err)
+
+
 def debug_list(name, about, only):
     """The list on the debug kernel is long: two groups, and two guests that run side by side."""
     return Group(name, f"the list on 7.2 with KASAN and lockdep, {about}", guest_list("--backend", "vm", "--kernel", "debug", only=only, brief=True), kernels=("debug",))
@@ -259,5 +271,6 @@ GROUPS = [
     Group("mutants", "broken builds of the schedulers that the tests must notice", mutants, kernels=("uml",)),
     Group("kcsan", "the list on 7.2 with the concurrency sanitizer", guest_list("--backend", "vm", "--kernel", "kcsan"), long=True,
           kernels=("kcsan",)),
+    Group("packages", "the Debian packages: install, boot, a kernel arrives, remove", packages, long=True),
     Group("series", "kernel series of the archive that are newer than 7.2", series, long=True),
 ]

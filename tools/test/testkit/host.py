@@ -93,14 +93,15 @@ def layout(report):
 
 
 def tools_unit(report):
-    """The tests that the tools bring along."""
+    """The tests that the tools bring along; and the manual, in which a warning is an error."""
     for path in ("tools/bench/test_bench", "tools/mqfair/test_doctor"):
         run_program(report, os.path.basename(path), [path])
+    run_program(report, "documents", ["sphinx-build", "-q", "-W", "--keep-going", "Documentation", "/tmp/documents"])
 
 
 GROUPS = [
     Group("check", "style and consistency rules", check),
     Group("hosted", "policies in user space under sanitizers, and their mutants", hosted),
-    Group("tools-unit", "the tests that benchmarks and tools bring along", tools_unit),
+    Group("tools-unit", "the tests that benchmarks and tools bring along, and the manual", tools_unit),
     Group("layout", "altered layouts and wrong kernels are refused", layout, kernels=("uml",)),
 ]
