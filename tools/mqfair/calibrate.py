@@ -12,13 +12,9 @@ flight, as the TABS paper does (HotStorage 2022, section 4).
 It only reads, but for --write-cost and --tabs, which write at random places over the whole device: they destroy what is there, say so, and
 ask; a device that is in use they refuse.
 """
-import errno
-import json
 import os
-import subprocess
-import sys
 
-from device import Device, DeviceError, read
+from device import Device, DeviceError, fio_jobs, read
 
 ONE_LINE = "measure the drive's parallelism, or its maxima for mq-tabs; prints the lines that set them"
 
@@ -46,18 +42,12 @@ def arguments(parser):
 def _fio(device, pattern, size_kb, depth, seconds, *options):
     """Requests per second of one point."""
     jobs = min(depth, JOBS_MAX, os.cpu_count() or 1)
-    argv = ["fio", "--name=point", f"--filename={device.node}", f"--rw={pattern}", f"--bs={size_kb}k", "--direct=1", "--ioengine=libaio",
+    argv = ["--name=point", f"--filename={device.node}", f"--rw={pattern}", f"--bs={size_kb}k", "--direct=1", "--ioengine=libaio",
             f"--iodepth={depth // jobs}", f"--numjobs={jobs}", "--thread", "--group_reporting", "--norandommap", "--time_based",
-            f"--ramp_time={seconds / 4}s", f"--runtime={seconds}s", "--output-format=json", *options]
+            f"--ramp_time={seconds / 4}s", f"--runtime={seconds}s", *options]
     if pattern == "randread":
         argv.append("--readonly")
-    try:
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-    except FileNotFoundError as error:
-        raise DeviceError("there is no fio: install the package fio") from error
-    if done.returncode != 0:
-        raise DeviceError(f"fio: {(done.stderr.strip().splitlines() or ['no output'])[-1]}")
-    job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+    job = fio_jobs(*argv)[0]
     return job["read" if pattern == "randread" else "write"]["iops"]
 
 
@@ -82,17 +72,6 @@ def _sweep(device, size_kb, seconds):
     return points
 
 
-def _may_write(device):
-    try:
-        os.close(os.open(device.node, os.O_RDWR | os.O_EXCL))
-    except OSError as error:
-        if error.errno == errno.EACCES:
-            raise
-        raise DeviceError(f"{device.node} can not be written: {error.strerror}; unmount what is on it") from error
-    print(f"\nThis writes at random places of {device.node} and destroys what is there. Type its name to go on: ", end="", flush=True)
-    return sys.stdin.readline().strip() == device.name
-
-
 def _write_cost(device, args, read_rate, depth):
     """What a byte written costs, in percent of one read."""
     rate = _fio(device, "randwrite", 4, depth, args.seconds * 4)
@@ -103,8 +82,7 @@ def _measure_tabs(device, args):
     """The maxima of mq-tabs, in KiB per second."""
     if read(device.queue("write_cache")) != "write back" or read(device.queue("fua")) != "1":
         raise DeviceError(f"{device.name} has no volatile write cache, or no FUA: mq-tabs has nothing to schedule there")
-    if not _may_write(device):
-        raise DeviceError("nothing was written, nothing was measured")
+    device.confirm_destruction()
     rates = {}
     with device.without_scheduler():
         for name, pattern, seconds, options in (("max_read_kbps", "randread", args.seconds, ()),
@@ -124,8 +102,8 @@ def run(args):
     if args.tabs:
         _measure_tabs(device, args)
         return
-    if args.write_cost and not _may_write(device):
-        raise DeviceError("nothing was written, nothing was measured")
+    if args.write_cost:
+        device.confirm_destruction()
     lines = []
     with device.without_scheduler():
         curves = {size_kb: _sweep(device, size_kb, args.seconds) for size_kb in SIZES_KB}

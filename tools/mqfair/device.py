@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """A disk as the tools see it: its name, its scheduler, its files in sysfs and debugfs."""
 import contextlib
+import errno
+import json
 import os
 import re
+import subprocess
+import sys
 
 
 class DeviceError(Exception):
@@ -34,21 +38,55 @@ class Device:
         return found.group(1) if found else "none"
 
     @contextlib.contextmanager
-    def without_scheduler(self):
-        """Under none, for as long as the context lasts; then the old one, with the tunables that it had."""
+    def restored(self):
+        """Whatever happens to the scheduler while the context lasts: afterwards it is the old one, with the tunables that it had."""
         name, folder = self.scheduler(), self.queue("iosched")
-        tunables = {}
-        if name != "none":
-            tunables = {entry: read(f"{folder}/{entry}") for entry in os.listdir(folder)}
-            write(self.queue("scheduler"), "none")
+        tunables = {entry: read(f"{folder}/{entry}") for entry in os.listdir(folder)} if name != "none" else {}
         try:
             yield
         finally:
-            if name != "none":
-                write(self.queue("scheduler"), name)
+            self.choose("none")
+            self.choose(name)
             for entry, value in tunables.items():
                 with contextlib.suppress(DeviceError):      # one that can not be written, or a list
                     write(f"{folder}/{entry}", value)
+
+    @contextlib.contextmanager
+    def without_scheduler(self):
+        """Under none, for as long as the context lasts."""
+        with self.restored():
+            self.choose("none")
+            yield
+
+    def choose(self, name, **tunables):
+        """Make @name the scheduler, unless it is, and set @tunables."""
+        if self.scheduler() != name:
+            write(self.queue("scheduler"), name)
+        for entry, value in tunables.items():
+            write(self.queue(f"iosched/{entry}"), str(value))
+
+    def confirm_destruction(self):
+        """Return if nobody uses the disk and the person at the terminal agrees that its data is lost."""
+        try:
+            os.close(os.open(self.node, os.O_RDWR | os.O_EXCL))
+        except OSError as error:
+            if error.errno == errno.EACCES:
+                raise
+            raise DeviceError(f"{self.node} can not be written: {error.strerror}; unmount what is on it") from error
+        print(f"\nThis writes all over {self.node} and destroys what is there. Type its name to go on: ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip() != self.name:
+            raise DeviceError("nothing was written, nothing was measured")
+
+
+def fio_jobs(*argv):
+    """fio's result for each job; needs the program."""
+    try:
+        done = subprocess.run(["fio", *argv, "--output-format=json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    except FileNotFoundError as error:
+        raise DeviceError("there is no fio: install the package fio") from error
+    if done.returncode != 0:
+        raise DeviceError(f"fio: {(done.stderr.strip().splitlines() or ['no output'])[-1]}")
+    return json.loads(done.stdout[done.stdout.index("{"):])["jobs"]
 
 
 def read(path):
