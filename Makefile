@@ -18,6 +18,7 @@ has_kunit = $(shell grep -s '^CONFIG_KUNIT=[ym]' $(KDIR)/include/config/auto.con
 
 # What to build, in the words of Kconfig: all that is here, and the unit tests if the kernel can run them.
 config = $(if $(wildcard mq-mqfq/Kbuild),CONFIG_MQ_IOSCHED_MQFQ=m) $(if $(wildcard mq-k2/Kbuild),CONFIG_MQ_IOSCHED_K2=m) $(if $(wildcard mq-tabs/Kbuild),CONFIG_MQ_IOSCHED_TABS=m) \
+	$(if $(wildcard mq-octofas/Kbuild),CONFIG_MQ_IOSCHED_OCTOFAS=m) \
 	$(if $(wildcard tools/ssdsim/Kbuild),CONFIG_BLK_DEV_SSDSIM=m) \
 	$(if $(wildcard kunit/Kbuild),$(if $(has_kunit),CONFIG_MQFAIR_KUNIT_TEST=m))
 kbuild = +$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) V=$(V)
