@@ -21,7 +21,7 @@
  * OctoFAS (Electronics 2024) and OctoKV (MASCOTS 2023): a monitor looks at windows of 100 ms and
  * raises two flags. Without balance, requests move from queues above the average load to those below
  * it (inter). Without fairness, requests of dense flows go to the back of their queue up to B times
- * (intra). With neither nothing happens, with both both do (hybrid). octofas_policy.c is the
+ * (intra). With neither nothing happens, with both this is hybrid. octofas_policy.c is the
  * algorithm, and says what the papers leave open; octofas_monitor.c does the counting.
  *
  * What "moving" can mean
@@ -656,17 +656,6 @@ static bool octofas_has_work(struct blk_mq_hw_ctx *hctx)
 	return octofas_queue_has_work(hctx->sched_data);
 }
 
-/* Called when a request ends, before finish_request, in any context. */
-static void octofas_completed_request(struct request *rq, u64 now_ns)
-{
-	struct octofas_rq *tr = octofas_rq(rq);
-
-	if (tr->state != OCTOFAS_RQ_INFLIGHT || now_ns <= rq->fifo_time)
-		return;
-	octofas_monitor_count(rq->q->elevator->elevator_data, rq->mq_hctx->queue_num, tr->home,
-			      tr->place, tr->class, now_ns - rq->fifo_time, tr->others);
-}
-
 /* A request has left the device; if that was bounded, another may go. Any context. */
 static void octofas_left(struct request *rq)
 {
@@ -692,6 +681,17 @@ static void octofas_requeue_request(struct request *rq)
 	tr->state = OCTOFAS_RQ_REQUEUED;
 	this_cpu_inc(od->cpu_counters->requeued);
 	octofas_left(rq);
+}
+
+/* Called when a request ends, before finish_request, in any context. */
+static void octofas_completed_request(struct request *rq, u64 now_ns)
+{
+	struct octofas_rq *tr = octofas_rq(rq);
+
+	if (tr->state != OCTOFAS_RQ_INFLIGHT || now_ns <= rq->fifo_time)
+		return;
+	octofas_monitor_count(rq->q->elevator->elevator_data, rq->mq_hctx->queue_num, tr->home,
+			      tr->place, tr->class, now_ns - rq->fifo_time, tr->others);
 }
 
 /*
