@@ -160,6 +160,7 @@ struct octofas_rq {
 	u8 others;
 	u8 backward;
 	u8 class;
+	bool patient;
 	u16 home;
 };
 
@@ -237,7 +238,9 @@ static u32 octofas_place_of(struct octofas_data *od, const struct flow *f)
 
 static bool octofas_queue_has_work(const struct octofas_queue *oq)
 {
-	return !list_empty_careful(&oq->fifo) && octofas_may_send(oq->state);
+	u32 nr = READ_ONCE(oq->nr);
+
+	return nr && octofas_may_send(oq->state, nr == READ_ONCE(oq->nr_patient));
 }
 
 /* ---- init and exit ---- */
@@ -274,7 +277,8 @@ static bool octofas_is_balanced(struct octofas_data *od)
 
 	octofas_count(od, &c);
 	for (i = 0; i < od->nr_queues; i++)
-		if (atomic_read(&od->queue[i].state->load) || atomic_read(&od->queue[i].state->sent))
+		if (atomic_read(&od->queue[i].state->load) || atomic_read(&od->queue[i].state->sent) ||
+		    atomic_read(&od->queue[i].state->sent_sparse))
 			return false;
 	return !c.queued && c.inserted == c.merged + c.dispatched &&
 	       c.dispatched == c.completed + c.requeued;
@@ -523,8 +527,9 @@ static bool octofas_arrive(struct octofas_data *od, struct request *rq, bool at_
 		.place = place,
 		.others = octofas_others(atomic_fetch_inc(&oq->state->load), own),
 		.home = rq->mq_hctx->queue_num,
-		/* The next flush waits for it. */
-		.backward = at_head || (rq->rq_flags & RQF_FLUSH_SEQ) ? OCTOFAS_BACKWARD_MAX : 0,
+		/* The next flush waits for what is of a flush sequence. */
+		.patient = !at_head && !(rq->rq_flags & RQF_FLUSH_SEQ) &&
+			   octofas_backwards(&od->policy, place),
 	};
 	rq->fifo_time = now_ns;
 	if (parcel) {
@@ -553,7 +558,8 @@ static void octofas_insert_list(struct octofas_data *od, struct octofas_queue *o
 	while ((rq = list_first_entry_or_null(list, struct request, queuelist))) {
 		octofas_rq(rq)->state = OCTOFAS_RQ_QUEUED;
 		oq->inserted++;
-		oq->nr++;
+		WRITE_ONCE(oq->nr, oq->nr + 1);
+		WRITE_ONCE(oq->nr_patient, oq->nr_patient + octofas_rq(rq)->patient);
 		trace_block_rq_insert(rq);
 		if (at_head)
 			list_move(&rq->queuelist, &oq->fifo);
@@ -587,34 +593,43 @@ static void octofas_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head
 	percpu_ref_put(&q->q_usage_counter);
 }
 
+/* Algorithm 3: a request that has been sent back as often as it may be need not be any more. */
+static bool octofas_is_due(const struct octofas_data *od, const struct octofas_queue *oq,
+			   const struct octofas_rq *tr)
+{
+	return !tr->patient || (tr->backward >= octofas_backwards(&od->policy, tr->place) &&
+				octofas_may_send(oq->state, true));
+}
+
 /*
- * Algorithm 3: the first that has been sent back often enough, or need not be. Those before it go to
- * the back, and have been sent back once more. If there is none, nobody gains by it: the first.
+ * The first that is due. Those before it go to the back, and have been sent back once more. If there
+ * is none, nobody gains by it: the first.
  */
 static struct request *octofas_pick(struct octofas_data *od, struct octofas_queue *oq)
 {
-	const struct octofas_policy *p = &od->policy;
 	struct request *rq, *next, *picked = NULL;
 	LIST_HEAD(back);
 
 	lockdep_assert_held(&oq->lock);
 
-	if (oq->nr < 2 || !octofas_is_intra(p))
+	if (!oq->nr_patient)
 		return list_first_entry_or_null(&oq->fifo, struct request, queuelist);
 	list_for_each_entry(rq, &oq->fifo, queuelist)
-		if (octofas_rq(rq)->backward >= octofas_backwards(p, octofas_rq(rq)->place)) {
+		if (octofas_is_due(od, oq, octofas_rq(rq))) {
 			picked = rq;
 			break;
 		}
 	if (!picked)
-		return list_first_entry(&oq->fifo, struct request, queuelist);
+		return octofas_may_send(oq->state, true) ?
+		       list_first_entry(&oq->fifo, struct request, queuelist) : NULL;
 	list_for_each_entry_safe(rq, next, &oq->fifo, queuelist) {
 		struct octofas_rq *tr = octofas_rq(rq);
 
 		if (rq == picked)
 			break;
-		tr->backward++;
-		trace_octofas_backward(rq, tr->home, tr->backward, octofas_backwards(p, tr->place));
+		tr->backward += tr->backward < OCTOFAS_BACKWARD_MAX;
+		trace_octofas_backward(rq, rq->mq_hctx->queue_num, tr->backward,
+				       octofas_backwards(&od->policy, tr->place));
 		list_move_tail(&rq->queuelist, &back);
 		atomic64_inc(&oq->state->backwarded);
 	}
@@ -634,15 +649,18 @@ static struct request *octofas_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	rq = octofas_pick(od, oq);
 	if (rq) {
 		list_del_init(&rq->queuelist);
-		oq->nr--;
+		WRITE_ONCE(oq->nr, oq->nr - 1);
+		WRITE_ONCE(oq->nr_patient, oq->nr_patient - octofas_rq(rq)->patient);
 		oq->dispatched++;
 	}
 	spin_unlock(&oq->lock);
 	if (!rq)
 		return NULL;
 
-	atomic_inc(&oq->state->sent);
 	tr = octofas_rq(rq);
+	atomic_inc(&oq->state->sent);
+	if (!tr->patient)
+		atomic_inc(&oq->state->sent_sparse);
 	tr->state = OCTOFAS_RQ_INFLIGHT;
 	tr->class = octofas_class(rq);
 	/* If it comes back it must not be merged: the driver may have mapped it. */
@@ -661,6 +679,8 @@ static void octofas_left(struct request *rq)
 {
 	struct octofas_queue *oq = rq->mq_hctx->sched_data;
 
+	if (!octofas_rq(rq)->patient)
+		atomic_dec(&oq->state->sent_sparse);
 	/* Pairs with smp_mb() in octofas_insert_list(). */
 	atomic_dec_return(&oq->state->sent);
 	if (READ_ONCE(oq->state->bound) != U32_MAX && !list_empty_careful(&oq->fifo))

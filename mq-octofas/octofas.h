@@ -68,6 +68,7 @@ struct octofas_tally {
  * @lock:	guards @fifo and the counters behind it
  * @fifo:	what waits, first to go first
  * @nr:		requests in it
+ * @nr_patient:	those of them that may be sent back
  * @inserted:	requests inserted
  * @merged:	bios merged into them
  * @dispatched:	requests sent
@@ -80,6 +81,7 @@ struct octofas_queue {
 	spinlock_t lock;
 	struct list_head fifo;
 	unsigned int nr;
+	unsigned int nr_patient;
 	unsigned long inserted;
 	unsigned long merged;
 	unsigned long dispatched;

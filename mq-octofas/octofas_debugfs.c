@@ -70,14 +70,14 @@ static int octofas_queues_show(void *data, struct seq_file *m)
 	struct octofas_data *od = octofas_of(data);
 	u32 i;
 
-	seq_puts(m, "queue usable home served latency_us share_pct bound load sent moved arrived backwarded\n");
+	seq_puts(m, "queue usable home served latency_us share_pct bound patient_bound load sent moved arrived backwarded\n");
 	spin_lock(&od->lock);
 	for (i = 0; i < od->nr_queues; i++) {
 		struct octofas_queue_state *q = &od->policy.queue[i];
 
-		seq_printf(m, "%u %d %u %u %llu %u %d %d %d %lld %lld %lld\n", i, q->usable, q->home,
+		seq_printf(m, "%u %d %u %u %llu %u %d %d %d %d %lld %lld %lld\n", i, q->usable, q->home,
 			   q->served, div_u64(q->latency_ns, NSEC_PER_USEC),
-			   q->share * 100 / OCTOFAS_CREDIT, (int)q->bound, atomic_read(&q->load),
+			   q->share * 100 / OCTOFAS_CREDIT, (int)q->bound, (int)q->patient_bound, atomic_read(&q->load),
 			   atomic_read(&q->sent), (s64)atomic64_read(&q->moved),
 			   (s64)atomic64_read(&q->arrived), (s64)atomic64_read(&q->backwarded));
 	}

@@ -57,7 +57,13 @@
  * B = alpha * intensity / mean intensity of sparse flows (Equations 4 and 5). The order of a queue
  * matters only while requests wait in it, so while requests are sent backwards, a queue sends no more
  * than it needs to keep its device busy: its request rate (the peak, forgetting an eighth each window)
- * times base, and one more. That is a bound for the queue, which loses no throughput by it.
+ * times base, an eighth more so that a higher rate can show, rounded up.
+ *
+ * What is at the device cannot be passed any more. A task of a sparse flow waits for its request, and
+ * comes back with the next one at once. If a dense flow's request takes the place meanwhile, it is ahead
+ * each time, however patient it was. So in a queue that has sparse flows' requests, too, the last
+ * place is for them: a dense flow's request takes it only while one of theirs is at the device,
+ * which it then is behind.
  */
 #include <linux/errno.h>
 #include <linux/math64.h>
@@ -88,7 +94,7 @@ int octofas_policy_init(struct octofas_policy *p, u32 nr_queues,
 	if (!p->queue)
 		return -ENOMEM;
 	for (i = 0; i < nr_queues; i++)
-		p->queue[i].bound = U32_MAX;
+		p->queue[i].bound = p->queue[i].patient_bound = U32_MAX;
 	octofas_set_config(p, config);
 	return 0;
 }
@@ -271,14 +277,36 @@ static void octofas_make_round(struct octofas_policy *p)
 	WRITE_ONCE(p->nr_round, n);
 }
 
-/* What a queue needs at the device to keep it busy, and one more. */
+/* What a queue needs at the device to keep it busy. */
 static u32 octofas_bound(const struct octofas_queue_state *q, const struct octofas_queue_sample *qs)
 {
 	u64 base_ns = qs->nr ? div64_u64(qs->base_ns, qs->nr) : 0;
 
 	if (!base_ns)
 		return U32_MAX;
-	return 2 + min_t(u64, mul_u64_u64_div_u64(q->peak, base_ns, OCTOFAS_NS_PER_S), U32_MAX / 2);
+	base_ns += base_ns / 8;
+	return 1 + min_t(u64, mul_u64_u64_div_u64(q->peak, base_ns, OCTOFAS_NS_PER_S), U32_MAX / 2);
+}
+
+/* Has the queue had a request of a sparse flow? */
+static bool octofas_has_sparse(const struct octofas_policy *p, const struct octofas_sample *s, u32 i)
+{
+	u32 f;
+
+	for (f = 0; f < OCTOFAS_FLOWS; f++)
+		if (s->home_ns[i * OCTOFAS_FLOWS + f] && !p->flow[f].backward)
+			return true;
+	return false;
+}
+
+static void octofas_decide_bounds(struct octofas_policy *p, const struct octofas_sample *s, u32 i)
+{
+	struct octofas_queue_state *q = &p->queue[i];
+	u32 bound = p->mode & OCTOFAS_INTRA ? octofas_bound(q, &s->queue[i]) : U32_MAX;
+	bool share = bound != U32_MAX && octofas_has_sparse(p, s, i);
+
+	WRITE_ONCE(q->bound, bound);
+	WRITE_ONCE(q->patient_bound, share ? max(1U, bound - 1) : bound);
 }
 
 static void octofas_decide_queues(struct octofas_policy *p, const struct octofas_sample *s)
@@ -289,7 +317,7 @@ static void octofas_decide_queues(struct octofas_policy *p, const struct octofas
 		struct octofas_queue_state *q = &p->queue[i];
 
 		WRITE_ONCE(q->share, p->mode & OCTOFAS_INTER ? octofas_share(p, s, i) : 0);
-		WRITE_ONCE(q->bound, p->mode & OCTOFAS_INTRA ? octofas_bound(q, &s->queue[i]) : U32_MAX);
+		octofas_decide_bounds(p, s, i);
 		/* What was saved for another share is worth nothing now. */
 		if (!q->share)
 			atomic_set(&q->credit, 0);
@@ -336,8 +364,10 @@ void octofas_set_config(struct octofas_policy *p, const struct octofas_config *c
 	p->config = *config;
 	WRITE_ONCE(p->mode, octofas_mode(p));
 	octofas_decide_flows(p);
-	for (i = 0; i < p->nr_queues && !(p->mode & OCTOFAS_INTRA); i++)
+	for (i = 0; i < p->nr_queues && !(p->mode & OCTOFAS_INTRA); i++) {
 		WRITE_ONCE(p->queue[i].bound, U32_MAX);
+		WRITE_ONCE(p->queue[i].patient_bound, U32_MAX);
+	}
 }
 
 static void octofas_count_acts(struct octofas_policy *p, struct octofas_record *r)

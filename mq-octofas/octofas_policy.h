@@ -142,9 +142,11 @@ struct octofas_flow_state {
  * @load:	requests in it or at the device
  * @coming:	those that are on their way to it, or NULL
  * @sent:	of these, at the device
+ * @sent_sparse: of these, such as need not be sent back
  * @credit:	requests that may move, times OCTOFAS_CREDIT
  * @share:	of each request that comes, what may move, in parts of OCTOFAS_CREDIT
  * @bound:	how many may be at the device; U32_MAX: any number
+ * @patient_bound: the same for another that may be sent back, unless a sparse flow's is there
  * @home:	mean number of requests outstanding that came here, in thousandths
  * @served:	the same of those that are served here
  * @latency_ns:	mean of those that were served here
@@ -157,9 +159,11 @@ struct octofas_queue_state {
 	atomic_t load ____cacheline_aligned_in_smp;
 	const atomic_t *coming;
 	atomic_t sent;
+	atomic_t sent_sparse;
 	atomic_t credit;
 	u32 share;
 	u32 bound;
+	u32 patient_bound;
 	bool usable;
 
 	u32 home;
@@ -284,9 +288,14 @@ static inline u32 octofas_backwards(const struct octofas_policy *p, u32 flow)
 	return octofas_is_intra(p) ? READ_ONCE(p->flow[flow].backward) : 0;
 }
 
-static inline bool octofas_may_send(const struct octofas_queue_state *q)
+/* @patient: a request that may be sent back. */
+static inline bool octofas_may_send(const struct octofas_queue_state *q, bool patient)
 {
-	return (u32)atomic_read(&q->sent) < READ_ONCE(q->bound);
+	u32 sent = atomic_read(&q->sent);
+
+	if (patient && !atomic_read(&q->sent_sparse) && sent >= READ_ONCE(q->patient_bound))
+		return false;
+	return sent < READ_ONCE(q->bound);
 }
 
 /* The share of a request's latency beyond the least that is others' doing, in parts of 255. */
