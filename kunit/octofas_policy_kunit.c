@@ -291,8 +291,8 @@ static void backward_test(struct kunit *test)
 	/* The rate forgets an eighth at a time. */
 	KUNIT_EXPECT_EQ(test, p->queue[0].peak, 25000 - 25000 / 8);
 	set(c, OCTOFAS_NONE, OCTOFAS_MOVE_DENSE, OCTOFAS_RR);
-	KUNIT_EXPECT_EQ(test, p->queue[0].bound, U32_MAX);
-	KUNIT_EXPECT_EQ(test, p->queue[0].patient_bound, U32_MAX);
+	KUNIT_EXPECT_EQ(test, p->queue[3].bound, U32_MAX);
+	KUNIT_EXPECT_EQ(test, p->queue[3].patient_bound, U32_MAX);
 }
 
 /* ---- flags and the truth table ---- */
@@ -355,6 +355,19 @@ static void overload_test(struct kunit *test)
 	load(c, DENSE, 1, 100, 100, 100);
 	window(c);
 	KUNIT_EXPECT_EQ(test, c->policy.mode, OCTOFAS_INTER);
+}
+
+/* Two flows alike, but for what they have to wait: there is no dense one to send back. */
+static void alike_test(struct kunit *test)
+{
+	struct context *c = context(test);
+
+	clear(c);
+	load(c, DENSE, 0, 1000, 200, 200);
+	load(c, SPARSE, 0, 1000, 200, 100);
+	window(c);
+	KUNIT_EXPECT_EQ(test, octofas_last_window(&c->policy)->fairness, 500);
+	KUNIT_EXPECT_FALSE(test, octofas_last_window(&c->policy)->unfair);
 }
 
 static u32 windows_until_calm(struct context *c)
@@ -502,10 +515,28 @@ static void room_test(struct kunit *test)
 	for (i = 0; octofas_choose_target(p, 0, DENSE) == 4; i++)
 		KUNIT_ASSERT_LT(test, i, 10);
 	/* One that stays after all gives its credit back. */
-	atomic_set(&p->queue[0].credit, OCTOFAS_CREDIT);
+	atomic_set(&p->queue[0].credit, OCTOFAS_CREDIT - p->queue[0].share);
 	KUNIT_EXPECT_EQ(test, octofas_choose_target(p, 0, DENSE), 4);
 	octofas_stay(p, 0);
 	KUNIT_EXPECT_EQ(test, octofas_choose_target(p, 0, DENSE), 4);
+
+	/* In hybrid it yields: with one request in its queue, and all at once, but to no full queue. */
+	set(c, OCTOFAS_HYBRID, OCTOFAS_MOVE_DENSE, OCTOFAS_RR);
+	window(c);
+	KUNIT_EXPECT_EQ(test, p->queue[0].share, OCTOFAS_CREDIT);
+	atomic_set(&p->queue[0].load, 1);
+	KUNIT_EXPECT_EQ(test, octofas_choose_target(p, 0, DENSE), 4);
+	KUNIT_EXPECT_EQ(test, octofas_choose_target(p, 0, SPARSE), OCTOFAS_NO_TARGET);
+	atomic_set(&p->queue[4].load, 2);
+	KUNIT_EXPECT_EQ(test, octofas_choose_target(p, 0, DENSE), OCTOFAS_NO_TARGET);
+	atomic_set(&p->queue[4].load, 1);
+	/* One that has no sparse flow's requests does not. */
+	crowded(c);
+	c->home_ns[0 * OCTOFAS_FLOWS + SPARSE] = 0;
+	load(c, DENSE, 0, 1000, 200, 160);
+	window(c);
+	KUNIT_EXPECT_EQ(test, octofas_choose_target(p, 0, DENSE), OCTOFAS_NO_TARGET);
+	KUNIT_EXPECT_EQ(test, octofas_choose_target(p, 1, DENSE), 4);
 
 	/* Without the policy nothing moves. */
 	set(c, OCTOFAS_INTRA, OCTOFAS_MOVE_DENSE, OCTOFAS_RR);
@@ -519,6 +550,7 @@ static struct kunit_case octofas_policy_cases[] = {
 	KUNIT_CASE(backward_test),
 	KUNIT_CASE_PARAM(truth_test, truth_gen_params),
 	KUNIT_CASE(overload_test),
+	KUNIT_CASE(alike_test),
 	KUNIT_CASE(hold_test),
 	KUNIT_CASE(round_test),
 	KUNIT_CASE_PARAM(movers_test, movers_gen_params),

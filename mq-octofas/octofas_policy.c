@@ -52,6 +52,9 @@
  * only if its queue has U_avg or more outstanding, and only to a queue that has less. The round of
  * targets has each low queue once (rr), or in proportion to U_avg - U (ps).
  *
+ * In hybrid a high queue that has requests of sparse flows, too, yields: of what may move, all does
+ * as long as a target has less than U_avg, since what stays will be sent to the back anyway.
+ *
  * Backwarding, and the bound that it needs
  * ========================================
  * B = alpha * intensity / mean intensity of sparse flows (Equations 4 and 5). The order of a queue
@@ -246,6 +249,30 @@ static u32 octofas_share(const struct octofas_policy *p, const struct octofas_sa
 	return div_u64((u64)(q->home - p->average) * OCTOFAS_CREDIT, movable);
 }
 
+/* Has the queue had a request of a sparse flow? */
+static bool octofas_has_sparse(const struct octofas_policy *p, const struct octofas_sample *s, u32 i)
+{
+	u32 f;
+
+	for (f = 0; f < OCTOFAS_FLOWS; f++)
+		if (s->home_ns[i * OCTOFAS_FLOWS + f] && !p->flow[f].backward)
+			return true;
+	return false;
+}
+
+static void octofas_decide_moves(struct octofas_policy *p, const struct octofas_sample *s, u32 i)
+{
+	struct octofas_queue_state *q = &p->queue[i];
+	u32 share = p->mode & OCTOFAS_INTER ? octofas_share(p, s, i) : 0;
+	bool yields = share && p->mode == OCTOFAS_HYBRID && octofas_has_sparse(p, s, i);
+
+	WRITE_ONCE(q->share, yields ? OCTOFAS_CREDIT : share);
+	WRITE_ONCE(q->yields, yields);
+	/* What was saved for another share is worth nothing now. */
+	if (!share)
+		atomic_set(&q->credit, 0);
+}
+
 /* How many places a low queue has in the round. */
 static u32 octofas_places(const struct octofas_policy *p, const struct octofas_queue_state *q,
 			  u64 room)
@@ -288,17 +315,6 @@ static u32 octofas_bound(const struct octofas_queue_state *q, const struct octof
 	return 1 + min_t(u64, mul_u64_u64_div_u64(q->peak, base_ns, OCTOFAS_NS_PER_S), U32_MAX / 2);
 }
 
-/* Has the queue had a request of a sparse flow? */
-static bool octofas_has_sparse(const struct octofas_policy *p, const struct octofas_sample *s, u32 i)
-{
-	u32 f;
-
-	for (f = 0; f < OCTOFAS_FLOWS; f++)
-		if (s->home_ns[i * OCTOFAS_FLOWS + f] && !p->flow[f].backward)
-			return true;
-	return false;
-}
-
 static void octofas_decide_bounds(struct octofas_policy *p, const struct octofas_sample *s, u32 i)
 {
 	struct octofas_queue_state *q = &p->queue[i];
@@ -314,13 +330,8 @@ static void octofas_decide_queues(struct octofas_policy *p, const struct octofas
 	u32 i;
 
 	for (i = 0; i < p->nr_queues; i++) {
-		struct octofas_queue_state *q = &p->queue[i];
-
-		WRITE_ONCE(q->share, p->mode & OCTOFAS_INTER ? octofas_share(p, s, i) : 0);
+		octofas_decide_moves(p, s, i);
 		octofas_decide_bounds(p, s, i);
-		/* What was saved for another share is worth nothing now. */
-		if (!q->share)
-			atomic_set(&q->credit, 0);
 	}
 	octofas_make_round(p);
 }
@@ -445,7 +456,7 @@ int octofas_choose_target(struct octofas_policy *p, u32 home, u32 flow)
 	if (credit > OCTOFAS_CREDIT_MAX)
 		atomic_sub(share, &q->credit);
 	if (credit < OCTOFAS_CREDIT ||
-	    octofas_load(q) < READ_ONCE(p->average))
+	    (!READ_ONCE(q->yields) && octofas_load(q) < READ_ONCE(p->average)))
 		return OCTOFAS_NO_TARGET;
 	target = octofas_next_target(p, home);
 	if (target != OCTOFAS_NO_TARGET)

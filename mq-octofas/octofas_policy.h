@@ -145,6 +145,7 @@ struct octofas_flow_state {
  * @sent_sparse: of these, such as need not be sent back
  * @credit:	requests that may move, times OCTOFAS_CREDIT
  * @share:	of each request that comes, what may move, in parts of OCTOFAS_CREDIT
+ * @yields:	it has requests of sparse flows, for which all that can move does
  * @bound:	how many may be at the device; U32_MAX: any number
  * @patient_bound: the same for another that may be sent back, unless a sparse flow's is there
  * @home:	mean number of requests outstanding that came here, in thousandths
@@ -165,6 +166,7 @@ struct octofas_queue_state {
 	u32 bound;
 	u32 patient_bound;
 	bool usable;
+	bool yields;
 
 	u32 home;
 	u32 served;
