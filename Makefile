@@ -88,5 +88,5 @@ help:
 	@echo '  make test-long     the same with soaks and long stress'
 	@echo 'See'
 	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us, as tables and pictures'
-	@echo '  make bench NAME=X  a benchmark: fairness, latency, cost, throughput, tabs'
+	@echo '  make bench NAME=X  a benchmark: fairness, latency, cost, throughput, tabs, octofas'
 	@echo '  make lab           make the guests that test, bench and demo run in'
