@@ -204,6 +204,16 @@ static bool octofas_end_window(struct octofas_data *od, u64 now_ns)
 	return nr || outstanding;
 }
 
+static bool octofas_is_busy(const struct octofas_data *od)
+{
+	u32 i;
+
+	for (i = 0; i < od->nr_queues; i++)
+		if (atomic_read(&od->policy.queue[i].load))
+			return true;
+	return false;
+}
+
 static void octofas_tick(struct work_struct *work)
 {
 	struct octofas_data *od = container_of(work, struct octofas_data, tick.work);
@@ -228,15 +238,15 @@ static void octofas_tick(struct work_struct *work)
 	}
 	/* What was seen idle above and still is goes now: nobody comes back for it. */
 	flow_table_reclaim(&od->flows, 0);
-	atomic_set(&od->ticking, 0);
+	/* Pairs with atomic_fetch_inc() of the load in octofas_arrive(): it sees this, or we see it. */
+	atomic_xchg(&od->ticking, 0);
+	if (octofas_is_busy(od) && !atomic_xchg(&od->ticking, 1))
+		octofas_queue_tick(od);
 }
 
 void octofas_monitor_start(struct octofas_data *od)
 {
-	/*
-	 * Pairs with atomic_set() in octofas_tick(), but no order is needed: who does not see that
-	 * windows have ended leaves it to the next request to begin them.
-	 */
+	/* Pairs with atomic_xchg() in octofas_tick(): the caller has counted its request. */
 	if (!atomic_read(&od->ticking) && !atomic_xchg(&od->ticking, 1)) {
 		spin_lock(&od->lock);
 		od->window_at_ns = ktime_get_ns();
