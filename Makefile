@@ -18,6 +18,7 @@ has_kunit = $(shell grep -s '^CONFIG_KUNIT=[ym]' $(KDIR)/include/config/auto.con
 
 # What to build, in the words of Kconfig: all that is here, and the unit tests if the kernel can run them.
 config = $(if $(wildcard mq-mqfq/Kbuild),CONFIG_MQ_IOSCHED_MQFQ=m) $(if $(wildcard mq-k2/Kbuild),CONFIG_MQ_IOSCHED_K2=m) $(if $(wildcard mq-tabs/Kbuild),CONFIG_MQ_IOSCHED_TABS=m) \
+	$(if $(wildcard mq-octofas/Kbuild),CONFIG_MQ_IOSCHED_OCTOFAS=m) \
 	$(if $(wildcard tools/ssdsim/Kbuild),CONFIG_BLK_DEV_SSDSIM=m) \
 	$(if $(wildcard kunit/Kbuild),$(if $(has_kunit),CONFIG_MQFAIR_KUNIT_TEST=m))
 kbuild = +$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) V=$(V)
@@ -96,5 +97,5 @@ help:
 	@echo '  make test-long     the same with soaks and long stress'
 	@echo 'See'
 	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us, as tables and pictures'
-	@echo '  make bench NAME=X  a benchmark: fairness, latency, cost, throughput, tabs'
+	@echo '  make bench NAME=X  a benchmark: fairness, latency, cost, throughput, tabs, octofas'
 	@echo '  make lab           make the guests that test, bench and demo run in'

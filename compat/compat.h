@@ -40,6 +40,7 @@
 #include "blk-mq-sched.h"
 #include "blk-mq-debugfs.h"
 #include "blk-stat.h"
+#include "blk-rq-qos.h"
 #include "blk-cgroup.h"
 #else
 #include "private.h"

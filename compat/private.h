@@ -19,6 +19,7 @@ struct blk_mq_ctxs;
 struct elevator_queue;
 struct elevator_type;
 struct io_cq;
+struct rq_qos_ops;
 
 /* What a lookup for a merge partner found, as returned by the request_merge hook. */
 enum elv_merge {
@@ -66,6 +67,23 @@ struct blk_mq_alloc_data {
 	struct rq_list *cached_rqs;
 	struct blk_mq_ctx *ctx;
 	struct blk_mq_hw_ctx *hctx;
+};
+
+/* Who else has a say in a queue's requests: a list, from request_queue.rq_qos. */
+enum rq_qos_id {
+	RQ_QOS_WBT = 0,
+	RQ_QOS_LATENCY = 1,
+	RQ_QOS_COST = 2,
+};
+
+struct rq_qos {
+	const struct rq_qos_ops *ops;
+	struct gendisk *disk;
+	enum rq_qos_id id;
+	struct rq_qos *next;
+#ifdef CONFIG_BLK_DEBUG_FS
+	struct dentry *debugfs_dir;
+#endif
 };
 
 /* One debugfs file of a queue or a hardware queue. The data pointer of show is that queue. */

@@ -305,6 +305,48 @@ static void rates_test(struct kunit *test)
 	EXPECT_NEAR(test, both[0].done, div_u64((u64)dies * SEC, cfg.read_ns + cfg.prog_ns + 8 * cfg.xfer_unit_ns), 60);
 }
 
+/* ---- a core for each hardware queue ---- */
+
+static void queue_service_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	struct load loads[3] = { reader(1, 8), reader(1, 8), reader(1, 1) };
+	struct ssdsim_cfg cfg = base_cfg();
+	u64 read, t0;
+	u32 i;
+
+	cfg.queue_service_ns = 30000;
+	cfg.cmd_ns = 1000;
+	read = cfg.read_ns + cfg.xfer_unit_ns;
+	start(test, &cfg);
+	KUNIT_EXPECT_EQ(test, alone(test, SSDSIM_READ, false, 0, 1), cfg.queue_service_ns + pipeline_ns(&cfg, 1) + read);
+	KUNIT_EXPECT_EQ(test, alone(test, SSDSIM_FLUSH, false, 0, 0), cfg.queue_service_ns + pipeline_ns(&cfg, 0));
+
+	/* Four at once in one queue, for four dies: the core is what they wait for. One in another queue does not. */
+	t0 = c->now;
+	for (i = 0; i < 4; i++)
+		submit(c, i, 0, SSDSIM_READ, false, i * cfg.page_units, 1);
+	c->now += 10;
+	submit(c, 4, 1, SSDSIM_FLUSH, false, 0, 0);
+	run_until(test, SSDSIM_NEVER);
+	INIT_LIST_HEAD(&c->m->done);
+	for (i = 0; i < 4; i++)
+		KUNIT_EXPECT_EQ(test, tcmd(c, i)->cmd.done_ns, t0 + (i + 1) * cfg.queue_service_ns + pipeline_ns(&cfg, 1) + read);
+	/* Fetched after the first of the others, which came out of its core 10 ns earlier. */
+	KUNIT_EXPECT_EQ(test, tcmd(c, 4)->cmd.done_ns,
+			t0 + cfg.queue_service_ns + cfg.fetch_ns + 2 * cfg.cmd_ns + cfg.dma_unit_ns);
+
+	/* Two deep queues get what their cores can do each, and a third that asks for one at a time does not notice them. */
+	cfg.channels = 16;
+	start(test, &cfg);
+	loads[1].hwq = 1;
+	loads[2].hwq = 2;
+	run_loads(test, loads, 3, 10 * MSEC, 300 * MSEC);
+	EXPECT_NEAR(test, per_second(&loads[0], 300 * MSEC), div_u64(SEC, cfg.queue_service_ns), 10);
+	EXPECT_NEAR(test, per_second(&loads[1], 300 * MSEC), div_u64(SEC, cfg.queue_service_ns), 10);
+	EXPECT_NEAR(test, div64_u64(loads[2].latency_ns, loads[2].done), cfg.queue_service_ns + pipeline_ns(&cfg, 1) + read, 150);
+}
+
 /* ---- saturation ---- */
 
 struct saturation {
@@ -732,6 +774,7 @@ static struct ssdsim_cfg random_cfg(struct context *c)
 	cfg.slots = 1 + draw(c) % 40;
 	cfg.cache_units = 1 + draw(c) % 50;
 	cfg.fetch_ns = draw(c) % 300;
+	cfg.queue_service_ns = draw(c) % 2 * (draw(c) % 3000);
 	cfg.cmd_ns = draw(c) % 2000;
 	cfg.xfer_unit_ns = draw(c) % 9000;
 	cfg.destage_ns = draw(c) % 2000000;
@@ -904,6 +947,7 @@ static void ssdsim_model_test_exit(struct kunit *test)
 static struct kunit_case ssdsim_model_cases[] = {
 	KUNIT_CASE_PARAM(depth1_test, profile_gen_params),
 	KUNIT_CASE_PARAM(rates_test, profile_gen_params),
+	KUNIT_CASE(queue_service_test),
 	KUNIT_CASE_PARAM(saturation_test, saturation_gen_params),
 	KUNIT_CASE(cached_saturation_test),
 	KUNIT_CASE_PARAM(share_test, share_gen_params),

@@ -54,7 +54,7 @@ def _plan(program, setup, shapes, schedulers):
             steps.append({"label": f"{case}, {scheduler}", "case": case, "scheduler": scheduler, "device": device,
                           "measure": "iocount", "program": program, "depth": depth, "batch": batch, "ios": IOS,
                           "windows": WINDOWS, "cpus": cpus, "flows": flows,
-                          "tunables": {"flow": "ioprio"} if scheduler == "mq-mqfq" and flows > 1 else {}})
+                          "tunables": {"flow": "ioprio"} if scheduler in ("mq-mqfq", "mq-octofas") and flows > 1 else {}})
     return steps
 
 

@@ -80,6 +80,7 @@ PARAM(int, block_pages, -1, "pages in an erase block, 1..4096");
 PARAM(int, op_pct, -1, "overprovisioning in percent, 0..400; never less than collection needs");
 PARAM(int, slots, -1, "commands that the controller holds at once");
 PARAM(int, cache_kb, -1, "volatile write cache in KiB");
+PARAM(int, queue_service_ns, -1, "to process a command in its hardware queue, one after another");
 PARAM(int, fetch_ns, -1, "to fetch a command from its hardware queue");
 PARAM(int, cmd_ns, -1, "to process a command");
 PARAM(int, dma_unit_ns, -1, "to move 4 KiB between host and controller");
@@ -101,6 +102,7 @@ static const struct {
 	{ &par_op_pct, offsetof(struct ssdsim_cfg, op_pct), 1 },
 	{ &par_slots, offsetof(struct ssdsim_cfg, slots), 1 },
 	{ &par_cache_kb, offsetof(struct ssdsim_cfg, cache_units), 4 },
+	{ &par_queue_service_ns, offsetof(struct ssdsim_cfg, queue_service_ns), 1 },
 	{ &par_fetch_ns, offsetof(struct ssdsim_cfg, fetch_ns), 1 },
 	{ &par_cmd_ns, offsetof(struct ssdsim_cfg, cmd_ns), 1 },
 	{ &par_dma_unit_ns, offsetof(struct ssdsim_cfg, dma_unit_ns), 1 },

@@ -5,10 +5,14 @@
  * The path of a command
  * ---------------------
  *
- *	hardware queues --fetch, round robin--> pipeline --> dies --channel--> done
- *	                  one command at a time    |           ^
- *	                                           +-> cache --+ destage
+ *	cores --> hardware queues --fetch, round robin--> pipeline --> dies --channel--> done
+ *	                            one command at a time    |           ^
+ *	                                                     +-> cache --+ destage
  *
+ * 0. Queue service. With queue_service_ns, each hardware queue has a core of its own, which serves the queue's commands one after
+ *    another, in order of arrival, for queue_service_ns each; then they can be fetched. So a target behind a fabric has it, where
+ *    one core polls one connection: a queue that gets more than 1 / queue_service_ns is overloaded while others idle. The
+ *    default is 0: no core, no wait.
  * 1. Fetch. The controller holds at most `slots` commands. While it has room it takes one command from the next hardware
  *    queue that is not empty, whatever the command's size: fetch_ns each. Therefore, while the controller is short of room
  *    or of time, k queues that always have a command waiting get 1/k of the commands each, however deep they are, and a
@@ -37,10 +41,11 @@
  * ------------
  * With D = channels x ways dies, x = xfer_unit_ns, P = fetch_ns + cmd_ns + units x dma_unit_ns:
  *
- *	depth-1 read of u units in one page	P + read_ns + u x
+ *	depth-1 read of u units in one page	queue_service_ns + P + read_ns + u x; the two below likewise
  *	depth-1 FUA write			P + u x + prog_ns
  *	depth-1 cached write, room		P
  *	saturated random reads per second	min(D / (read_ns + u x), 1 / (cmd_ns + u dma_unit_ns), channels / (u x), 1 / fetch_ns)
+ *	k queues, saturated, per second		at most k / queue_service_ns
  *	saturated FUA writes per second		the same with prog_ns in place of read_ns
  *	saturated cached writes, units/s	D x page_units / (page_units x + prog_ns), then less by collection
  *	read that arrives behind a program	waits for what is left of it, up to u x + prog_ns
@@ -68,7 +73,7 @@
  * and the next fetch is computed. So the event queue is a heap of dies, and a command on one die costs one event there. Events
  * that nobody can observe are not worth an interrupt: ssdsim_model_next_ns() says when something can next be seen,
  * and ssdsim_model_run() replays what happened before in its order, with its own times.
- * At equal times dies go first, then the pipeline, then fetching; the result never depends on how often run was called.
+ * At equal times dies go first, then the pipeline, then the queues' cores, then fetching; the result never depends on how often run was called.
  */
 #include <linux/types.h>
 #include <linux/bitops.h>
@@ -675,6 +680,47 @@ static void fetch_event(struct ssdsim_model *m)
 	list_add_tail(&cmd->link, &m->pipe);
 }
 
+/* ---- the queues' cores ---- */
+
+/* Which queue's core is done first, the lowest of equals. Return: when, SSDSIM_NEVER if none has anything to do. */
+static u64 service_time(const struct ssdsim_model *m, u32 *hwq)
+{
+	u64 first_ns = SSDSIM_NEVER, mask;
+	u32 i;
+
+	for (mask = m->service_mask; mask; mask &= mask - 1) {
+		i = __ffs64(mask);
+		if (m->queues[i].service_end_ns < first_ns) {
+			first_ns = m->queues[i].service_end_ns;
+			*hwq = i;
+		}
+	}
+	return first_ns;
+}
+
+/* The core of @hwq is done with a command, which can be fetched from now on. */
+static void service_event(struct ssdsim_model *m, u32 hwq)
+{
+	struct ssdsim_queue *q = &m->queues[hwq];
+
+	list_move_tail(q->in_service.next, &q->cmds);
+	m->qmask |= 1ULL << hwq;
+	q->service_end_ns += m->cfg.queue_service_ns;
+	if (list_empty(&q->in_service))
+		m->service_mask &= ~(1ULL << hwq);
+}
+
+/* @cmd arrives at a core; an idle one begins at once. */
+static void service_begin(struct ssdsim_model *m, struct ssdsim_cmd *cmd, u32 hwq)
+{
+	struct ssdsim_queue *q = &m->queues[hwq];
+
+	if (list_empty(&q->in_service))
+		q->service_end_ns = m->now_ns + m->cfg.queue_service_ns;
+	list_add_tail(&cmd->link, &q->in_service);
+	m->service_mask |= 1ULL << hwq;
+}
+
 /* ---- interface ---- */
 
 void ssdsim_model_run(struct ssdsim_model *m, u64 now)
@@ -683,11 +729,10 @@ void ssdsim_model_run(struct ssdsim_model *m, u64 now)
 		u64 t_die = m->heap_len ? m->dies[m->heap[0]].event_ns : SSDSIM_NEVER;
 		u64 t_pipe = list_empty(&m->pipe) ? SSDSIM_NEVER :
 			     list_first_entry(&m->pipe, struct ssdsim_cmd, link)->ready_ns;
-		u64 t_fetch = fetch_time(m);
-		u64 t = t_pipe < t_fetch ? t_pipe : t_fetch;
+		u32 hwq = 0;
+		u64 t_service = service_time(m, &hwq);
+		u64 t = min(min(t_die, t_pipe), min(t_service, fetch_time(m)));
 
-		if (t_die <= t)
-			t = t_die;
 		if (t > now)
 			break;
 		m->now_ns = t;
@@ -695,6 +740,8 @@ void ssdsim_model_run(struct ssdsim_model *m, u64 now)
 			die_event(m, &m->dies[m->heap[0]]);
 		else if (t_pipe == t)
 			pipe_event(m);
+		else if (t_service == t)
+			service_event(m, hwq);
 		else
 			fetch_event(m);
 	}
@@ -708,10 +755,14 @@ void ssdsim_model_submit(struct ssdsim_model *m, struct ssdsim_cmd *cmd, u32 hwq
 	cmd->hwq = hwq;
 	cmd->aborted = false;
 	list_add_tail(&cmd->all, &m->all);
-	list_add_tail(&cmd->link, &m->queues[hwq].cmds);
-	m->qmask |= 1ULL << hwq;
 	m->nr_prompt += is_prompt(cmd);
 	m->submitted++;
+	if (m->cfg.queue_service_ns) {
+		service_begin(m, cmd, hwq);
+		return;
+	}
+	list_add_tail(&cmd->link, &m->queues[hwq].cmds);
+	m->qmask |= 1ULL << hwq;
 	if (fetch_time(m) == m->now_ns)
 		fetch_event(m);
 }
@@ -726,7 +777,9 @@ u64 ssdsim_model_next_ns(const struct ssdsim_model *m)
 	if (!list_empty(&m->pipe)) {
 		before = list_first_entry(&m->pipe, struct ssdsim_cmd, link)->ready_ns;
 	} else {
-		before = fetch_time(m);
+		u32 hwq;
+
+		before = min(fetch_time(m), service_time(m, &hwq));
 		if (before == SSDSIM_NEVER)
 			return t;
 		before += m->cfg.fetch_ns + m->cfg.cmd_ns;
@@ -758,14 +811,17 @@ static void model_reset(struct ssdsim_model *m)
 {
 	u32 i;
 
-	for (i = 0; i < SSDSIM_MAX_QUEUES; i++)
+	for (i = 0; i < SSDSIM_MAX_QUEUES; i++) {
+		INIT_LIST_HEAD(&m->queues[i].in_service);
 		INIT_LIST_HEAD(&m->queues[i].cmds);
+	}
 	INIT_LIST_HEAD(&m->pipe);
 	INIT_LIST_HEAD(&m->all);
 	INIT_LIST_HEAD(&m->cache_free);
 	INIT_LIST_HEAD(&m->cache_wait);
 	INIT_LIST_HEAD(&m->flushes);
 	m->qmask = 0;
+	m->service_mask = 0;
 	m->slots_used = 0;
 	m->nr_prompt = 0;
 	m->nr_cached = 0;

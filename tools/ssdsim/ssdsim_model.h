@@ -39,6 +39,7 @@
  * @op_pct: blocks beyond the capacity, in percent of it, and at least what collection needs
  * @slots: commands that the controller holds at once, fetched and not completed
  * @cache_units: size of the volatile write cache
+ * @queue_service_ns: to process one command in its hardware queue, before it can be fetched
  * @fetch_ns: to fetch one command from a hardware queue
  * @cmd_ns: to process one command, after fetching it
  * @dma_unit_ns: to move one unit between host and controller
@@ -57,6 +58,7 @@ struct ssdsim_cfg {
 	u32 op_pct;
 	u32 slots;
 	u32 cache_units;
+	u32 queue_service_ns;
 	u32 fetch_ns;
 	u32 cmd_ns;
 	u32 dma_unit_ns;
@@ -193,7 +195,9 @@ struct ssdsim_die {
 };
 
 struct ssdsim_queue {
-	struct list_head cmds;
+	struct list_head in_service;	/* at the queue's own core, in order */
+	struct list_head cmds;		/* can be fetched */
+	u64 service_end_ns;		/* of the first in service */
 	u64 fetched;
 	u64 bytes;
 };
@@ -203,7 +207,8 @@ struct ssdsim_model {
 	u32 nr_dies;
 	u64 now_ns;
 	/* controller */
-	u64 qmask;			/* hardware queues that are not empty */
+	u64 qmask;			/* hardware queues that have something to fetch */
+	u64 service_mask;		/* those whose core has something to do */
 	u32 last_q;
 	u32 slots_used;
 	u64 fetch_free_ns;

@@ -311,8 +311,8 @@ static int config_show(struct seq_file *s, void *unused)
 
 	seq_printf(s, "profile %s\nunits %llu\nchannels %u\nways %u\npage_units %u\nblock_pages %u\nop_pct %u\nslots %u\n",
 		   dev->profile, c->units, c->channels, c->ways, c->page_units, c->block_pages, c->op_pct, c->slots);
-	seq_printf(s, "cache_units %u\nfetch_ns %u\ncmd_ns %u\ndma_unit_ns %u\nxfer_unit_ns %u\n",
-		   c->cache_units, c->fetch_ns, c->cmd_ns, c->dma_unit_ns, c->xfer_unit_ns);
+	seq_printf(s, "cache_units %u\nqueue_service_ns %u\nfetch_ns %u\ncmd_ns %u\ndma_unit_ns %u\nxfer_unit_ns %u\n",
+		   c->cache_units, c->queue_service_ns, c->fetch_ns, c->cmd_ns, c->dma_unit_ns, c->xfer_unit_ns);
 	seq_printf(s, "read_ns %u\nprog_ns %u\nerase_ns %u\ndestage_ns %u\n",
 		   c->read_ns, c->prog_ns, c->erase_ns, c->destage_ns);
 	return 0;

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * octofas_debugfs.c - mq-octofas to look at, in /sys/kernel/debug/block/DEV/sched/
+ *
+ * Snapshots: with requests under way, one file's lines are of slightly different moments.
+ */
+#include <linux/kstrtox.h>
+#include <linux/math64.h>
+#include <linux/seq_file.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+#include "octofas.h"
+
+#ifdef CONFIG_BLK_DEBUG_FS
+
+static struct octofas_data *octofas_of(void *rq_queue)
+{
+	return ((struct request_queue *)rq_queue)->elevator->elevator_data;
+}
+
+/* The last windows, the newest at the end. F, LB and U_avg are in thousandths. */
+static int octofas_windows_show(void *data, struct seq_file *m)
+{
+	struct octofas_data *od = octofas_of(data);
+	struct octofas_policy *p = &od->policy;
+	u64 n;
+
+	seq_puts(m, "window length_ms requests F LB home_LB U_avg unfair imbalanced policy moved backwarded\n");
+	spin_lock(&od->lock);
+	n = p->nr_windows > OCTOFAS_NR_WINDOWS ? p->nr_windows - OCTOFAS_NR_WINDOWS : 0;
+	for (; n < p->nr_windows; n++) {
+		const struct octofas_record *r = &p->window[n % OCTOFAS_NR_WINDOWS];
+
+		seq_printf(m, "%llu %llu %llu %u %u %u %u %d %d %s %llu %llu\n", r->number,
+			   div_u64(r->length_ns, NSEC_PER_MSEC), r->nr, r->fairness, r->balance,
+			   r->home_balance, r->average, r->unfair, r->imbalanced,
+			   octofas_mode_name[r->mode], r->moved, r->backwarded);
+	}
+	spin_unlock(&od->lock);
+	return 0;
+}
+
+/* Flows with requests in the last window; the flow 0 is all that have no place of their own. */
+static int octofas_flows_show(void *data, struct seq_file *m)
+{
+	struct octofas_data *od = octofas_of(data);
+	u32 i;
+
+	seq_puts(m, "place flow intensity slowdown_thousandths dense movable backward\n");
+	spin_lock(&od->lock);
+	for (i = 0; i < OCTOFAS_FLOWS; i++) {
+		const struct octofas_flow_state *f = &od->policy.flow[i];
+		u64 key = READ_ONCE(od->place[i].key);
+
+		if (!f->intensity)
+			continue;
+		seq_printf(m, "%u %s:%llu %llu %u %d %d %u\n", i,
+			   i == OCTOFAS_OTHERS ? "others" : octofas_flow_kind_name[octofas_key_kind(key)],
+			   octofas_key_id(key), f->intensity, f->slowdown, f->dense, f->movable,
+			   f->backward);
+	}
+	spin_unlock(&od->lock);
+	return 0;
+}
+
+/* home and served are mean numbers of requests outstanding in the last window, in thousandths. */
+static int octofas_queues_show(void *data, struct seq_file *m)
+{
+	struct octofas_data *od = octofas_of(data);
+	u32 i;
+
+	seq_puts(m, "queue usable home served latency_us share_pct bound patient_bound load sent moved arrived backwarded\n");
+	spin_lock(&od->lock);
+	for (i = 0; i < od->nr_queues; i++) {
+		struct octofas_queue_state *q = &od->policy.queue[i];
+
+		seq_printf(m, "%u %d %u %u %llu %u %d %d %d %d %lld %lld %lld\n", i, q->usable, q->home,
+			   q->served, div_u64(q->latency_ns, NSEC_PER_USEC),
+			   q->share * 100 / OCTOFAS_CREDIT, (int)q->bound, (int)q->patient_bound, atomic_read(&q->load),
+			   atomic_read(&q->sent), (s64)atomic64_read(&q->moved),
+			   (s64)atomic64_read(&q->arrived), (s64)atomic64_read(&q->backwarded));
+	}
+	spin_unlock(&od->lock);
+	return 0;
+}
+
+/* The least latency of late: what a request takes alone, by operation and size. */
+static int octofas_base_show(void *data, struct seq_file *m)
+{
+	struct octofas_data *od = octofas_of(data);
+	u32 i;
+
+	for (i = 0; i < OCTOFAS_CLASSES; i++)
+		if (READ_ONCE(od->base_ns[i]))
+			seq_printf(m, "%s up_to_kb %u base_ns %llu\n",
+				   i < OCTOFAS_SIZES ? "read" : "write", 4U << i % OCTOFAS_SIZES,
+				   READ_ONCE(od->base_ns[i]));
+	return 0;
+}
+
+/* Requests that should have moved and did not, by reason. */
+static int octofas_fixed_show(void *data, struct seq_file *m)
+{
+	static const char *const name[OCTOFAS_NR_FIXED] = {
+		[OCTOFAS_FIXED_FLUSH]	= "flush",
+		[OCTOFAS_FIXED_KIND]	= "kind",
+		[OCTOFAS_FIXED_STARTED]	= "started",
+		[OCTOFAS_FIXED_DATA]	= "encrypted_or_integrity",
+		[OCTOFAS_FIXED_DEVICE]	= "zoned_or_bios_counted",
+		[OCTOFAS_FIXED_QUEUE]	= "queue",
+		[OCTOFAS_FIXED_MEMORY]	= "memory",
+	};
+	struct octofas_data *od = octofas_of(data);
+	u32 i;
+	int cpu;
+
+	for (i = 0; i < OCTOFAS_NR_FIXED; i++) {
+		unsigned long sum = 0;
+
+		for_each_possible_cpu(cpu)
+			sum += READ_ONCE(per_cpu_ptr(od->cpu_counters, cpu)->fixed[i]);
+		seq_printf(m, "%s %lu\n", name[i], sum);
+	}
+	return 0;
+}
+
+static int octofas_move_all_show(void *data, struct seq_file *m)
+{
+	seq_printf(m, "%d\n", READ_ONCE(octofas_of(data)->move_all));
+	return 0;
+}
+
+/* For tests: whatever can move does, to the next queue, in any policy. */
+static ssize_t octofas_move_all_write(void *data, const char __user *buf, size_t count, loff_t *pos)
+{
+	struct octofas_data *od = octofas_of(data);
+	bool on;
+	int ret = kstrtobool_from_user(buf, count, &on);
+
+	if (ret)
+		return ret;
+	WRITE_ONCE(od->move_all, on);
+	return count;
+}
+
+static int octofas_counters_show(void *data, struct seq_file *m)
+{
+	struct octofas_counters c;
+
+	octofas_count(octofas_of(data), &c);
+	seq_puts(m, "queue inserted merged dispatched completed requeued queued\n");
+	seq_printf(m, "all %lu %lu %lu %lu %lu %lu\n", c.inserted, c.merged, c.dispatched,
+		   c.completed, c.requeued, c.queued);
+	return 0;
+}
+
+const struct blk_mq_debugfs_attr octofas_queue_debugfs_attrs[] = {
+	{"windows", 0400, octofas_windows_show},
+	{"flows", 0400, octofas_flows_show},
+	{"queues", 0400, octofas_queues_show},
+	{"base", 0400, octofas_base_show},
+	{"fixed", 0400, octofas_fixed_show},
+	{"counters", 0400, octofas_counters_show},
+	{"move_all", 0600, octofas_move_all_show, octofas_move_all_write},
+	{},
+};
+#endif /* CONFIG_BLK_DEBUG_FS */

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * octofas_policy.c - OctoFAS's monitor and scheduling decisions; the interface is in octofas_policy.h
+ *
+ * Y. Park et al., "OctoFAS: A Two-Level Fair Scheduler That Increases Fairness in Network-Based
+ * Key-Value Storage", Electronics 2024; monitor thresholds and the number of requests that move are
+ * from Y. Park et al., "OctoKV", MASCOTS 2023. What the papers leave open is decided here.
+ *
+ * The latency alone
+ * =================
+ * Equation 1 wants RT_alone, the latency that a flow would have if it were alone. Nobody is alone, so
+ * it is estimated for each request. The least latency of its kind (operation and size class) of
+ * late is what the device takes for it at least: base. What it took beyond that, it waited for
+ * others, or for its own flow. When it came, its queue had so many requests outstanding, and so many
+ * of them were its flow's: the wait is divided in that proportion, and the others' part is what would
+ * not have been. The base is the least of all windows, and forgets a 64th of the distance to the
+ * least of the last window each time. No window has to be idle.
+ *
+ * A flow that makes its own queues long is therefore not slowed down by that, as in the papers, where
+ * it was as slow when it was alone.
+ *
+ * Utilization
+ * ===========
+ * U of a queue is the mean number of requests outstanding, which by Little's law is the sum of the
+ * latencies of a window's requests over its length. The time during which something is outstanding
+ * says nothing: one task with one request under way makes it 100%. What the target's core is busy
+ * with (the papers' core utilization) cannot be seen from this side.
+ *
+ * A request counts for the queue that it came to ("home"), and for the queue that served it. The flag
+ * and the number of requests that move follow the first, which moving does not change: else
+ * balance would end what brings it about. "Overloaded" (OctoKV's T_OL) is a queue of more than average
+ * utilization whose requests take overload_pct percent more than their base.
+ *
+ * The flags
+ * =========
+ * F below fair_pct raises one, LB below balance_pct together with an overloaded queue the other. A
+ * flag that is up changes what it is computed from, so it stays for some windows after its cause is
+ * gone; if the cause comes back at once, for twice as many the next time, up to 64.
+ *
+ * Dense is a flow with more than 5/4 of the flows' mean intensity, sparse the others. There is nothing
+ * unfair to mend if there is no dense flow.
+ *
+ * How many move, and where
+ * ========================
+ * OctoKV moves N_high * R requests with R = (T - U_low) / (U_high * movable part), T = U_avg. With
+ * many queues of each group, the room of all low ones is what all high ones have too much, so of a high
+ * queue's requests the share (U - U_avg) / U_movable moves, U_movable being the part that may move
+ * (all, dense or sparse flows). A request of a block device moves as a whole: R_KV + R_D = 1. Of each
+ * request that comes the share is saved as credit, up to four requests, and one that moves takes 1.
+ *
+ * Algorithm 2 is applied to each request, with the present load in place of the utilization: it moves
+ * only if its queue has U_avg or more outstanding, and only to a queue that has less. The round of
+ * targets has each low queue once (rr), or in proportion to U_avg - U (ps).
+ *
+ * In hybrid a high queue that has requests of sparse flows, too, yields: of what may move, all does
+ * as long as a target has less than U_avg, since what stays will be sent to the back anyway.
+ *
+ * Backwarding, and the bound that it needs
+ * ========================================
+ * B = alpha * intensity / mean intensity of sparse flows (Equations 4 and 5). The order of a queue
+ * matters only while requests wait in it, so while requests are sent backwards, a queue sends no more
+ * than it needs to keep its device busy: its request rate (the peak, forgetting an eighth each window)
+ * times base, an eighth more so that a higher rate can show, rounded up.
+ *
+ * What is at the device cannot be passed any more. A task of a sparse flow waits for its request, and
+ * comes back with the next one at once. If a dense flow's request takes the place meanwhile, it is ahead
+ * each time, however patient it was. So in a queue that has sparse flows' requests, too, the last
+ * place is for them: a dense flow's request takes it only while one of theirs is at the device,
+ * which it then is behind.
+ */
+#include <linux/errno.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "octofas_policy.h"
+
+static u64 octofas_per_s(u64 n, u64 length_ns)
+{
+	return mul_u64_u64_div_u64(n, OCTOFAS_NS_PER_S, length_ns);
+}
+
+/* @a / @b in thousandths, 1 if both are 0. */
+static u32 octofas_ratio(u64 a, u64 b)
+{
+	return b ? min_t(u64, mul_u64_u64_div_u64(a, OCTOFAS_ONE, b), U32_MAX) : OCTOFAS_ONE;
+}
+
+int octofas_policy_init(struct octofas_policy *p, u32 nr_queues,
+			const struct octofas_config *config, gfp_t gfp)
+{
+	u32 i;
+
+	*p = (struct octofas_policy) { .nr_queues = nr_queues };
+	p->queue = kvcalloc(nr_queues, sizeof(*p->queue), gfp);
+	if (!p->queue)
+		return -ENOMEM;
+	for (i = 0; i < nr_queues; i++)
+		p->queue[i].bound = p->queue[i].patient_bound = U32_MAX;
+	octofas_set_config(p, config);
+	return 0;
+}
+
+void octofas_policy_destroy(struct octofas_policy *p)
+{
+	kvfree(p->queue);
+}
+
+u64 octofas_base_ns(u64 before_ns, u64 least_ns)
+{
+	if (least_ns == U64_MAX)
+		return before_ns;
+	if (!before_ns || least_ns <= before_ns)
+		return least_ns;
+	return before_ns + (least_ns - before_ns) / 64;
+}
+
+/* ---- flows ---- */
+
+/* Slowdown and intensity of each flow, and who is dense. Return: F. */
+static u32 octofas_look_at_flows(struct octofas_policy *p, const struct octofas_sample *s)
+{
+	u32 least = U32_MAX, most = 0, nr = 0, i;
+	u64 sum = 0;
+
+	for (i = 0; i < OCTOFAS_FLOWS; i++) {
+		const struct octofas_flow_sample *fs = &s->flow[i];
+		struct octofas_flow_state *f = &p->flow[i];
+
+		f->intensity = octofas_per_s(fs->nr, s->length_ns);
+		f->slowdown = 0;
+		if (fs->nr < OCTOFAS_LEAST_REQUESTS)
+			continue;
+		f->slowdown = max(1U, octofas_ratio(fs->latency_ns, fs->alone_ns));
+		least = min(least, f->slowdown);
+		most = max(most, f->slowdown);
+		sum += fs->nr;
+		nr++;
+	}
+	for (i = 0; i < OCTOFAS_FLOWS; i++)
+		WRITE_ONCE(p->flow[i].dense, p->flow[i].slowdown && 4 * nr * s->flow[i].nr > 5 * sum);
+	return most ? octofas_ratio(least, most) : OCTOFAS_ONE;
+}
+
+/* Equations 4 and 5, and whose requests may move. */
+static void octofas_decide_flows(struct octofas_policy *p)
+{
+	u64 sparse = 0, b;
+	u32 nr = 0, i;
+
+	for (i = 0; i < OCTOFAS_FLOWS; i++)
+		if (p->flow[i].slowdown && !p->flow[i].dense) {
+			sparse += p->flow[i].intensity;
+			nr++;
+		}
+	for (i = 0; i < OCTOFAS_FLOWS; i++) {
+		struct octofas_flow_state *f = &p->flow[i];
+
+		b = 0;
+		if (f->dense && sparse)
+			b = div64_u64(f->intensity * nr * p->config.alpha_pct, sparse * 100);
+		WRITE_ONCE(f->backward, min_t(u64, b, p->config.max_backward));
+		WRITE_ONCE(f->movable, p->config.migrate == OCTOFAS_MOVE_ALL ||
+				       (p->config.migrate == OCTOFAS_MOVE_DENSE) == f->dense);
+	}
+}
+
+static bool octofas_has_dense(const struct octofas_policy *p)
+{
+	u32 i;
+
+	for (i = 0; i < OCTOFAS_FLOWS; i++)
+		if (p->flow[i].dense)
+			return true;
+	return false;
+}
+
+/* ---- queues ---- */
+
+static u32 octofas_utilization(u64 latency_ns, u64 length_ns)
+{
+	return min_t(u64, mul_u64_u64_div_u64(latency_ns, OCTOFAS_ONE, length_ns), U32_MAX / 2);
+}
+
+static bool octofas_is_overloaded(const struct octofas_policy *p, const struct octofas_sample *s,
+				  u32 i)
+{
+	const struct octofas_queue_sample *qs = &s->queue[i];
+
+	return qs->nr >= OCTOFAS_LEAST_REQUESTS && p->queue[i].home > p->average &&
+	       qs->latency_ns / (100 + p->config.overload_pct) >= qs->base_ns / 100;
+}
+
+/* Utilization of each queue. Fills in both LB of @r and the average. Return: one is overloaded. */
+static bool octofas_look_at_queues(struct octofas_policy *p, const struct octofas_sample *s,
+				   struct octofas_record *r)
+{
+	u32 home[2] = { U32_MAX, 0 }, served[2] = { U32_MAX, 0 }, nr = 0, i, f;
+	bool overloaded = false;
+	u64 sum = 0, ns;
+
+	for (i = 0; i < p->nr_queues; i++) {
+		const struct octofas_queue_sample *qs = &s->queue[i];
+		struct octofas_queue_state *q = &p->queue[i];
+		u64 rate = octofas_per_s(qs->nr, s->length_ns);
+
+		for (ns = 0, f = 0; f < OCTOFAS_FLOWS; f++)
+			ns += s->home_ns[i * OCTOFAS_FLOWS + f];
+		q->usable = qs->usable;
+		q->home = octofas_utilization(ns, s->length_ns);
+		q->served = octofas_utilization(qs->latency_ns, s->length_ns);
+		q->latency_ns = qs->nr ? div64_u64(qs->latency_ns, qs->nr) : 0;
+		q->peak = max(rate, q->peak - q->peak / 8);
+		r->nr += qs->nr;
+		if (!q->usable)
+			continue;
+		home[0] = min(home[0], q->home);
+		home[1] = max(home[1], q->home);
+		served[0] = min(served[0], q->served);
+		served[1] = max(served[1], q->served);
+		sum += q->home;
+		nr++;
+	}
+	r->average = nr ? div64_u64(sum, nr) : 0;
+	WRITE_ONCE(p->average, r->average);
+	r->home_balance = octofas_ratio(nr ? home[0] : 0, home[1]);
+	r->balance = octofas_ratio(nr ? served[0] : 0, served[1]);
+	for (i = 0; i < p->nr_queues; i++)
+		overloaded |= octofas_is_overloaded(p, s, i);
+	return overloaded;
+}
+
+/* The share of what comes to queue @i that may move. */
+static u32 octofas_share(const struct octofas_policy *p, const struct octofas_sample *s, u32 i)
+{
+	const struct octofas_queue_state *q = &p->queue[i];
+	u64 movable_ns = 0;
+	u32 movable, f;
+
+	if (!q->usable || q->home <= p->average)
+		return 0;
+	for (f = 0; f < OCTOFAS_FLOWS; f++)
+		if (p->flow[f].movable)
+			movable_ns += s->home_ns[i * OCTOFAS_FLOWS + f];
+	movable = octofas_utilization(movable_ns, s->length_ns);
+	if (q->home - p->average >= movable)
+		return OCTOFAS_CREDIT;
+	return div_u64((u64)(q->home - p->average) * OCTOFAS_CREDIT, movable);
+}
+
+/* Has the queue had a request of a sparse flow? */
+static bool octofas_has_sparse(const struct octofas_policy *p, const struct octofas_sample *s, u32 i)
+{
+	u32 f;
+
+	for (f = 0; f < OCTOFAS_FLOWS; f++)
+		if (s->home_ns[i * OCTOFAS_FLOWS + f] && !p->flow[f].backward)
+			return true;
+	return false;
+}
+
+static void octofas_decide_moves(struct octofas_policy *p, const struct octofas_sample *s, u32 i)
+{
+	struct octofas_queue_state *q = &p->queue[i];
+	u32 share = p->mode & OCTOFAS_INTER ? octofas_share(p, s, i) : 0;
+	bool yields = share && p->mode == OCTOFAS_HYBRID && octofas_has_sparse(p, s, i);
+
+	WRITE_ONCE(q->share, yields ? OCTOFAS_CREDIT : share);
+	WRITE_ONCE(q->yields, yields);
+	/* What was saved for another share is worth nothing now. */
+	if (!share)
+		atomic_set(&q->credit, 0);
+}
+
+/* How many places a low queue has in the round. */
+static u32 octofas_places(const struct octofas_policy *p, const struct octofas_queue_state *q,
+			  u64 room)
+{
+	if (p->config.spread == OCTOFAS_RR)
+		return 1;
+	return max_t(u64, 1, div64_u64((u64)(p->average - q->home) * (OCTOFAS_ROUND / 2), room));
+}
+
+/* The round of targets: in turn, each as many times as it has places. */
+static void octofas_make_round(struct octofas_policy *p)
+{
+	u32 turn, more = 1, n = 0, i;
+	u64 room = 0;
+
+	for (i = 0; i < p->nr_queues; i++)
+		if (p->queue[i].usable && p->queue[i].home < p->average)
+			room += p->average - p->queue[i].home;
+	for (turn = 0; more && n < OCTOFAS_ROUND; turn++)
+		for (more = 0, i = 0; i < p->nr_queues && n < OCTOFAS_ROUND; i++) {
+			struct octofas_queue_state *q = &p->queue[i];
+
+			if (!q->usable || q->home >= p->average || octofas_places(p, q, room) <= turn)
+				continue;
+			WRITE_ONCE(p->round[n], i);
+			n++;
+			more = 1;
+		}
+	WRITE_ONCE(p->nr_round, n);
+}
+
+/* What a queue needs at the device to keep it busy. */
+static u32 octofas_bound(const struct octofas_queue_state *q, const struct octofas_queue_sample *qs)
+{
+	u64 base_ns = qs->nr ? div64_u64(qs->base_ns, qs->nr) : 0;
+
+	if (!base_ns)
+		return U32_MAX;
+	base_ns += base_ns / 8;
+	return 1 + min_t(u64, mul_u64_u64_div_u64(q->peak, base_ns, OCTOFAS_NS_PER_S), U32_MAX / 2);
+}
+
+static void octofas_decide_bounds(struct octofas_policy *p, const struct octofas_sample *s, u32 i)
+{
+	struct octofas_queue_state *q = &p->queue[i];
+	u32 bound = p->mode & OCTOFAS_INTRA ? octofas_bound(q, &s->queue[i]) : U32_MAX;
+	bool share = bound != U32_MAX && octofas_has_sparse(p, s, i);
+
+	WRITE_ONCE(q->bound, bound);
+	WRITE_ONCE(q->patient_bound, share ? max(1U, bound - 1) : bound);
+}
+
+static void octofas_decide_queues(struct octofas_policy *p, const struct octofas_sample *s)
+{
+	u32 i;
+
+	for (i = 0; i < p->nr_queues; i++) {
+		octofas_decide_moves(p, s, i);
+		octofas_decide_bounds(p, s, i);
+	}
+	octofas_make_round(p);
+}
+
+/* ---- flags and modes ---- */
+
+static void octofas_raise(struct octofas_flag *flag, bool cause)
+{
+	if (cause) {
+		if (!flag->up)
+			flag->hold = flag->hold && flag->since_down <= 2 ?
+				     min_t(u32, 2 * flag->hold, OCTOFAS_HOLD_MAX) : OCTOFAS_HOLD_MIN;
+		flag->up = true;
+		flag->left = flag->hold;
+		return;
+	}
+	if (flag->up && --flag->left)
+		return;
+	flag->since_down = flag->up ? 0 : min_t(u32, flag->since_down + 1, OCTOFAS_HOLD_MAX);
+	flag->up = false;
+}
+
+/* The truth table (Algorithm 1), unless a mode is forced. */
+static u32 octofas_mode(const struct octofas_policy *p)
+{
+	u32 mode = OCTOFAS_NONE;
+
+	if (p->config.mode != OCTOFAS_AUTO)
+		return p->config.mode;
+	if (p->imbalanced.up)
+		mode |= OCTOFAS_INTER;
+	if (p->unfair.up)
+		mode |= OCTOFAS_INTRA;
+	return mode;
+}
+
+void octofas_set_config(struct octofas_policy *p, const struct octofas_config *config)
+{
+	u32 i;
+
+	p->config = *config;
+	WRITE_ONCE(p->mode, octofas_mode(p));
+	octofas_decide_flows(p);
+	for (i = 0; i < p->nr_queues && !(p->mode & OCTOFAS_INTRA); i++) {
+		WRITE_ONCE(p->queue[i].bound, U32_MAX);
+		WRITE_ONCE(p->queue[i].patient_bound, U32_MAX);
+	}
+}
+
+static void octofas_count_acts(struct octofas_policy *p, struct octofas_record *r)
+{
+	u64 moved = 0, backwarded = 0;
+	u32 i;
+
+	for (i = 0; i < p->nr_queues; i++) {
+		moved += atomic64_read(&p->queue[i].moved);
+		backwarded += atomic64_read(&p->queue[i].backwarded);
+	}
+	r->moved = moved - p->moved_before;
+	r->backwarded = backwarded - p->backwarded_before;
+	p->moved_before = moved;
+	p->backwarded_before = backwarded;
+}
+
+unsigned int octofas_window(struct octofas_policy *p, const struct octofas_sample *s)
+{
+	struct octofas_record r = { .number = p->nr_windows, .length_ns = s->length_ns };
+	bool was_unfair = p->unfair.up, was_imbalanced = p->imbalanced.up, overloaded;
+	unsigned int changed = 0;
+	u32 mode;
+
+	r.fairness = octofas_look_at_flows(p, s);
+	overloaded = octofas_look_at_queues(p, s, &r);
+	octofas_raise(&p->unfair, r.fairness < 10 * p->config.fair_pct && octofas_has_dense(p));
+	octofas_raise(&p->imbalanced, r.home_balance < 10 * p->config.balance_pct && overloaded);
+	r.unfair = p->unfair.up;
+	r.imbalanced = p->imbalanced.up;
+	if (was_unfair != r.unfair || was_imbalanced != r.imbalanced)
+		changed |= OCTOFAS_CHANGED_FLAGS;
+
+	mode = octofas_mode(p);
+	if (mode != p->mode)
+		changed |= OCTOFAS_CHANGED_MODE;
+	WRITE_ONCE(p->mode, mode);
+	r.mode = mode;
+	octofas_decide_flows(p);
+	octofas_decide_queues(p, s);
+	octofas_count_acts(p, &r);
+	p->window[p->nr_windows++ % OCTOFAS_NR_WINDOWS] = r;
+	return changed;
+}
+
+/* ---- for each request ---- */
+
+static u64 octofas_load(const struct octofas_queue_state *q)
+{
+	return (u64)(atomic_read(&q->load) + (q->coming ? atomic_read(q->coming) : 0)) * OCTOFAS_ONE;
+}
+
+/* The next queue of the round that has less than the average outstanding. */
+static int octofas_next_target(struct octofas_policy *p, u32 home)
+{
+	u32 n = READ_ONCE(p->nr_round), average = READ_ONCE(p->average), i, t;
+
+	for (i = 0; i < n; i++) {
+		t = READ_ONCE(p->round[(u32)atomic_inc_return(&p->next) % n]);
+		if (t != home && octofas_load(&p->queue[t]) < average)
+			return t;
+	}
+	return OCTOFAS_NO_TARGET;
+}
+
+int octofas_choose_target(struct octofas_policy *p, u32 home, u32 flow)
+{
+	struct octofas_queue_state *q = &p->queue[home];
+	u32 share = READ_ONCE(q->share);
+	int credit, target;
+
+	if (!octofas_is_inter(p) || !share || !READ_ONCE(p->flow[flow].movable))
+		return OCTOFAS_NO_TARGET;
+	credit = atomic_add_return(share, &q->credit);
+	if (credit > OCTOFAS_CREDIT_MAX)
+		atomic_sub(share, &q->credit);
+	if (credit < OCTOFAS_CREDIT ||
+	    (!READ_ONCE(q->yields) && octofas_load(q) < READ_ONCE(p->average)))
+		return OCTOFAS_NO_TARGET;
+	target = octofas_next_target(p, home);
+	if (target != OCTOFAS_NO_TARGET)
+		atomic_sub(OCTOFAS_CREDIT, &q->credit);
+	return target;
+}
+
+void octofas_stay(struct octofas_policy *p, u32 home)
+{
+	atomic_add(OCTOFAS_CREDIT, &p->queue[home].credit);
+}

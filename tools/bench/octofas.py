@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0
+"""octofas: two tenants of which one fills a few hardware queues, by scheduler and policy.
+
+The scenario of the OctoFAS and OctoKV papers: six hardware queues, each served by one core of the target (ssdsim's queue_service_ns).
+Flow 1 has two threads, on the first two queues; flow 2 has 2 to 14, which fill the first two queues before the others. A thread has one
+request of 16 KiB under way. The queue of a thread follows from its CPU.
+
+Figures: slowdown of each flow, its mean latency over that when it is alone under none, in the same run (Equation 1); F, the smaller
+slowdown over the larger (Equation 2); requests per second of both; LB, the least mean number of requests outstanding that a queue has over
+the largest (Equation 3), in the median window of mq-octofas's monitor, for "none" with its policy "none", which only watches.
+"""
+import statistics
+import time
+
+from benchkit import fio, lab, report
+
+ONE_LINE = "two tenants on crowded hardware queues: slowdown, F, LB and throughput, the OctoFAS paper's scenario (vm, virtual time)"
+
+QUEUES = 6
+DRIVE = {"kind": "ssdsim", "params": {"queues": QUEUES, "channels": 16, "nodata": 1, "size_mb": 1024, "queue_service_ns": 400000,
+                                      "read_ns": 100000, "prog_ns": 200000}}
+# The CPUs of flow 2's threads, in this order.
+ORDER = (0, 1, 2, 3, 0, 1, 4, 5, 0, 1, 2, 3, 0, 1)
+THREADS = (2, 4, 6, 8, 10, 12, 14)
+CROWD = 8
+HEAD = ("[global]\nfilename=${DEV}\ndirect=1\nioengine=psync\nbs=16k\nnorandommap\nrandrepeat=1\ntime_based\nramp_time=1s\nruntime=1s\n"
+        "group_reporting\ncgroup_nodelete=1\n")
+
+
+def _octofas(policy, **more):
+    return ("mq-octofas", {"policy": policy, **more})
+
+
+# Name: scheduler and tunables.
+WAYS = {"none": ("none", {}), "bfq": ("bfq", {}), "mq-mqfq": ("mq-mqfq", {}), "watching": _octofas("none"),
+        "inter(all)": _octofas("inter", migrate="all"), "inter(dense)": _octofas("inter", migrate="dense"),
+        "inter(sparse)": _octofas("inter", migrate="sparse"), "inter(dense), ps": _octofas("inter", migrate="dense", spread="ps"),
+        "intra, B 5": _octofas("intra", max_backward=5), "intra, B 10": _octofas("intra", max_backward=10),
+        "intra, B 20": _octofas("intra", max_backward=20), "hybrid": _octofas("hybrid"), "auto": _octofas("auto")}
+QUICK_WAYS = ("none", "watching", "inter(all)", "inter(dense)", "intra, B 20", "hybrid", "auto")
+SERIES_WAYS = ("none", "auto")
+
+
+def job_text(rw, flows):
+    """A fio job file; @flows: name and the CPUs of its threads."""
+    out = [HEAD + f"rw={rw}\n"]
+    for name, cpus in flows.items():
+        out += [f"[{name}{f'-{number}' if number else ''}]\ncgroup={name}\ncpus_allowed={cpu}\n{'' if number else 'new_group' + chr(10)}"
+                for number, cpu in enumerate(cpus)]
+    return "\n".join(out)
+
+
+def _step(rw, threads, way, flows=("flow1", "flow2")):
+    scheduler, tunables = WAYS[way]
+    cpus = {"flow1": (0, 1), "flow2": ORDER[:threads]}
+    case = f"{rw}, 2 against {threads}"
+    return {"label": f"{case}, {way}, {'+'.join(flows)}", "case": case, "device": DRIVE, "name": way, "scheduler": scheduler,
+            "tunables": tunables, "measure": "fio", "job_text": job_text(rw, {flow: cpus[flow] for flow in flows}), "flows": flows,
+            "cgroups": {"control": scheduler, "weights": {flow: 100 for flow in flows}},
+            **({"windows": True} if scheduler == "mq-octofas" else {})}
+
+
+def _case(rw, threads, ways):
+    return [_step(rw, threads, "none", ("flow1",)), _step(rw, threads, "none", ("flow2",)), *(_step(rw, threads, way) for way in ways)]
+
+
+def plans(quick):
+    """A plan for a quick look; else two, so that both cores have something to do."""
+    if quick:
+        return [_case("randread", CROWD, QUICK_WAYS)]
+    series = [step for threads in THREADS if threads != CROWD for step in _case("randread", threads, SERIES_WAYS)]
+    return [_case("randread", CROWD, WAYS) + series[:8], _case("randwrite", CROWD, WAYS) + series[8:]]
+
+
+def balance(jobs):
+    """LB of the median window with requests, of what mq-octofas's monitor has seen."""
+    text = next(entry["text"] for entry in jobs if entry["jobname"] == "windows")
+    lines = [line.split() for line in text.splitlines()[1:]]
+    return statistics.median(int(line[4]) for line in lines[-12:-1]) / 1000
+
+
+def rows(step, jobs, alone_us):
+    """The rows of one case; @alone_us: mean latency of each flow when it is alone."""
+    got_us = {flow: fio.mean_us(jobs, flow) for flow in step["flows"]}
+    slowdown = {flow: got_us[flow] / alone_us[flow] for flow in got_us}
+    per_s = fio.iops([entry for entry in jobs if entry["jobname"] != "windows"])
+    out = [report.row(step["case"], step["name"], "F", [min(slowdown.values()) / max(slowdown.values())], "1", digits=3),
+           report.row(step["case"], step["name"], "throughput", [per_s], "1/s", digits=0)]
+    for flow in got_us:
+        out += [report.row(step["case"], step["name"], f"slowdown {flow}", [slowdown[flow]], "1", digits=3),
+                report.row(step["case"], step["name"], f"latency {flow}", [got_us[flow]], "us")]
+    if step.get("windows"):
+        out.append(report.row(step["case"], step["name"], "LB", [balance(jobs)], "1", digits=3))
+    return out
+
+
+def all_rows(steps, answers):
+    """The rows of all steps; those of flows that are alone are what the others are compared with."""
+    alone_us = {}
+    for step, jobs in zip(steps, answers):
+        if len(step["flows"]) == 1:
+            alone_us[step["case"], step["flows"][0]] = fio.mean_us(jobs, step["flows"][0])
+    return [entry for step, jobs in zip(steps, answers) if len(step["flows"]) == 2
+            for entry in rows(step, jobs, {flow: alone_us[step["case"], flow] for flow in step["flows"]})]
+
+
+def run(args):
+    """Measure; the result dictionary."""
+    started = time.monotonic()
+    guest = lab.Guest("vm", args.kernel, QUEUES, virtual_time=True)
+    todo = plans(args.quick)
+    release, results = lab.run_plans([(guest, plan) for plan in todo])
+    found = [entry for plan, answers in zip(todo, results) for entry in all_rows(plan, answers)]
+    order = {case: number for number, case in enumerate(f"{rw}, 2 against {threads}" for rw in ("randread", "randwrite") for threads in THREADS)}
+    return {"benchmark": "octofas", "backend": guest.words(), "kernel": release,
+            "parameters": {"device": "ssdsim, 6 hardware queues of 400 us service each, 16 channels, tR 100 us, tPROG 200 us", "cpus": QUEUES,
+                           "runtime_s": 1, "block_bytes": 16384, "jobs": "generated", "tunables": "defaults, but for what the name says",
+                           "wall_s": round(time.monotonic() - started)},
+            "rows": sorted(found, key=lambda entry: order[entry["case"]])}
+
+
+METRICS = {"F": "{:.3f}", "LB": "{:.2f}", "throughput": "{:.0f}", "slowdown flow1": "{:.2f}", "slowdown flow2": "{:.2f}",
+           "latency flow1": "{:.0f}", "latency flow2": "{:.0f}"}
+
+
+def table(result):
+    """The figures as text."""
+    out = []
+    for case in report.unique(result, "case"):
+        lines = []
+        for name in report.unique(result, "scheduler"):
+            values = [report.value(result, case, name, metric) for metric in METRICS]
+            if values[0] is not None:
+                lines.append([name, *("" if value is None else form.format(value) for value, form in zip(values, METRICS.values()))])
+        out.append(report.table([case, *METRICS], lines))
+    return "\n\n".join(out)
+
+
+def draw(result, plt):
+    """Fairness over throughput against none, one panel for reads and one for writes, a mark for each policy."""
+    cases = [case for case in report.unique(result, "case") if case.endswith(f"against {CROWD}")]
+    figure, axes = plt.subplots(1, len(cases), figsize=(6.5 * len(cases), 4.8), squeeze=False)
+    for axis, case in zip(axes[0], cases):
+        base = report.value(result, case, "none", "throughput")
+        for name in report.unique(result, "scheduler"):
+            fairness = report.value(result, case, name, "F")
+            if fairness is None:
+                continue
+            share = 100 * report.value(result, case, name, "throughput") / base
+            axis.plot([share], [fairness], marker="o" if WAYS[name][0] == "mq-octofas" else "s",
+                      color="#1f4e8c" if WAYS[name][0] == "mq-octofas" else "#b0413e")
+            axis.annotate(name, (share, fairness), xytext=(4, 4), textcoords="offset points", fontsize=7.5)
+        axis.axhline(0.9, color="#888888", linewidth=0.7, linestyle=":")
+        axis.axvline(100, color="#888888", linewidth=0.7, linestyle=":")
+        axis.set_xlabel("requests per second, % of none")
+        axis.set_ylabel("fairness F")
+        axis.set_title(case, fontsize=10)
+        axis.margins(0.15)
+    parameters = result["parameters"]
+    figure.suptitle("Two tenants on crowded hardware queues", fontsize=12, fontweight="bold")
+    figure.text(0.01, 0.01, f"Device: {parameters['device']}.\n{result['backend']} (one instruction = 1 ns), Linux {result['kernel']}, "
+                f"{parameters['cpus']} CPUs, {parameters['runtime_s']} s per case.", fontsize=7.5, color="#444444", va="bottom")
+    figure.tight_layout(rect=(0, 0.08, 1, 0.96))
+    return figure
