@@ -345,20 +345,25 @@ static void fail_queue(struct okv_partition *p, struct okv_queue *q, enum okv_st
 	}
 }
 
-/* No room will come for these. */
-void okv_log_refuse(struct okv_partition *p, enum okv_class class)
-{
-	for (struct okv_op *op = p->queues[class].head; op; op = op->next)
-		p->stats.nr_full++;
-	fail_queue(p, &p->queues[class], OKV_FULL);
-}
-
 /* No more writes until the next open. */
 void okv_log_stop(struct okv_partition *p)
 {
 	p->refusing = true;
 	for (int i = 0; i < OKV_NR_CLASSES; i++)
 		fail_queue(p, &p->queues[i], OKV_IO_ERROR);
+}
+
+/* No room will come for these. */
+void okv_log_refuse(struct okv_partition *p, enum okv_class class)
+{
+	for (struct okv_op *op = p->queues[class].head; op; op = op->next) {
+		p->stats.nr_full++;
+		if (op->tried && class != OKV_MOVES) {
+			okv_log_stop(p);
+			return;
+		}
+	}
+	fail_queue(p, &p->queues[class], OKV_FULL);
 }
 
 static void free_batch(struct okv_batch *b)
@@ -388,7 +393,7 @@ static void go_back(struct okv_partition *p)
 		struct okv_batch *b = pop_batch(p);
 
 		while ((op = okv_queue_take(&b->ops))) {
-			op->queued = true;
+			op->queued = op->tried = true;
 			okv_queue_add(&ops[class_of(op)], op);
 		}
 		free_batch(b);
