@@ -254,7 +254,7 @@ static void write_segment_header(struct okv_partition *p)
 		.durable = okv_log_durable_seq(p), .bytes = sizeof(*header),
 	};
 	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, okv_location(p, p->open_segment, 0)));
-	h->io = (struct okv_io){ .kind = OKV_WRITE, .offset_bytes = okv_segment_offset(p, p->open_segment), .buf = h->buf,
+	h->io = (struct okv_io){ .kind = OKV_WRITE, .flags = OKV_FUA, .offset_bytes = okv_segment_offset(p, p->open_segment), .buf = h->buf,
 				 .bytes = bytes, .done = header_done, .owner = h };
 	p->nr_headers++;
 	p->disk->ops->submit(p->disk, &h->io);
