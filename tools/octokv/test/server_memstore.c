@@ -13,6 +13,7 @@ struct record {
 	uint16_t key_len;
 	uint32_t value_len;
 	uint64_t expire_ms;
+	uint64_t number;		/* the older, the smaller; lists begin with the newest */
 	char *key;
 	char *value;
 };
@@ -29,6 +30,7 @@ struct okv_store {
 	bool hold;
 	enum okv_status fail;
 	uint64_t now_ms;
+	uint64_t nr_records;
 };
 
 struct okv_store *memstore_new(void)
@@ -107,6 +109,7 @@ static void put(struct okv_partition *p, struct record **at, const struct okv_op
 	record->value = memcpy(mem_alloc(op->value_len), op->value, op->value_len);
 	if (*at)
 		drop(at);
+	record->number = ++p->store->nr_records;
 	record->next = p->records;
 	p->records = record;
 }
@@ -212,18 +215,22 @@ void okv_op_release(struct okv_op *op)
 	op->out = NULL;
 }
 
-/* The cursor is how many keys were seen: good enough for walks without writes. */
+/* The cursor is the number of the record that was looked at last. */
 void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan)
 {
 	struct record *record = p->records, *next;
-	uint64_t skip = scan->cursor, nr = 0;
+	uint32_t nr = 0;
 
-	for (; record && nr < skip + scan->nr_max; record = next) {
+	while (record && scan->cursor && record->number >= scan->cursor)
+		record = record->next;
+	for (; record && nr < scan->nr_max; record = next, nr++) {
 		next = record->next;
-		if (nr++ >= skip && record->tenant == scan->tenant)
+		scan->cursor = record->number;
+		if (record->tenant == scan->tenant)
 			scan->key(scan, record->key, record->key_len, record->value_len, record->expire_ms);
 	}
-	scan->cursor = record ? nr : 0;
+	if (!record)
+		scan->cursor = 0;
 	scan->status = OKV_OK;
 	scan->done(scan);
 }
@@ -250,4 +257,32 @@ void okv_store_stats(const struct okv_store *store, struct okv_stats *stats)
 
 	*stats = (struct okv_stats){ 0 };
 	okv_store_tenant_usage(store, 0, &bytes, &stats->nr_keys);
+}
+
+/* ---- a device of it, so that the daemon starts ---- */
+
+int okv_device_format(struct okv_disk *disk, const struct okv_format_options *options)
+{
+	(void)disk;
+	(void)options;
+	return 0;
+}
+
+int okv_device_info(struct okv_disk *disk, struct okv_device_info *info)
+{
+	*info = (struct okv_device_info){ .nr_partitions = NR_PARTITIONS, .block_bytes = disk->block_bytes, .size_bytes = disk->size_bytes };
+	return 0;
+}
+
+int okv_store_open(struct okv_store **store, struct okv_disk *disk, const struct okv_open_options *options)
+{
+	(void)disk;
+	(void)options;
+	*store = memstore_new();
+	return 0;
+}
+
+void okv_store_close(struct okv_store *store)
+{
+	memstore_free(store);
 }
