@@ -61,6 +61,7 @@ enum okv_op_kind {
 	/* Of the store's own. */
 	OKV_OP_EXPIRE,
 	OKV_OP_RELOCATE,
+	OKV_OP_KEYS,
 };
 
 enum okv_op_flags {
@@ -82,7 +83,8 @@ enum okv_op_flags {
  * @update:		UPDATE: called once, when @out has the old value (@out is NULL: there is none). Sets @value, @value_len,
  *			@expire_ms and returns OKV_OK to have them written; any other status ends the operation with it.
  *			What it points @value to must stay until done(); that may be within @out.
- * @done:		called once. It may submit, and may free the operation, after okv_op_release()
+ * @done:		called once, perhaps before okv_partition_submit() returns. It may submit, and may free the operation, after
+ *			okv_op_release()
  * @owner:		the caller's
  * @status:		how it went
  * @found:		there was a live record when it was looked up, whatever became of it
@@ -121,9 +123,12 @@ struct okv_op {
 	uint64_t at;		/* the record that it found; RELOCATE: that it moves */
 	uint64_t to;		/* the record that it wrote */
 	uint64_t sum;		/* RELOCATE: checksum of the value, kept as it is */
+	uint64_t old_expire_ms;
 	uint32_t record_bytes;
-	uint16_t candidate;
 	bool present;		/* @at is the key's, perhaps expired */
+	struct okv_op *yielder;	/* RELOCATE: whose lock it has borrowed */
+	bool queued;		/* waits for room in the log */
+	bool suspect;		/* a candidate could not be made out */
 };
 
 /** struct okv_scan - one step through the keys of a tenant in a partition
