@@ -71,7 +71,7 @@ static bool lock_take(struct okv_partition *p, struct okv_op *op)
 	}
 	lock = *at;
 	op->lock = lock;
-	if (op->kind == OKV_OP_RELOCATE && lock->writer && lock->writer->queued) {
+	if (op->kind == OKV_OP_RELOCATE && lock->writer && lock->writer->queued && lock->writer->kind != OKV_OP_RELOCATE) {
 		okv_log_withdraw(lock->writer);
 		lock_lend(lock, op);
 	} else if (op->kind == OKV_OP_RELOCATE && !lock_admits(lock, op)) {

@@ -228,7 +228,7 @@ static int replay(struct recovery *r, const struct okv_root_disk *root)
 		/* Written in vain, after a write that failed or was torn; a later life has these numbers again. */
 		if (t->first_seq > r->seq)
 			continue;
-		error = replay_segment(r, t, t->segment == root->segment && t->life == root->life ? root->offset_bytes : p->disk->block_bytes,
+		error = replay_segment(r, t, t->segment == root->segment && t->life == root->life ? root->offset_bytes : r->p->disk->block_bytes,
 				       limit);
 	}
 	if (!error && r->acknowledged > r->seq)
