@@ -152,16 +152,24 @@ err_store:
 	return error;
 }
 
+static int wait_until_idle(struct okv_partition *p)
+{
+	int error = 0;
+
+	while (!error && (p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight || p->nr_headers ||
+			 p->checkpoint.step != OKV_CHECKPOINT_NONE))
+		error = p->disk->ops->wait(p->disk);
+	return error;
+}
+
+/* The segments that a checkpoint sets free may begin a garbage collection: wait for that, too. */
 void okv_store_close(struct okv_store *store)
 {
 	for (uint32_t i = 0; i < store->nr_partitions; i++) {
 		struct okv_partition *p = store->partitions[i];
-		int error = 0;
 
-		while (!error && (p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight || p->nr_headers))
-			error = p->disk->ops->wait(p->disk);
-		if (!error && !p->refusing)
-			okv_checkpoint_wait(p);
+		if (!wait_until_idle(p) && !p->refusing && !okv_checkpoint_wait(p))
+			wait_until_idle(p);
 	}
 	okv_store_drop(store);
 }
