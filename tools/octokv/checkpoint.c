@@ -94,7 +94,7 @@ static void give_up(struct okv_partition *p)
 	release_segments(p, p->checkpoint.root->segments, p->checkpoint.root->nr_segments);
 	end(p);
 	if (++p->nr_checkpoint_failures >= NR_TRIES)
-		p->refusing = true;
+		okv_log_stop(p);
 }
 
 static void io_done(struct okv_io *io)
@@ -110,8 +110,8 @@ static void io_done(struct okv_io *io)
 			c->step = OKV_CHECKPOINT_ROOT;	/* it may be there or not: only writing it again helps */
 			step(p);
 		} else {
-			p->refusing = true;
 			end(p);
+			okv_log_stop(p);
 		}
 	} else {
 		switch (c->step) {

@@ -70,7 +70,7 @@ static void gc_end(struct okv_partition *p)
 	gc->active = false;
 	gc->nr_in_vain++;
 	p->stats.nr_gc_segments++;
-	if (s->live_bytes && !p->refusing)
+	if (s->live_bytes && !gc->gave_up)
 		s->state = OKV_SEGMENT_BAD;
 	okv_log_pump(p);
 }
@@ -83,6 +83,8 @@ static void move_done(struct okv_op *op)
 
 	if (op->status == OKV_OK)
 		p->stats.gc_bytes += op->record_bytes;
+	else if (op->status != OKV_NOT_FOUND)
+		p->gc.gave_up = true;
 	okv_op_release(op);
 	free(op);
 	p->gc.nr_moving--;
@@ -152,7 +154,7 @@ static void gc_step(struct okv_partition *p)
 	if (gc->in_step)
 		return;
 	gc->in_step = true;
-	while (gc->nr_moving < OKV_NR_MOVES && gc->offset < p->segment_bytes && p->segments[gc->victim].live_bytes && !p->refusing) {
+	while (gc->nr_moving < OKV_NR_MOVES && gc->offset < p->segment_bytes && p->segments[gc->victim].live_bytes && !gc->gave_up) {
 		if (gc->offset >= gc->batch_end || !gc_record(p))
 			gc_next_batch(p);
 	}
@@ -175,6 +177,7 @@ static void gc_start(struct okv_partition *p, uint32_t victim)
 	struct okv_gc *gc = &p->gc;
 
 	gc->active = true;
+	gc->gave_up = false;
 	gc->victim = victim;
 	gc->offset = gc->batch_end = 0;
 	gc->buf = okv_alloc_blocks(p->disk, p->segment_bytes);
@@ -223,6 +226,9 @@ static void start_checkpoint(struct okv_partition *p)
 /* Somebody waits and nothing is under way that could make room. */
 static void refuse(struct okv_partition *p)
 {
+	/* Only after failed writes: they used up what was kept for these. */
+	if (okv_log_is_stalled(p, OKV_MOVES))
+		okv_log_refuse(p, OKV_MOVES);
 	if (okv_log_is_stalled(p, OKV_PUTS))
 		okv_log_refuse(p, OKV_PUTS);
 	if (okv_log_is_stalled(p, OKV_DELETES))
@@ -235,7 +241,7 @@ static void make_room(struct okv_partition *p, bool stalled)
 	uint32_t nr_drained, victim = p->nr_segments;
 
 	gc->looked_seq = p->next_seq;
-	if (stalled && p->open_segment < p->nr_segments && !p->batches && !gc->active)
+	if (stalled && p->open_segment < p->nr_segments && !p->batches && (!gc->active || okv_log_is_stalled(p, OKV_MOVES)))
 		okv_log_seal(p);
 	nr_drained = mark_drained(p);
 	if (!gc->active && p->nr_free > okv_checkpoint_segments(p)) {
@@ -250,7 +256,7 @@ static void make_room(struct okv_partition *p, bool stalled)
 	if (gc->nr_in_vain > p->nr_segments && okv_log_is_stalled(p, OKV_PUTS)) {
 		gc->nr_in_vain = 0;
 		okv_log_refuse(p, OKV_PUTS);
-	} else if (!gc->active && p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->batches) {
+	} else if ((!gc->active || okv_log_is_stalled(p, OKV_MOVES)) && p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->batches) {
 		refuse(p);
 	}
 }
@@ -264,9 +270,15 @@ void okv_maintain(struct okv_partition *p)
 	if (gc->in_maintain || p->in_pump || p->refusing || p->failing)
 		return;
 	gc->in_maintain = true;
+	if (p->is_quiet) {
+		if (okv_log_is_stalled(p, OKV_MOVES))
+			okv_log_refuse(p, OKV_MOVES);
+		gc->in_maintain = false;
+		return;
+	}
 	if (okv_checkpoint_is_due(p))
 		start_checkpoint(p);
-	stalled = okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES);
+	stalled = okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) || okv_log_is_stalled(p, OKV_MOVES);
 	low = p->nr_free <= okv_reserve(p) + p->nr_segments / 16;
 	if (stalled || (low && p->next_seq >= gc->looked_seq + LOOK_AFTER))
 		make_room(p, stalled);

@@ -336,8 +336,10 @@ static void fail_queue(struct okv_partition *p, struct okv_queue *q, enum okv_st
 	struct okv_op *op;
 
 	q->head = q->tail = NULL;
-	while ((op = okv_queue_take(&failed))) {
+	/* None of them is to be found in a queue any more. */
+	for (op = failed.head; op; op = op->next)
 		op->queued = false;
+	while ((op = okv_queue_take(&failed))) {
 		leave(p, op);
 		okv_op_finish(op, status);
 	}
@@ -349,6 +351,14 @@ void okv_log_refuse(struct okv_partition *p, enum okv_class class)
 	for (struct okv_op *op = p->queues[class].head; op; op = op->next)
 		p->stats.nr_full++;
 	fail_queue(p, &p->queues[class], OKV_FULL);
+}
+
+/* No more writes until the next open. */
+void okv_log_stop(struct okv_partition *p)
+{
+	p->refusing = true;
+	for (int i = 0; i < OKV_NR_CLASSES; i++)
+		fail_queue(p, &p->queues[i], OKV_IO_ERROR);
 }
 
 static void free_batch(struct okv_batch *b)
@@ -387,11 +397,8 @@ static void go_back(struct okv_partition *p)
 		okv_queue_put_back(&p->queues[i], &ops[i]);
 	okv_log_seal(p);
 	p->failing = false;
-	if (p->nr_retries++ < OKV_NR_RETRIES)
-		return;
-	p->refusing = true;
-	for (int i = 0; i < OKV_NR_CLASSES; i++)
-		fail_queue(p, &p->queues[i], OKV_IO_ERROR);
+	if (p->refusing || p->nr_retries++ >= OKV_NR_RETRIES)
+		okv_log_stop(p);
 }
 
 static void flush_done(struct okv_io *io)

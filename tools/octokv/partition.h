@@ -130,7 +130,7 @@ struct okv_gc {
 	uint32_t nr_moving;
 	uint32_t nr_in_vain;	/* victims since a write of a user was last let through */
 	uint64_t looked_seq;	/* when a victim was last looked for */
-	bool in_maintain, in_step;
+	bool in_maintain, in_step, gave_up;
 };
 
 struct okv_usage {
@@ -146,7 +146,7 @@ struct okv_partition {
 	uint64_t offset_bytes;		/* of segment 0 on the device */
 	uint64_t now_ms;
 	bool refusing;			/* writes, after errors */
-	bool closing;
+	bool is_quiet;		/* no more work in the background */
 
 	struct okv_index index;
 	struct okv_usage *usage;
@@ -277,6 +277,7 @@ void okv_log_submit(struct okv_op *op);
 void okv_log_withdraw(struct okv_op *op);
 void okv_log_pump(struct okv_partition *p);
 void okv_log_refuse(struct okv_partition *p, enum okv_class class);
+void okv_log_stop(struct okv_partition *p);
 bool okv_log_is_stalled(const struct okv_partition *p, enum okv_class class);
 void okv_log_seal(struct okv_partition *p);
 bool okv_log_has_room(const struct okv_partition *p, uint32_t record_bytes);

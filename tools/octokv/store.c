@@ -73,7 +73,9 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 	p->now_ms = options->now_ms;
 	p->segments = okv_alloc(p->nr_segments * sizeof(*p->segments));
 	p->usage = okv_alloc(OKV_NR_TENANTS * sizeof(*p->usage));
+	p->is_quiet = true;
 	error = okv_recover(p);
+	p->is_quiet = false;
 	if (error)
 		free_partition(p);
 	else
@@ -152,25 +154,30 @@ err_store:
 	return error;
 }
 
-static int wait_until_idle(struct okv_partition *p)
+static bool is_busy(const struct okv_partition *p)
+{
+	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight || p->nr_headers ||
+	       p->checkpoint.step != OKV_CHECKPOINT_NONE;
+}
+
+static void close_partition(struct okv_partition *p)
 {
 	int error = 0;
 
-	while (!error && (p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight || p->nr_headers ||
-			 p->checkpoint.step != OKV_CHECKPOINT_NONE))
+	while (p->nr_ops > p->gc.nr_moving && !error)
 		error = p->disk->ops->wait(p->disk);
-	return error;
+	p->is_quiet = true;
+	okv_maintain(p);
+	while (is_busy(p) && !error)
+		error = p->disk->ops->wait(p->disk);
+	if (!error && !p->refusing)
+		okv_checkpoint_wait(p);
 }
 
-/* The segments that a checkpoint sets free may begin a garbage collection: wait for that, too. */
 void okv_store_close(struct okv_store *store)
 {
-	for (uint32_t i = 0; i < store->nr_partitions; i++) {
-		struct okv_partition *p = store->partitions[i];
-
-		if (!wait_until_idle(p) && !p->refusing && !okv_checkpoint_wait(p))
-			wait_until_idle(p);
-	}
+	for (uint32_t i = 0; i < store->nr_partitions; i++)
+		close_partition(store->partitions[i]);
 	okv_store_drop(store);
 }
 
