@@ -21,6 +21,7 @@
 enum {
 	SWEEP_SHARDS	= 16,	/* looked at in a tick */
 	SWEEP_OPS	= 16,	/* reads of what may have expired in a tick */
+	ROUNDS		= 64,	/* of work that makes more work */
 	LOOK_AFTER	= 16,	/* batches between two searches for a victim, unless somebody waits */
 };
 
@@ -261,30 +262,39 @@ static void make_room(struct okv_partition *p, bool stalled)
 	}
 }
 
-/* Called whenever something has changed: cheap when there is nothing to do. */
-void okv_maintain(struct okv_partition *p)
+static void maintain_once(struct okv_partition *p)
 {
-	struct okv_gc *gc = &p->gc;
-	bool stalled, low;
+	bool stalled = okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) || okv_log_is_stalled(p, OKV_MOVES);
+	bool low = p->nr_free <= okv_reserve(p) + p->nr_segments / 16;
 
-	if (gc->in_maintain || p->in_pump || p->refusing || p->failing)
-		return;
-	gc->in_maintain = true;
 	if (p->is_quiet) {
 		if (okv_log_is_stalled(p, OKV_MOVES))
 			okv_log_refuse(p, OKV_MOVES);
-		gc->in_maintain = false;
 		return;
 	}
 	if (okv_checkpoint_is_due(p))
 		start_checkpoint(p);
-	stalled = okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) || okv_log_is_stalled(p, OKV_MOVES);
-	low = p->nr_free <= okv_reserve(p) + p->nr_segments / 16;
-	if (stalled || (low && p->next_seq >= gc->looked_seq + LOOK_AFTER))
+	if (stalled || (low && p->next_seq >= p->gc.looked_seq + LOOK_AFTER))
 		make_room(p, stalled);
-	/* When moves are refused, others may come in their place, from within. */
-	while (okv_log_is_stalled(p, OKV_MOVES) && gc->gave_up && !p->batches && p->checkpoint.step == OKV_CHECKPOINT_NONE)
-		okv_log_refuse(p, OKV_MOVES);
+}
+
+/*
+ * Called whenever something has changed: cheap when there is nothing to do. What it does may call it from within: an operation that is
+ * refused leaves its lock to the next one, which then waits for the same room. A caller that submits anew from within done() is
+ * left to the next tick.
+ */
+void okv_maintain(struct okv_partition *p)
+{
+	struct okv_gc *gc = &p->gc;
+
+	gc->again = true;
+	if (gc->in_maintain || p->in_pump)
+		return;
+	gc->in_maintain = true;
+	for (uint32_t i = 0; i < ROUNDS && gc->again && !p->refusing && !p->failing; i++) {
+		gc->again = false;
+		maintain_once(p);
+	}
 	gc->in_maintain = false;
 }
 

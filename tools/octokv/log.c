@@ -382,6 +382,20 @@ static struct okv_batch *pop_batch(struct okv_partition *p)
 	return b;
 }
 
+/* Those that wait again let moves of their records go first, which did not wait for them while they were in flight. */
+static void yield_all(struct okv_queue *q)
+{
+	struct okv_op *op, *next;
+
+	for (op = q->head; op; op = next) {
+		next = op->next;
+		if (op->lock->movers.head) {
+			okv_log_withdraw(op);
+			okv_op_yields(op);
+		}
+	}
+}
+
 /* Nothing is in flight and the first batch has failed: all of them anew, elsewhere. */
 static void go_back(struct okv_partition *p)
 {
@@ -402,8 +416,14 @@ static void go_back(struct okv_partition *p)
 		okv_queue_put_back(&p->queues[i], &ops[i]);
 	okv_log_seal(p);
 	p->failing = false;
-	if (p->refusing || p->nr_retries++ >= OKV_NR_RETRIES)
+	if (p->refusing || p->nr_retries++ >= OKV_NR_RETRIES) {
 		okv_log_stop(p);
+		return;
+	}
+	p->in_pump = true;
+	yield_all(&p->queues[OKV_DELETES]);
+	yield_all(&p->queues[OKV_PUTS]);
+	p->in_pump = false;
 }
 
 static void flush_done(struct okv_io *io)

@@ -130,7 +130,7 @@ struct okv_gc {
 	uint32_t nr_moving;
 	uint32_t nr_in_vain;	/* victims since a write of a user was last let through */
 	uint64_t looked_seq;	/* when a victim was last looked for */
-	bool in_maintain, in_step, gave_up;
+	bool in_maintain, in_step, again, gave_up;
 };
 
 struct okv_usage {

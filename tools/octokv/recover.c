@@ -17,9 +17,9 @@
  * searched for witnesses, at every block. An acknowledged batch that is missing makes the open fail; one of which only a
  * value is wrong is applied, and reading that value fails.
  *
- * After it. What was found is made durable by a flush before anybody can see it (after kill -9 it may still be in the
- * device's cache only). Then a checkpoint is written, so that what is beyond the end of the log is never looked at again,
- * with a number of lives that is beyond all that may have been used.
+ * After it. A checkpoint is written, so that what is beyond the end of the log is never looked at again, with a number of
+ * lives that is beyond all that may have been used. Its flush makes durable what was found, before anybody can see it:
+ * after kill -9 it may still be in the device's cache only.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -316,7 +316,5 @@ int okv_recover(struct okv_partition *p)
 		error = recover_from(p, &roots[newest], errors[!newest]);
 	if (error == -EUCLEAN && !errors[!newest])
 		error = recover_from(p, &roots[!newest], true);
-	if (!error)
-		error = okv_disk_io(p->disk, OKV_FLUSH, 0, NULL, 0);
 	return error ? error : okv_checkpoint_wait(p);
 }

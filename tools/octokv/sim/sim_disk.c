@@ -8,7 +8,10 @@
 
 #include "sim_disk.h"
 
-enum { SECTOR_BYTES = 512 };
+enum {
+	SECTOR_BYTES	= 512,
+	MISS_BYTES	= 32 << 10,	/* around where a write should have gone, half of those that go elsewhere end */
+};
 
 struct sim_request {
 	struct sim_request *next;
@@ -101,7 +104,9 @@ static void do_write(struct sim_disk *d, struct okv_io *io)
 		return;
 	}
 	if (sim_chance(&d->random, d->plan.misdirected_ppm)) {
-		to = sim_draw(&d->random, (d->disk.size_bytes - io->bytes) / d->disk.block_bytes) * d->disk.block_bytes;
+		to = sim_draw(&d->random, 2) ? sim_draw(&d->random, d->disk.size_bytes) : to + sim_draw(&d->random, MISS_BYTES) - MISS_BYTES / 2;
+		to -= to % d->disk.block_bytes;
+		to = to + io->bytes > d->disk.size_bytes ? 0 : to;
 		d->nr_lies++;
 	}
 	memcpy(d->cache + to, io->buf, io->bytes);
