@@ -70,8 +70,10 @@ void okv_segments_reclaim(struct okv_partition *p)
 static void release_segments(struct okv_partition *p, const uint32_t *segments, uint32_t nr)
 {
 	for (uint32_t i = 0; i < nr; i++) {
-		p->segments[segments[i]].state = OKV_SEGMENT_FREE;
-		p->nr_free++;
+		struct okv_segment *s = &p->segments[segments[i]];
+
+		p->nr_free += s->state == OKV_SEGMENT_CHECKPOINT;
+		s->state = OKV_SEGMENT_FREE;
 	}
 }
 

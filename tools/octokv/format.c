@@ -102,7 +102,7 @@ static int lay_out(const struct okv_disk *disk, const struct okv_format_options 
 	uint64_t nr_segments = 0;
 
 	if (nr > OKV_PARTITIONS_MAX || nr & (nr - 1) || segment_bytes % OKV_PAGE_BYTES || segment_bytes > OKV_SEGMENT_BYTES ||
-	    segment_bytes < OKV_SEGMENT_BYTES_MIN || segment_bytes % disk->block_bytes || disk->block_bytes > OKV_PAGE_BYTES)
+	    segment_bytes < OKV_SEGMENT_BYTES_MIN || segment_bytes / OKV_BLOCKS_MIN < disk->block_bytes || disk->block_bytes > OKV_PAGE_BYTES)
 		return -EINVAL;
 	for (;; nr /= 2) {
 		if (disk->size_bytes > data_offset(nr))
@@ -206,7 +206,8 @@ static int judge_super(const struct okv_super_disk *super, uint32_t copy)
 	    super->segment_bytes < OKV_SEGMENT_BYTES_MIN || super->segment_bytes > OKV_SEGMENT_BYTES ||
 	    super->segment_bytes % OKV_PAGE_BYTES || super->data_offset_bytes != data_offset(super->nr_partitions) ||
 	    super->nr_segments < OKV_NR_SEGMENTS_MIN || super->block_bytes < 512 || super->block_bytes > OKV_PAGE_BYTES ||
-	    super->block_bytes & (super->block_bytes - 1) || super->size_bytes < super->data_offset_bytes ||
+	    super->block_bytes & (super->block_bytes - 1) || super->segment_bytes / OKV_BLOCKS_MIN < super->block_bytes ||
+	    super->size_bytes < super->data_offset_bytes ||
 	    (super->size_bytes - super->data_offset_bytes) / super->nr_partitions / super->segment_bytes < super->nr_segments)
 		return -EUCLEAN;
 	return 0;
@@ -269,7 +270,7 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 	if (layout->super.block_bytes < disk->block_bytes)
 		return -EINVAL;
 	layout->partition_bits = __builtin_ctz(layout->super.nr_partitions);
-	layout->value_bytes_max = (layout->super.segment_bytes - 3 * OKV_PAGE_BYTES) / 2 - sizeof(struct okv_batch_disk) -
+	layout->value_bytes_max = (layout->super.segment_bytes - 4 * layout->super.block_bytes) / 2 - sizeof(struct okv_batch_disk) -
 				  sizeof(struct okv_record_disk) - OKV_KEY_BYTES_MAX;
 	if (layout->value_bytes_max > OKV_VALUE_BYTES_MAX)
 		layout->value_bytes_max = OKV_VALUE_BYTES_MAX;

@@ -33,6 +33,7 @@ enum {
 	OKV_ALIGN_BYTES		= 16,		/* of records; locations count in it */
 	OKV_SEGMENT_BYTES	= (16 << 20) + (64 << 10),	/* two of the longest values */
 	OKV_SEGMENT_BYTES_MIN	= 16 << 10,
+	OKV_BLOCKS_MIN		= 8,		/* of a segment */
 	OKV_NR_SEGMENTS_MIN	= 12,		/* of a partition; with fewer the reserve is most of it */
 	OKV_NR_ROOT_SEGMENTS	= 960,
 };

@@ -86,7 +86,7 @@ static uint32_t alone_bytes(const struct okv_partition *p, const struct okv_op *
 
 static bool fits(const struct okv_partition *p, uint32_t bytes)
 {
-	return p->open_segment < p->nr_segments && p->open_offset + bytes <= p->segment_bytes;
+	return p->open_segment < p->nr_segments && p->open_offset + bytes <= p->segment_bytes - p->disk->block_bytes;
 }
 
 /*
@@ -169,7 +169,7 @@ static void write_batch(struct okv_batch *b, uint32_t bytes, uint32_t nr_records
 /* Take what goes into the batch, its beginning included, and return how many bytes that is. */
 static uint32_t fill(struct okv_partition *p, struct okv_batch *b, uint32_t *nr_records)
 {
-	uint32_t bytes = sizeof(struct okv_batch_disk), most = p->segment_bytes - p->open_offset;
+	uint32_t bytes = sizeof(struct okv_batch_disk), most = p->segment_bytes - p->disk->block_bytes - p->open_offset;
 
 	if (most > p->batch_bytes_max)
 		most = p->batch_bytes_max;
@@ -235,15 +235,11 @@ static void header_done(struct okv_io *io)
 	okv_log_pump(p);
 }
 
-/*
- * The first block of a segment: a batch without records. Nothing waits for it and nothing needs it, unless the device loses the
- * first batch: then it is what tells recovery that there was one.
- */
-static void write_segment_header(struct okv_partition *p)
+static void write_header(struct okv_partition *p, uint32_t offset)
 {
 	struct segment_header *h = okv_alloc(sizeof(*h));
-	struct okv_batch_disk *header;
 	uint32_t bytes = p->disk->block_bytes;
+	struct okv_batch_disk *header;
 
 	h->p = p;
 	h->buf = okv_alloc_blocks(p->disk, bytes);
@@ -253,12 +249,23 @@ static void write_segment_header(struct okv_partition *p)
 		.magic = OKV_BATCH_MAGIC, .partition = p->number, .seq = p->next_seq, .life = p->segments[p->open_segment].life,
 		.durable = okv_log_durable_seq(p), .bytes = sizeof(*header),
 	};
-	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, okv_location(p, p->open_segment, 0)));
-	h->io = (struct okv_io){ .kind = OKV_WRITE, .flags = OKV_FUA, .offset_bytes = okv_segment_offset(p, p->open_segment), .buf = h->buf,
-				 .bytes = bytes, .done = header_done, .owner = h };
+	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, okv_location(p, p->open_segment, offset)));
+	h->io = (struct okv_io){ .kind = OKV_WRITE, .flags = OKV_FUA, .offset_bytes = okv_segment_offset(p, p->open_segment) + offset,
+				 .buf = h->buf, .bytes = bytes, .done = header_done, .owner = h };
 	p->nr_headers++;
 	p->disk->ops->submit(p->disk, &h->io);
-	p->open_offset = bytes;
+}
+
+/*
+ * The first and the last block of a segment: batches without records. Nothing waits for them and nothing needs them, unless the device
+ * loses the first batch, or writes something else over it: then they are what tells recovery that there was one.
+ */
+static void begin_segment(struct okv_partition *p)
+{
+	p->open_segment = okv_segment_take(p, OKV_SEGMENT_OPEN);
+	write_header(p, 0);
+	write_header(p, p->segment_bytes - p->disk->block_bytes);
+	p->open_offset = p->disk->block_bytes;
 }
 
 /* What the next batch begins with, if anything may. */
@@ -286,8 +293,7 @@ void okv_log_pump(struct okv_partition *p)
 			p->gc.nr_in_vain = 0;
 		if (!fits(p, alone_bytes(p, op))) {
 			okv_log_seal(p);
-			p->open_segment = okv_segment_take(p, OKV_SEGMENT_OPEN);
-			write_segment_header(p);
+			begin_segment(p);
 		}
 		send_batch(p);
 	}

@@ -64,6 +64,7 @@ int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *
 		return error;
 	if (root->magic != OKV_ROOT_MAGIC || root->partition != p->number || root->generation % OKV_NR_ROOTS != slot % OKV_NR_ROOTS ||
 	    root->nr_segments > OKV_NR_ROOT_SEGMENTS || !root->generation || root->offset_bytes > p->segment_bytes ||
+	    root->offset_bytes % p->disk->block_bytes ||
 	    root->sum != okv_sum_behind(root, sizeof(*root), okv_root_seed(&p->layout->super, p->number, slot)))
 		return -EUCLEAN;
 	for (uint32_t i = 0; i < root->nr_segments; i++) {
@@ -97,7 +98,27 @@ static int by_life(const void *a, const void *b)
 	return s->life < t->life ? -1 : s->life > t->life;
 }
 
-/* Look at the beginning of each segment that may be part of the tail: one of its header and its first batch is enough. */
+/* Is it of the tail? One of its two headers and its first batch is enough; *b is the one that was found. */
+static int look_at(struct recovery *r, uint32_t segment, uint64_t after_life, const struct okv_batch_disk **found)
+{
+	struct okv_partition *p = r->p;
+	uint32_t block_bytes = p->disk->block_bytes, offsets[] = { 0, block_bytes, p->segment_bytes - block_bytes };
+	uint64_t at = okv_segment_offset(p, segment);
+	int error = okv_disk_io(p->disk, OKV_READ, at, r->buf, 2 * block_bytes);
+
+	*found = NULL;
+	for (int i = 0; i < 3 && !error && !*found; i++) {
+		const struct okv_batch_disk *b = (void *)(r->buf + offsets[i]);
+
+		if (i == 2)
+			error = okv_disk_io(p->disk, OKV_READ, at + offsets[i], r->buf + offsets[i], block_bytes);
+		if (!error && okv_batch_is_good(p, b, segment, offsets[i]) && b->life > after_life)
+			*found = b;
+	}
+	return error;
+}
+
+/* All segments that may be part of the tail. */
 static int find_tail(struct recovery *r, const struct okv_root_disk *root)
 {
 	struct okv_partition *p = r->p;
@@ -105,18 +126,15 @@ static int find_tail(struct recovery *r, const struct okv_root_disk *root)
 	r->tail = okv_alloc(p->nr_segments * sizeof(*r->tail));
 	r->max_life = root->next_life;
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
-		const struct okv_batch_disk *b = (void *)r->buf;
-		uint32_t block_bytes = p->disk->block_bytes;
+		const struct okv_batch_disk *b;
 		int error;
 
 		if (i == root->segment || (p->segments[i].life && p->segments[i].life <= root->life))
 			continue;
-		error = okv_disk_io(p->disk, OKV_READ, okv_segment_offset(p, i), r->buf, 2 * block_bytes);
+		error = look_at(r, i, root->life, &b);
 		if (error)
 			return error;
-		if (!okv_batch_is_good(p, b, i, 0) || b->life <= root->life)
-			b = (void *)(r->buf + block_bytes);
-		if (!okv_batch_is_good(p, b, i, (char *)b - r->buf) || b->life <= root->life)
+		if (!b)
 			continue;
 		r->tail[r->nr_tail++] = (struct tail_segment){ .segment = i, .life = b->life, .first_seq = b->seq };
 		if (b->life > r->max_life)
@@ -244,7 +262,7 @@ static int settle_segments(struct okv_partition *p, uint64_t seq)
 		struct okv_segment *s = &p->segments[i];
 
 		s->last_seq = seq - 1;
-		if (s->state == OKV_SEGMENT_FREE && s->live_bytes)
+		if ((s->state == OKV_SEGMENT_FREE || s->state == OKV_SEGMENT_CHECKPOINT) && s->live_bytes)
 			return -EUCLEAN;
 		p->nr_free += s->state == OKV_SEGMENT_FREE;
 	}

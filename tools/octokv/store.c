@@ -131,6 +131,8 @@ int okv_store_open(struct okv_store **opened, struct okv_disk *disk, const struc
 	error = okv_layout_read(disk, &store->layout, &nr_bad);
 	if (error)
 		goto err_store;
+	/* As it was laid out, which may be in larger blocks than the device asks for now. */
+	disk->block_bytes = store->layout.super.block_bytes;
 	fill_info(&store->layout, &store->info);
 	store->info.nr_copies_bad = nr_bad;
 	store->first_partition = options->first_partition;

@@ -662,7 +662,7 @@ static bool run_seed(uint64_t seed, bool trace)
 	if (okv_device_format(&s->disk.disk, &format))
 		fail(s, "the format fails");
 	plan(s);
-	s->value_bytes_max = (format.segment_bytes - 12288) / 2 - 1200;
+	s->value_bytes_max = (format.segment_bytes - 4 * block_bytes) / 2 - 1200;
 	nr_lives = 2 + sim_draw(&s->random, 6);
 	for (uint32_t i = 0; i < nr_lives && !s->has_failed && !s->gave_up; i++)
 		live(s);

@@ -95,6 +95,19 @@ static void remember(struct sim_disk *d, const struct okv_io *io, uint64_t offse
 	d->last_unflushed = &u->next;
 }
 
+/* What is durable now is not undone by what was written there before it. */
+static void overwrite(struct sim_disk *d, uint64_t from, const char *data, uint32_t bytes)
+{
+	memcpy(d->durable + from, data, bytes);
+	for (struct sim_unflushed *u = d->unflushed; u; u = u->next) {
+		uint64_t begin = u->offset_bytes > from ? u->offset_bytes : from;
+		uint64_t end = u->offset_bytes + u->bytes < from + bytes ? u->offset_bytes + u->bytes : from + bytes;
+
+		if (begin < end)
+			memcpy(u->data + (begin - u->offset_bytes), data + (begin - from), end - begin);
+	}
+}
+
 static void do_write(struct sim_disk *d, struct okv_io *io)
 {
 	uint64_t to = io->offset_bytes;
@@ -111,7 +124,7 @@ static void do_write(struct sim_disk *d, struct okv_io *io)
 	}
 	memcpy(d->cache + to, io->buf, io->bytes);
 	if (io->flags & OKV_FUA)
-		memcpy(d->durable + to, io->buf, io->bytes);
+		overwrite(d, to, io->buf, io->bytes);
 	else
 		remember(d, io, to);
 	if (sim_chance(&d->random, d->plan.flip_ppm))
@@ -189,28 +202,28 @@ static void cut(struct sim_disk *d)
 	struct sim_unflushed *u;
 
 	d->is_dead = true;
-	for (struct sim_request *r = d->in_flight; r; r = r->next) {
-		if (r->io->kind != OKV_WRITE)
-			continue;
-		if (!d->process_only) {
-			tear(d, d->durable + r->io->offset_bytes, r->io->buf, r->io->bytes);
-		} else {
-			struct okv_io torn = *r->io;
-
-			tear(d, d->cache + torn.offset_bytes, torn.buf, torn.bytes);
-			torn.buf = d->cache + torn.offset_bytes;
-			remember(d, &torn, torn.offset_bytes);
-		}
-	}
-	if (d->process_only)
-		return;
-	while ((u = d->unflushed)) {
+	while (!d->process_only && (u = d->unflushed)) {
 		tear(d, d->durable + u->offset_bytes, u->data, u->bytes);
 		d->unflushed = u->next;
 		free(u);
 	}
-	d->last_unflushed = &d->unflushed;
-	memcpy(d->cache, d->durable, d->disk.size_bytes);
+	if (!d->process_only)
+		d->last_unflushed = &d->unflushed;
+	for (struct sim_request *r = d->in_flight; r; r = r->next) {
+		struct okv_io torn = *r->io;
+
+		if (torn.kind != OKV_WRITE)
+			continue;
+		if (!d->process_only) {
+			tear(d, d->durable + torn.offset_bytes, torn.buf, torn.bytes);
+			continue;
+		}
+		tear(d, d->cache + torn.offset_bytes, torn.buf, torn.bytes);
+		torn.buf = d->cache + torn.offset_bytes;
+		remember(d, &torn, torn.offset_bytes);
+	}
+	if (!d->process_only)
+		memcpy(d->cache, d->durable, d->disk.size_bytes);
 }
 
 static int sim_wait(struct okv_disk *disk)
