@@ -374,30 +374,38 @@ static int load_shards(struct okv_partition *p, const char *payload, uint32_t by
 	return 0;
 }
 
-/* The chunk of that number at a place, or NULL; the caller frees it. */
-static char *read_chunk(struct okv_partition *p, const struct okv_root_disk *root, uint32_t chunk, uint32_t segment, uint32_t offset)
+/* The chunk of that number at a place: 0, -EUCLEAN if there is none, or what a read returned. The caller frees it. */
+static int read_chunk(struct okv_partition *p, const struct okv_root_disk *root, uint32_t chunk, uint32_t segment, uint32_t offset,
+		      char **read)
 {
 	char *buf = okv_alloc_blocks(p->disk, OKV_PAGE_BYTES);
 	struct okv_chunk_disk *header = (void *)buf;
 	uint64_t at = okv_segment_offset(p, segment) + offset;
 	struct okv_chunk_disk h;
+	int error = -EUCLEAN;
 
-	if (offset + p->disk->block_bytes > p->segment_bytes || okv_disk_io(p->disk, OKV_READ, at, buf, p->disk->block_bytes))
-		goto bad;
+	if (offset + p->disk->block_bytes > p->segment_bytes)
+		goto out;
+	error = okv_disk_io(p->disk, OKV_READ, at, buf, p->disk->block_bytes);
+	if (error)
+		goto out;
 	h = *header;
+	error = -EUCLEAN;
 	if (h.magic != OKV_CHUNK_MAGIC || h.sum != okv_sum_behind(header, sizeof(h), chunk_seed(p, segment, offset, root->generation)) ||
 	    h.partition != p->number || h.chunk != chunk || h.bytes < sizeof(h) || h.bytes > p->segment_bytes - offset)
-		goto bad;
+		goto out;
 	free(buf);
 	buf = okv_alloc_blocks(p->disk, okv_round_up(h.bytes, p->disk->block_bytes));
 	header = (void *)buf;
-	if (okv_disk_io(p->disk, OKV_READ, at, buf, okv_round_up(h.bytes, p->disk->block_bytes)) || memcmp(header, &h, sizeof(h)) ||
-	    okv_sum(header + 1, h.bytes - sizeof(h), p->layout->super.secret) != h.payload_sum)
-		goto bad;
-	return buf;
-bad:
-	free(buf);
-	return NULL;
+	error = okv_disk_io(p->disk, OKV_READ, at, buf, okv_round_up(h.bytes, p->disk->block_bytes));
+	if (!error && (memcmp(header, &h, sizeof(h)) || okv_sum(header + 1, h.bytes - sizeof(h), p->layout->super.secret) != h.payload_sum))
+		error = -EUCLEAN;
+out:
+	if (error)
+		free(buf);
+	else
+		*read = buf;
+	return error;
 }
 
 int okv_checkpoint_load(struct okv_partition *p, const struct okv_root_disk *root)
@@ -405,19 +413,19 @@ int okv_checkpoint_load(struct okv_partition *p, const struct okv_root_disk *roo
 	uint32_t offset = 0, at = 0, next_shard = 0;
 
 	for (uint32_t i = 0; i < root->nr_chunks; i++) {
-		char *chunk = NULL;
+		char *chunk;
 		uint32_t bytes;
-		int error;
+		int error = -EUCLEAN;
 
 		/* The next one is behind the last one, or where there was no room for it, at the beginning of the next segment. */
 		if (at < root->nr_segments)
-			chunk = read_chunk(p, root, i, root->segments[at], offset);
-		if (!chunk && offset && at + 1 < root->nr_segments) {
+			error = read_chunk(p, root, i, root->segments[at], offset, &chunk);
+		if (error == -EUCLEAN && offset && at + 1 < root->nr_segments) {
 			offset = 0;
-			chunk = read_chunk(p, root, i, root->segments[++at], offset);
+			error = read_chunk(p, root, i, root->segments[++at], offset, &chunk);
 		}
-		if (!chunk)
-			return -EUCLEAN;
+		if (error)
+			return error;
 		bytes = ((struct okv_chunk_disk *)chunk)->bytes - sizeof(struct okv_chunk_disk);
 		error = i ? load_shards(p, chunk + sizeof(struct okv_chunk_disk), bytes, &next_shard) :
 			load_segments(p, chunk + sizeof(struct okv_chunk_disk), bytes);

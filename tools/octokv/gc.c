@@ -282,6 +282,9 @@ void okv_maintain(struct okv_partition *p)
 	low = p->nr_free <= okv_reserve(p) + p->nr_segments / 16;
 	if (stalled || (low && p->next_seq >= gc->looked_seq + LOOK_AFTER))
 		make_room(p, stalled);
+	/* When moves are refused, others may come in their place, from within. */
+	while (okv_log_is_stalled(p, OKV_MOVES) && gc->gave_up && !p->batches && p->checkpoint.step == OKV_CHECKPOINT_NONE)
+		okv_log_refuse(p, OKV_MOVES);
 	gc->in_maintain = false;
 }
 

@@ -254,7 +254,7 @@ static void write_segment_header(struct okv_partition *p)
 		.durable = okv_log_durable_seq(p), .bytes = sizeof(*header),
 	};
 	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, okv_location(p, p->open_segment, 0)));
-	h->io = (struct okv_io){ .kind = OKV_WRITE, .offset_bytes = okv_segment_offset(p, p->open_segment), .buf = h->buf,
+	h->io = (struct okv_io){ .kind = OKV_WRITE, .flags = OKV_FUA, .offset_bytes = okv_segment_offset(p, p->open_segment), .buf = h->buf,
 				 .bytes = bytes, .done = header_done, .owner = h };
 	p->nr_headers++;
 	p->disk->ops->submit(p->disk, &h->io);
@@ -345,20 +345,25 @@ static void fail_queue(struct okv_partition *p, struct okv_queue *q, enum okv_st
 	}
 }
 
-/* No room will come for these. */
-void okv_log_refuse(struct okv_partition *p, enum okv_class class)
-{
-	for (struct okv_op *op = p->queues[class].head; op; op = op->next)
-		p->stats.nr_full++;
-	fail_queue(p, &p->queues[class], OKV_FULL);
-}
-
 /* No more writes until the next open. */
 void okv_log_stop(struct okv_partition *p)
 {
 	p->refusing = true;
 	for (int i = 0; i < OKV_NR_CLASSES; i++)
 		fail_queue(p, &p->queues[i], OKV_IO_ERROR);
+}
+
+/* No room will come for these. */
+void okv_log_refuse(struct okv_partition *p, enum okv_class class)
+{
+	for (struct okv_op *op = p->queues[class].head; op; op = op->next) {
+		p->stats.nr_full++;
+		if (op->tried && class != OKV_MOVES) {
+			okv_log_stop(p);
+			return;
+		}
+	}
+	fail_queue(p, &p->queues[class], OKV_FULL);
 }
 
 static void free_batch(struct okv_batch *b)
@@ -388,7 +393,7 @@ static void go_back(struct okv_partition *p)
 		struct okv_batch *b = pop_batch(p);
 
 		while ((op = okv_queue_take(&b->ops))) {
-			op->queued = true;
+			op->queued = op->tried = true;
 			okv_queue_add(&ops[class_of(op)], op);
 		}
 		free_batch(b);

@@ -339,7 +339,7 @@ void okv_op_write(struct okv_op *op)
 		return;
 	}
 	op->record_bytes = okv_record_bytes(op->key_len, op->value_len);
-	if (!makes_room(op) && !okv_log_has_room(p, op->record_bytes)) {
+	if (!makes_room(op) && !op->tried && !okv_log_has_room(p, op->record_bytes)) {
 		p->stats.nr_full++;
 		okv_op_finish(op, OKV_FULL);
 		return;
@@ -439,7 +439,7 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
 	op->partition = p;
 	op->lock = NULL;
 	op->yielder = NULL;
-	op->queued = false;
+	op->queued = op->tried = false;
 	op->buf = NULL;
 	op->out = NULL;
 	op->out_len = 0;

@@ -310,7 +310,8 @@ int okv_recover(struct okv_partition *p)
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
 		errors[i] = okv_root_read(p, i, &roots[i]);
 	newest = errors[0] || (!errors[1] && roots[1].generation > roots[0].generation);
-	error = errors[newest];
+	/* One that could not be read this time may be the newest. */
+	error = errors[newest] && errors[!newest] != -EUCLEAN ? errors[!newest] : errors[newest];
 	if (!error)
 		error = recover_from(p, &roots[newest], errors[!newest]);
 	if (error == -EUCLEAN && !errors[!newest])

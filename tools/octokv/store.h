@@ -128,6 +128,7 @@ struct okv_op {
 	bool present;		/* @at is the key's, perhaps expired */
 	struct okv_op *yielder;	/* RELOCATE: whose lock it has borrowed */
 	bool queued;		/* waits for room in the log */
+	bool tried;		/* was in a write that failed: it may have happened */
 	bool suspect;		/* a candidate could not be made out */
 };
 

@@ -37,7 +37,7 @@ enum {
 	NR_CLIENTS_MAX	= 24,
 	NR_MAYBE_MAX	= 64,
 	KEY_BYTES_MAX	= 96,
-	QUIET_PUTS	= 160,	/* acknowledged after the last lie, so that it can be seen */
+	NR_WITNESSES	= 4,	/* writes of a partition acknowledged after the last lie, so that it can be seen */
 };
 
 enum run_kind { HONEST, ERRORS, LYING };
@@ -89,6 +89,7 @@ struct sim {
 	uint64_t nr_submitted, nr_ops, nr_acknowledged, nr_cuts, nr_corrupt, nr_refused_opens, nr_full;
 	bool has_failed, trace;
 	bool gave_up;		/* the store refused to open, rightly */
+	bool refuses;		/* writes, after an error: the next open mends it */
 };
 
 static struct {
@@ -103,7 +104,7 @@ static void fail(struct sim *s, const char *format, ...)
 	if (s->has_failed)
 		return;
 	s->has_failed = true;
-	printf("seed %lu: ", (unsigned long)s->seed);
+	printf("seed %lu (%s): ", (unsigned long)s->seed, s->kind == HONEST ? "honest" : s->kind == ERRORS ? "errors" : "lying");
 	va_start(args, format);
 	vprintf(format, args);
 	va_end(args);
@@ -282,6 +283,7 @@ static void client_done(struct okv_op *op)
 		if (s->kind == HONEST && !s->disk.is_dead)
 			fail(s, "an I/O error that the device did not make");
 		leave_open(s, c);
+		s->refuses |= is_write(op);
 		break;
 	case OKV_TOO_LARGE:
 	case OKV_ABORTED:
@@ -404,7 +406,7 @@ static void check_all(struct sim *s)
 
 static void run_clients(struct sim *s, uint32_t nr_ops)
 {
-	for (uint32_t i = 0; i < nr_ops && !s->has_failed && !s->disk.is_dead; ) {
+	for (uint32_t i = 0; i < nr_ops && !s->has_failed && !s->disk.is_dead && !s->refuses; ) {
 		struct client *c = &s->clients[sim_draw(&s->random, s->nr_clients)];
 		struct key *k = &s->keys[sim_draw(&s->random, s->nr_keys)];
 
@@ -419,19 +421,45 @@ static void run_clients(struct sim *s, uint32_t nr_ops)
 	}
 }
 
-/* The device lies no more, and what is written now bears witness of what was lost. */
-static void be_quiet(struct sim *s)
+struct witness {
+	struct okv_op op;
+	char name[24];
+	bool done;
+};
+
+static void witness_done(struct okv_op *op)
 {
+	((struct witness *)op->owner)->done = true;
+	okv_op_release(op);
+}
+
+/* A key of its own, which collides with no other. */
+static bool bear_witness(struct sim *s, uint64_t partition, uint32_t nr_partitions)
+{
+	uint64_t number = ++s->next_version;
+	struct witness w = { .op = { .kind = OKV_OP_PUT, .tenant = 2, .key = w.name, .done = witness_done, .owner = &w } };
+
+	w.op.key_len = snprintf(w.name, sizeof(w.name), "w%lu", (unsigned long)number);
+	w.op.hash = (nr_partitions > 1 ? partition << (64 - __builtin_ctz(nr_partitions)) : 0) | number << 8 | 0x80;
+	okv_partition_submit(okv_store_partition(s->store, partition), &w.op);
+	while (!w.done && step(s))
+		;
+	return w.op.status == OKV_OK;
+}
+
+/* The device lies no more, and what is written now bears witness of what was lost. False: nothing could be written. */
+static bool be_quiet(struct sim *s)
+{
+	uint32_t nr_partitions = okv_store_info(s->store)->nr_partitions;
 	struct sim_plan plan = s->disk.plan;
-	uint32_t nr_keys = s->nr_keys;
+	bool written = true;
 
 	s->disk.plan.lost_ppm = s->disk.plan.misdirected_ppm = s->disk.plan.flip_ppm = 0;
 	drain(s);
-	for (uint32_t i = 0; i < QUIET_PUTS && !s->has_failed && !s->disk.is_dead; i++) {
-		submit(s, &s->clients[0], &s->keys[i % nr_keys], i % 3 ? OKV_OP_PUT : OKV_OP_DELETE);
-		drain(s);
-	}
+	for (uint32_t i = 0; i < nr_partitions * NR_WITNESSES && written; i++)
+		written = bear_witness(s, i % nr_partitions, nr_partitions);
 	s->disk.plan = plan;
+	return written;
 }
 
 static bool open_store(struct sim *s)
@@ -538,6 +566,7 @@ static void live(struct sim *s)
 	bool closes = !sim_draw(&s->random, 5);
 
 	sim_disk_revive(&s->disk);
+	s->refuses = false;
 	if (!closes)
 		s->disk.cut_at = s->disk.nr_completed + 1 + sim_draw(&s->random, sim_draw(&s->random, 3) ? 1500 : 60);
 	s->disk.process_only = !sim_draw(&s->random, 4);
@@ -551,8 +580,8 @@ static void live(struct sim *s)
 	}
 	check_all(s);
 	run_clients(s, 40 + sim_draw(&s->random, 800));
-	if (s->kind == LYING)
-		be_quiet(s);
+	if (s->kind == LYING && !s->has_failed && !be_quiet(s))
+		closes = true;
 	if (!closes && !s->has_failed) {
 		run_clients(s, s->kind == LYING ? 0 : 4000);
 		s->disk.cut_at = 1;
