@@ -452,9 +452,7 @@ static void start_wait(struct request *r)
 
 static void scan_done(struct okv_scan *scan)
 {
-	struct job *job = scan->owner;
-
-	worker_return(job->request->conn->worker->server->workers[job->msg.target], &job->msg);
+	job_scan_done(scan->owner);
 }
 
 static void scan_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len, uint64_t expire_ms)
@@ -472,13 +470,6 @@ static void scan_key(struct okv_scan *scan, const void *key, uint16_t key_len, u
 	}
 	resp_bulk(&job->out, key, key_len);
 	job->nr++;
-}
-
-static void scan_run(struct worker *w, struct kv_msg *msg)
-{
-	struct job *job = (struct job *)msg;
-
-	okv_partition_scan(okv_store_partition(w->store, job->partition), &job->scan);
 }
 
 /* Text of a cursor: 0 to 2^64 - 1. */
@@ -521,7 +512,7 @@ static void start_scan(struct request *r)
 		.cursor = cursor >> 8, .tenant = r->tenant->id, .ioprio = r->tenant->ioprio, .nr_max = count < 10000 ? count : 10000,
 		.key = scan_key, .done = scan_done, .owner = job,
 	};
-	request_send_job(r, 0, server_owner(s, job->partition), scan_run);
+	request_send_scan(r, 0);
 }
 
 static void finish_scan(struct request *r)
@@ -560,7 +551,7 @@ static void flush_step(struct job *job)
 		job->nr_pending = 1;
 		okv_partition_scan(okv_store_partition(w->store, job->partition), &job->scan);
 	} else {
-		worker_return(w, &job->msg);
+		job_scan_done(job);
 	}
 }
 
@@ -612,7 +603,7 @@ static void start_flush(struct request *r)
 		job->scan = (struct okv_scan){
 			.tenant = r->tenant->id, .ioprio = r->tenant->ioprio, .nr_max = 64, .key = flush_key, .done = flush_scanned, .owner = job,
 		};
-		request_send_job(r, i, server_owner(s, i), scan_run);
+		request_send_scan(r, i);
 	}
 }
 

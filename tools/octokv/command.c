@@ -12,6 +12,7 @@
 
 #include "command.h"
 #include "mem.h"
+#include "mover.h"
 #include "tenant.h"
 
 /* ---- requests ---- */
@@ -90,16 +91,6 @@ void request_ops(struct request *r, uint32_t nr)
 	r->nr_ops = nr;
 }
 
-static void publish_usage(struct worker *w, struct tenant *tenant)
-{
-	struct tenant_usage *usage = &tenant->usage[w->id];
-	uint64_t nr_bytes, nr_keys;
-
-	okv_store_tenant_usage(w->store, tenant->id, &nr_bytes, &nr_keys);
-	__atomic_store_n(&usage->nr_bytes, nr_bytes, __ATOMIC_RELAXED);
-	__atomic_store_n(&usage->nr_keys, nr_keys, __ATOMIC_RELAXED);
-}
-
 /* At the owner: the store is done with it. */
 static void kv_op_stored(struct okv_op *op)
 {
@@ -113,8 +104,8 @@ static void kv_op_stored(struct okv_op *op)
 	okv_op_release(op);
 	free(kv->fresh);
 	kv->fresh = NULL;
-	if (op->kind != OKV_OP_GET && op->kind != OKV_OP_STAT && (kv->request->tenant->max_bytes || kv->request->tenant->max_keys))
-		publish_usage(w, kv->request->tenant);
+	if (op->kind != OKV_OP_GET && op->kind != OKV_OP_STAT)
+		tenant_publish(w, kv->request->tenant);
 	worker_return(w, &kv->msg);
 }
 
@@ -123,6 +114,8 @@ static void kv_op_run(struct worker *w, struct kv_msg *msg)
 	struct kv_op *kv = (struct kv_op *)msg;
 
 	worker_count(w, COUNT_STORE, 1);
+	if (w->events)
+		w->events[kv->partition][kv->op.tenant]++;
 	okv_partition_submit(okv_store_partition(w->store, kv->partition), &kv->op);
 }
 
@@ -153,7 +146,7 @@ static void submit_more(struct request *r)
 		struct kv_op *kv = &r->ops[r->nr_next++];
 
 		r->nr_flying++;
-		worker_send(r->conn->worker, &kv->msg, server_owner(r->conn->worker->server, kv->partition));
+		mover_send(r->conn->worker, &kv->msg, kv->partition);
 	}
 	r->submitting = false;
 	if (r->nr_flying)
@@ -251,6 +244,14 @@ static void job_home(struct worker *w, struct kv_msg *msg)
 	request_done(r);
 }
 
+static void scan_run(struct worker *w, struct kv_msg *msg)
+{
+	struct job *job = (struct job *)msg;
+
+	w->routes[job->partition].nr_jobs++;
+	okv_partition_scan(okv_store_partition(w->store, job->partition), &job->scan);
+}
+
 void request_jobs(struct request *r, uint32_t nr)
 {
 	r->jobs = mem_zalloc(nr * sizeof(*r->jobs));
@@ -266,6 +267,24 @@ void request_send_job(struct request *r, uint32_t i, uint32_t worker, void (*run
 	job->msg.run = run;
 	job->msg.done = job_home;
 	worker_send(r->conn->worker, &job->msg, worker);
+}
+
+void request_send_scan(struct request *r, uint32_t i)
+{
+	struct job *job = &r->jobs[i];
+
+	job->request = r;
+	job->msg.run = scan_run;
+	job->msg.done = job_home;
+	mover_send(r->conn->worker, &job->msg, job->partition);
+}
+
+void job_scan_done(struct job *job)
+{
+	struct worker *w = job->request->conn->worker->server->workers[job->msg.target];
+
+	w->routes[job->partition].nr_jobs--;
+	worker_return(w, &job->msg);
 }
 
 /* ---- the table ---- */

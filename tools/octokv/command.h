@@ -102,6 +102,10 @@ void request_submit(struct request *r);
 void request_jobs(struct request *r, uint32_t nr);
 void request_send_job(struct request *r, uint32_t i, uint32_t worker, void (*run)(struct worker *w, struct kv_msg *msg));
 
+/* Job i runs its scan of its partition, at the owner; job_scan_done() ends it there. */
+void request_send_scan(struct request *r, uint32_t i);
+void job_scan_done(struct job *job);
+
 /* Replies with the error for @status; false: it is none. NOT_FOUND and EXISTS are none. */
 bool request_status(struct request *r, const struct kv_op *op);
 

@@ -2,8 +2,8 @@
 /*
  * disk_uring.c - reads, writes and flushes of the store as requests of a ring
  *
- * OKV_FUA is RWF_DSYNC with O_DIRECT: on a block device that has FUA, one request with REQ_FUA; the kernel adds a flush where it has not. A
- * block device says in sysfs which it is. On a file system a DSYNC write may have to wait for a journal, so there writes share flushes.
+ * block device says in sysfs which it is. On a file system a DSYNC write may have to wait for a journal, so there writes share flushes:
+ * while one is under way those that come wait, and then become one, whichever partition asked.
  * A discard is a hint, and so is what becomes of it.
  */
 #define _GNU_SOURCE
@@ -31,25 +31,62 @@ static struct io_uring_sqe *get_sqe(struct io_uring *ring)
 	return sqe;
 }
 
+static void start_flush(struct disk_uring *d)
+{
+	struct io_uring_sqe *sqe = get_sqe(d->ring);
+
+	d->flushing = d->to_flush;
+	d->to_flush = NULL;
+	io_uring_prep_fsync(sqe, d->fd, IORING_FSYNC_DATASYNC);
+	io_uring_sqe_set_data(sqe, d->flushing);
+}
+
+static void submit_flush(struct disk_uring *d, struct okv_io *io)
+{
+	io->next = d->to_flush;
+	d->to_flush = io;
+	if (!d->flushing)
+		start_flush(d);
+}
+
+static void flushed(struct disk_uring *d, int result)
+{
+	struct okv_io *io = d->flushing;
+
+	d->flushing = NULL;
+	if (d->to_flush)
+		start_flush(d);
+	while (io) {
+		struct okv_io *next = io->next;
+
+		io->result = result < 0 ? result : 0;
+		io->done(io);
+		io = next;
+	}
+}
+
 static void submit(struct okv_disk *disk, struct okv_io *io)
 {
 	struct disk_uring *d = (struct disk_uring *)disk;
-	struct io_uring_sqe *sqe = get_sqe(d->ring);
+	struct io_uring_sqe *sqe;
 
+	if (io->kind == OKV_FLUSH) {
+		submit_flush(d, io);
+		return;
+	}
+	sqe = get_sqe(d->ring);
 	switch (io->kind) {
 	case OKV_READ:
 		io_uring_prep_read(sqe, d->fd, io->buf, io->bytes, io->offset_bytes);
 		break;
 	case OKV_WRITE:
 		io_uring_prep_write(sqe, d->fd, io->buf, io->bytes, io->offset_bytes);
-		if (io->flags & OKV_FUA)
 			sqe->rw_flags = RWF_DSYNC;
-		break;
-	case OKV_FLUSH:
-		io_uring_prep_fsync(sqe, d->fd, IORING_FSYNC_DATASYNC);
 		break;
 	case OKV_DISCARD:
 		io_uring_prep_fallocate(sqe, d->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, io->offset_bytes, io->bytes);
+		break;
+	case OKV_FLUSH:
 		break;
 	}
 	if (io->kind == OKV_READ || io->kind == OKV_WRITE)
@@ -62,7 +99,10 @@ void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result)
 	struct okv_io *io = (struct okv_io *)(uintptr_t)user_data;
 	bool transfers = io->kind == OKV_READ || io->kind == OKV_WRITE;
 
-	(void)d;
+	if (io->kind == OKV_FLUSH) {
+		flushed(d, result);
+		return;
+	}
 	io->result = result < 0 ? result : 0;
 	if (transfers && result >= 0 && (uint32_t)result != io->bytes)
 		io->result = -EIO;

@@ -16,6 +16,8 @@ struct disk_uring {
 	struct okv_disk disk;
 	struct io_uring *ring;
 	int fd;
+	struct okv_io *flushing;	/* a chain of flushes that one request of the ring does */
+	struct okv_io *to_flush;	/* those that the next one does */
 };
 
 /*

@@ -13,6 +13,7 @@
 #include "command.h"
 #include "conn.h"
 #include "mem.h"
+#include "mover.h"
 #include "tenant.h"
 #include "test/server_memstore.h"
 
@@ -47,6 +48,7 @@ static void begin(struct world *world)
 	world->server.config.data = "memory";
 	world->worker = (struct worker){ .server = &world->server, .store = memstore_new(), .ready = ready, .freed = freed };
 	world->worker.now_ns = 1000000000;
+	mover_init(&world->worker);
 	world->worker.now_ms = 1700000000000;
 	world->c = mem_alloc(sizeof(*world->c));
 	conn_init(world->c, &world->worker);

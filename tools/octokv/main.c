@@ -38,6 +38,7 @@ enum mode { MODE_SERVE, MODE_FORMAT, MODE_CHECK, MODE_STATS, MODE_HASH };
 
 struct options {
 	struct config config;
+	struct balancer_config balancer;
 	enum mode mode;
 	uint32_t nr_cores;
 	uint32_t nr_network;
@@ -63,6 +64,11 @@ static const char usage_text[] =
 	"  --max-connections N    (10000)\n"
 	"  --idle-timeout SEC     close connections that ask nothing for so long (0: never)\n"
 	"  --stall-timeout SEC    close those that stop in mid-command, or do not read replies (30)\n"
+	"  --balance HOW          move partitions from overloaded reactors to others: off, rr (in turn), ps (by the room they have) (ps)\n"
+	"  --balance-window MS    look so often (1000)\n"
+	"  --balance-overload PCT a reactor that is busier is overloaded (40)\n"
+	"  --balance-gap PCT      unless the least busy is that near (10)\n"
+	"  --balance-tenants WHO  count the requests of all, dense or sparse tenants (all)\n"
 	"  --size SIZE            of a new file (16g)\n"
 	"  --partitions N         of a new store: a power of two, at least one per core (16)\n"
 	"  --force                with --format: even if the device holds something else\n";
@@ -83,7 +89,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
 
 enum {
 	OPT_DATA = 256, OPT_FORMAT, OPT_CHECK, OPT_STATS, OPT_HASH, OPT_BIND, OPT_PORT, OPT_CORES, OPT_NETWORK, OPT_USERS, OPT_WEIGHTS,
-	OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE, OPT_HELP, OPT_VERSION,
+	OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE, OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_WHOM, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE, OPT_HELP, OPT_VERSION,
 };
 
 static const struct option long_options[] = {
@@ -92,6 +98,8 @@ static const struct option long_options[] = {
 	{ "network-cores", 1, NULL, OPT_NETWORK }, { "users", 1, NULL, OPT_USERS }, { "weights", 1, NULL, OPT_WEIGHTS },
 	{ "max-connections", 1, NULL, OPT_CONNECTIONS }, { "idle-timeout", 1, NULL, OPT_IDLE }, { "stall-timeout", 1, NULL, OPT_STALL },
 	{ "size", 1, NULL, OPT_SIZE }, { "partitions", 1, NULL, OPT_PARTITIONS }, { "force", 0, NULL, OPT_FORCE },
+	{ "balance", 1, NULL, OPT_BALANCE }, { "balance-window", 1, NULL, OPT_WINDOW }, { "balance-overload", 1, NULL, OPT_OVERLOAD },
+	{ "balance-gap", 1, NULL, OPT_GAP }, { "balance-tenants", 1, NULL, OPT_WHOM },
 	{ "help", 0, NULL, OPT_HELP }, { "version", 0, NULL, OPT_VERSION }, { NULL },
 };
 
@@ -118,11 +126,46 @@ static uint64_t number(const char *name, uint64_t min, uint64_t max)
 	return value << shift;
 }
 
+/* The place of the option's value in @words. */
+static int word(const char *name, const char *const *words)
+{
+	char why[128];
+
+	for (int i = 0; words[i]; i++)
+		if (!strcmp(words[i], optarg))
+			return i;
+	snprintf(why, sizeof(why), "--%s is one of %s, %s, %s", name, words[0], words[1], words[2]);
+	wrong_use(why);
+}
+
 static void set_mode(struct options *o, enum mode mode)
 {
 	if (o->mode != MODE_SERVE)
 		wrong_use("one of --format, --check, --stats, --hash-password");
 	o->mode = mode;
+}
+
+static void parse_balance(struct balancer_config *b, int option)
+{
+	switch (option) {
+	case OPT_BALANCE:
+		b->how = word("balance", (const char *const[]){ "off", "rr", "ps", NULL });
+		break;
+	case OPT_WINDOW:
+		b->window_ms = number("balance-window", 100, 1 << 30);
+		break;
+	case OPT_OVERLOAD:
+		b->overload_pct = number("balance-overload", 0, 100);
+		break;
+	case OPT_GAP:
+		b->gap_pct = number("balance-gap", 0, 100);
+		break;
+	case OPT_WHOM:
+		b->whom = word("balance-tenants", (const char *const[]){ "all", "dense", "sparse", NULL });
+		break;
+	default:
+		wrong_use("this option is not known, or lacks its value");
+	}
 }
 
 static void parse_one(struct options *o, int option)
@@ -186,7 +229,7 @@ static void parse_one(struct options *o, int option)
 		puts("octokvd " OCTOKVD_VERSION);
 		exit(0);
 	default:
-		wrong_use("this option is not known, or lacks its value");
+		parse_balance(&o->balancer, option);
 	}
 }
 
@@ -197,6 +240,7 @@ static void parse(struct options *o, int argc, char **argv)
 
 	*o = (struct options){
 		.config = { .bind = "127.0.0.1", .port = DEFAULT_PORT, .max_connections = 10000, .stall_timeout_s = 30 },
+		.balancer = { .how = BALANCE_PS, .window_ms = 1000, .overload_pct = 40, .gap_pct = 10 },
 		.size_bytes = 1ULL << FILE_BYTES_DEFAULT_SHIFT,
 	};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
@@ -442,7 +486,7 @@ static void run_serve(struct options *o)
 	write_weights(o, &tenants);
 	raise_descriptors(&o->config);
 	rs.data_fd = open_data(o, &created);
-	server = (struct server){ .config = o->config, .tenants = &tenants, .started_ms = time(NULL) * 1000ULL };
+	server = (struct server){ .config = o->config, .balancer = o->balancer, .tenants = &tenants, .started_ms = time(NULL) * 1000ULL };
 	server.nr_partitions = prepare_store(o, rs.data_fd, created);
 	server.nr_workers = o->nr_cores < server.nr_partitions ? o->nr_cores : server.nr_partitions;
 	rs.server = &server;

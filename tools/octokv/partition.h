@@ -194,8 +194,7 @@ struct okv_store {
 	struct okv_layout layout;
 	struct okv_device_info info;
 	struct okv_open_options options;
-	uint32_t first_partition, nr_partitions;
-	struct okv_partition **partitions;
+	struct okv_partition **partitions;	/* by number; NULL: another thread's */
 };
 
 static inline void okv_queue_add(struct okv_queue *q, struct okv_op *op)

@@ -33,6 +33,7 @@
 #include "listen.h"
 #include "mailbox.h"
 #include "mem.h"
+#include "mover.h"
 #include "reactor.h"
 
 enum {
@@ -211,17 +212,19 @@ static void tick(struct reactor *r)
 		return;
 	r->tick_ns = w->now_ns + TICK_NS;
 	for (uint32_t i = 0; i < w->server->nr_partitions; i++)
-		if (server_owner(w->server, i) == w->id)
+		if (okv_store_partition(w->store, i))
 			okv_partition_tick(okv_store_partition(w->store, i), w->now_ms);
 	net_tick(&r->net);
 	net_accept(&r->net);
 	__atomic_store_n(&w->counters[COUNT_BUSY_NS], clock_ns(CLOCK_THREAD_CPUTIME_ID), __ATOMIC_RELAXED);
+	if (!r->stopping)
+		mover_window(w, w->counters[COUNT_BUSY_NS]);
 }
 
 /* True when all reactors are quiet: none has a request under way, so no mail is. */
 static bool all_quiet(struct reactor *r)
 {
-	if (!r->quiet && r->stopping && !has_requests(&r->worker)) {
+	if (!r->quiet && r->stopping && !has_requests(&r->worker) && !mover_is_busy(&r->worker)) {
 		r->quiet = true;
 		__atomic_add_fetch(&shared.nr_quiet, 1, __ATOMIC_ACQ_REL);
 	}
@@ -247,7 +250,7 @@ static void serve(struct reactor *r)
 	watch_stop(r);
 	net_accept(&r->net);
 	while (!all_quiet(r)) {
-		uint64_t wait_ns = r->net.nr_parked || r->stopping ? PARKED_NS : TICK_NS;
+		uint64_t wait_ns = r->net.nr_parked || r->stopping || mover_is_busy(&r->worker) ? PARKED_NS : TICK_NS;
 		struct __kernel_timespec limit = { .tv_nsec = r->net.ready ? 0 : wait_ns };
 		struct io_uring_cqe *cqe;
 
@@ -258,6 +261,8 @@ static void serve(struct reactor *r)
 		take_completions(r);
 		take_mail(r);
 		tick(r);
+		if (!r->stopping || mover_is_busy(&r->worker))
+			mover_run(&r->worker);
 		net_run(&r->net);
 		post_mail(r);
 	}
@@ -295,7 +300,7 @@ static bool open_store(struct reactor *r)
 	int result = disk_uring_init(&r->disk, &r->ring, r->all->data_fd);
 
 	for (uint32_t i = 0; i < s->nr_partitions; i++) {
-		if (server_owner(s, i) != r->worker.id)
+		if (server_first_owner(s, i) != r->worker.id)
 			continue;
 		if (!options.nr_partitions)
 			options.first_partition = i;
@@ -356,7 +361,10 @@ static void make_worker(struct reactors *rs, uint32_t id)
 	r->to = aligned_alloc(64, sizeof(*r->to) * MAX_WORKERS);
 	memset(mem_checked(r->to), 0, sizeof(*r->to) * MAX_WORKERS);
 	r->worker = (struct worker){ .server = rs->server, .id = id, .post = post, .ready = conn_is_ready, .freed = conn_is_freed };
+	r->worker.events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
+	r->worker.window_events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
 	rs->server->workers[id] = &r->worker;
+	mover_init(&r->worker);
 }
 
 static void free_workers(struct reactors *rs)
@@ -367,6 +375,8 @@ static void free_workers(struct reactors *rs)
 		pthread_join(r->thread, NULL);
 		if (rs->failed == r->why)
 			rs->failed = mem_checked(strdup(r->why));
+		free(r->worker.events);
+		free(r->worker.window_events);
 		free(r->to);
 		free(r);
 	}

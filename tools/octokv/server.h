@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "balancer.h"
 #include "resp.h"
 #include "store.h"
 
@@ -22,6 +23,7 @@ struct conn;
 struct tenant;
 struct tenants;
 struct worker;
+struct move;
 
 enum {
 	MAX_WORKERS		= 64,
@@ -57,12 +59,25 @@ struct config {
 
 struct server {
 	struct config config;
+	struct balancer_config balancer;
+	uint32_t monitor;		/* atomic: the worker that decides at the end of the window */
 	struct tenants *tenants;
 	struct worker *workers[MAX_WORKERS];
 	uint32_t nr_workers;
 	uint32_t nr_partitions;
 	uint64_t started_ms;
 };
+
+/* A worker's way to a partition. */
+struct route {
+	uint16_t owner;
+	bool paused;			/* it moves: keep what is for it */
+	uint32_t nr_jobs;		/* at the owner: jobs that work on it */
+	struct kv_msg *kept, *kept_last;
+};
+
+/* Events of the storage stage, by tenant. */
+typedef uint32_t tenant_events[OKV_NR_TENANTS];
 
 struct worker {
 	struct server *server;
@@ -74,6 +89,14 @@ struct worker {
 	uint64_t nr_conns;
 	uint64_t next_conn;		/* ids of connections: one in MAX_WORKERS is ours */
 	struct conn *conns;		/* all of them */
+	/* mover.c */
+	struct route routes[MAX_PARTITIONS];
+	struct move *move;		/* the one under way from here */
+	uint32_t nr_orders;		/* that we gave as the monitor, and that are under way */
+	int16_t leaving[MAX_PARTITIONS];	/* to worker n - 1, when its turn comes; 0: stays */
+	tenant_events *events, *window_events;	/* of this window so far, and of the last one */
+	uint32_t busy_ppm, storage_ppm;	/* of the last window; atomic */
+	uint64_t window_begun_ns, window_busy_ns, window_stages[3];
 	void (*post)(struct worker *w, struct kv_msg *msg, uint32_t to);
 	void (*ready)(struct worker *w, struct conn *c);	/* it has output, or room for input */
 	void (*freed)(struct worker *w, struct conn *c);	/* the last reference to it is gone */
@@ -99,8 +122,8 @@ static inline uint64_t server_sum(const struct server *s, enum counter which)
 	return sum;
 }
 
-/* Whose partition @partition is. */
-static inline uint32_t server_owner(const struct server *s, uint32_t partition)
+/* Whose partition @partition is at the start. */
+static inline uint32_t server_first_owner(const struct server *s, uint32_t partition)
 {
 	return partition * s->nr_workers / s->nr_partitions;
 }

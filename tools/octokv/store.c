@@ -112,7 +112,7 @@ int okv_device_info(struct okv_disk *disk, struct okv_device_info *info)
 
 void okv_store_drop(struct okv_store *store)
 {
-	for (uint32_t i = 0; i < store->nr_partitions; i++) {
+	for (uint32_t i = 0; i < store->info.nr_partitions; i++) {
 		if (store->partitions[i])
 			free_partition(store->partitions[i]);
 	}
@@ -123,7 +123,7 @@ void okv_store_drop(struct okv_store *store)
 int okv_store_open(struct okv_store **opened, struct okv_disk *disk, const struct okv_open_options *options)
 {
 	struct okv_store *store = okv_alloc(sizeof(*store));
-	uint32_t nr_bad;
+	uint32_t nr_bad, nr;
 	int error;
 
 	store->disk = disk;
@@ -135,15 +135,14 @@ int okv_store_open(struct okv_store **opened, struct okv_disk *disk, const struc
 	disk->block_bytes = store->layout.super.block_bytes;
 	fill_info(&store->layout, &store->info);
 	store->info.nr_copies_bad = nr_bad;
-	store->first_partition = options->first_partition;
-	store->nr_partitions = options->nr_partitions ? options->nr_partitions : store->info.nr_partitions;
-	if (store->first_partition + store->nr_partitions > store->info.nr_partitions) {
+	nr = options->nr_partitions ? options->nr_partitions : store->info.nr_partitions;
+	if (options->first_partition + nr > store->info.nr_partitions) {
 		error = -EINVAL;
 		goto err_store;
 	}
-	store->partitions = okv_alloc(store->nr_partitions * sizeof(struct okv_partition *));
-	for (uint32_t i = 0; i < store->nr_partitions && !error; i++)
-		error = open_partition(store, store->first_partition + i, &store->partitions[i]);
+	store->partitions = okv_alloc(store->info.nr_partitions * sizeof(struct okv_partition *));
+	for (uint32_t i = options->first_partition; i < options->first_partition + nr && !error; i++)
+		error = open_partition(store, i, &store->partitions[i]);
 	if (error) {
 		okv_store_drop(store);
 		return error;
@@ -178,9 +177,40 @@ static void close_partition(struct okv_partition *p)
 
 void okv_store_close(struct okv_store *store)
 {
-	for (uint32_t i = 0; i < store->nr_partitions; i++)
-		close_partition(store->partitions[i]);
+	for (uint32_t i = 0; i < store->info.nr_partitions; i++) {
+		if (store->partitions[i])
+			close_partition(store->partitions[i]);
+	}
 	okv_store_drop(store);
+}
+
+bool okv_partition_settle(struct okv_partition *p)
+{
+	if (!p->is_quiet) {
+		if (p->nr_ops > p->gc.nr_moving)
+			return false;
+		p->is_quiet = true;
+		okv_maintain(p);
+	}
+	return !is_busy(p);
+}
+
+struct okv_partition *okv_store_detach(struct okv_store *store, uint32_t partition)
+{
+	struct okv_partition *p = store->partitions[partition];
+
+	store->partitions[partition] = NULL;
+	return p;
+}
+
+void okv_store_attach(struct okv_store *store, struct okv_partition *p)
+{
+	store->partitions[p->number] = p;
+	p->store = store;
+	p->disk = store->disk;
+	p->layout = &store->layout;
+	p->is_quiet = false;
+	okv_maintain(p);
 }
 
 uint32_t okv_store_partition_of(const struct okv_store *store, uint64_t hash)
@@ -190,9 +220,7 @@ uint32_t okv_store_partition_of(const struct okv_store *store, uint64_t hash)
 
 struct okv_partition *okv_store_partition(struct okv_store *store, uint32_t partition)
 {
-	uint32_t i = partition - store->first_partition;
-
-	return i < store->nr_partitions ? store->partitions[i] : NULL;
+	return partition < store->info.nr_partitions ? store->partitions[partition] : NULL;
 }
 
 const struct okv_device_info *okv_store_info(const struct okv_store *store)
@@ -220,14 +248,18 @@ static void add_stats(const struct okv_partition *p, struct okv_stats *sum)
 void okv_store_stats(const struct okv_store *store, struct okv_stats *stats)
 {
 	memset(stats, 0, sizeof(*stats));
-	for (uint32_t i = 0; i < store->nr_partitions; i++)
-		add_stats(store->partitions[i], stats);
+	for (uint32_t i = 0; i < store->info.nr_partitions; i++) {
+		if (store->partitions[i])
+			add_stats(store->partitions[i], stats);
+	}
 }
 
 void okv_store_tenant_usage(const struct okv_store *store, uint16_t tenant, uint64_t *bytes, uint64_t *nr_keys)
 {
 	*bytes = *nr_keys = 0;
-	for (uint32_t i = 0; i < store->nr_partitions && tenant < OKV_NR_TENANTS; i++) {
+	for (uint32_t i = 0; i < store->info.nr_partitions && tenant < OKV_NR_TENANTS; i++) {
+		if (!store->partitions[i])
+			continue;
 		*bytes += store->partitions[i]->usage[tenant].bytes;
 		*nr_keys += store->partitions[i]->usage[tenant].nr_keys;
 	}

@@ -250,6 +250,16 @@ void okv_store_close(struct okv_store *store);
 /* Forget everything at once, for after a failed disk: the caller sees to it that nothing completes any more. */
 void okv_store_drop(struct okv_store *store);
 
+/**
+ * okv_partition_settle() - let a partition come to rest, to be moved to another store of the same device
+ *
+ * To be called again and again, with nothing submitted in between, until it returns true: then nothing of it is in flight, and
+ * okv_store_detach() takes it out of its store and the thread of another one puts it there by okv_store_attach(), which ends the rest.
+ */
+bool okv_partition_settle(struct okv_partition *p);
+struct okv_partition *okv_store_detach(struct okv_store *store, uint32_t partition);
+void okv_store_attach(struct okv_store *store, struct okv_partition *p);
+
 uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key, size_t key_len);
 uint32_t okv_store_partition_of(const struct okv_store *store, uint64_t hash);
 

@@ -263,6 +263,26 @@ void tenant_request_end(struct tenant *tenant)
 		__atomic_sub_fetch(&tenant->nr_requests, 1, __ATOMIC_RELAXED);
 }
 
+void tenant_publish(struct worker *w, struct tenant *tenant)
+{
+	struct tenant_usage *usage = &tenant->usage[w->id];
+	uint64_t nr_bytes, nr_keys;
+
+	if (!tenant->max_bytes && !tenant->max_keys)
+		return;
+	okv_store_tenant_usage(w->store, tenant->id, &nr_bytes, &nr_keys);
+	__atomic_store_n(&usage->nr_bytes, nr_bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&usage->nr_keys, nr_keys, __ATOMIC_RELAXED);
+}
+
+void tenants_publish(struct worker *w)
+{
+	struct tenants *t = w->server->tenants;
+
+	for (uint32_t i = 0; i < t->nr; i++)
+		tenant_publish(w, &t->list[i]);
+}
+
 void tenant_sum(const struct tenant *tenant, uint32_t nr_workers, struct tenant_usage *sum)
 {
 	*sum = (struct tenant_usage){ 0 };

@@ -77,6 +77,10 @@ void tenant_leave(struct conn *c);
 bool tenant_request_begin(struct conn *c);
 void tenant_request_end(struct tenant *tenant);
 
+/* Publishes what each uses of the partitions of @w, after those have changed. */
+void tenants_publish(struct worker *w);
+void tenant_publish(struct worker *w, struct tenant *tenant);
+
 /* What it uses, over all workers. */
 void tenant_sum(const struct tenant *tenant, uint32_t nr_workers, struct tenant_usage *sum);
 

@@ -8,6 +8,7 @@
 #include "../conn.h"
 #include "../command.h"
 #include "../mem.h"
+#include "../mover.h"
 #include "../tenant.h"
 #include "server_memstore.h"
 #include "server_test.h"
@@ -52,6 +53,7 @@ static void open_world(struct world *world, const char *users)
 	world->worker.now_ns = 1000000000;
 	world->worker.now_ms = 1700000000000;
 	okv_partition_tick(okv_store_partition(world->worker.store, 0), world->worker.now_ms);
+	mover_init(&world->worker);
 	world->c = connect_one(world);
 }
 

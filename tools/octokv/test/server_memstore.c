@@ -282,6 +282,22 @@ int okv_store_open(struct okv_store **store, struct okv_disk *disk, const struct
 	return 0;
 }
 
+bool okv_partition_settle(struct okv_partition *p)
+{
+	return !p->store->held;
+}
+
+struct okv_partition *okv_store_detach(struct okv_store *store, uint32_t partition)
+{
+	return &store->partitions[partition];
+}
+
+void okv_store_attach(struct okv_store *store, struct okv_partition *p)
+{
+	(void)store;
+	(void)p;
+}
+
 void okv_store_close(struct okv_store *store)
 {
 	memstore_free(store);
