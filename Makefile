@@ -9,6 +9,7 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 INSTALL_MOD_PATH ?=
 V ?= 0
 NAME ?=
+SEEDS ?=
 KSRC ?=
 ARGS ?=
 
@@ -26,7 +27,7 @@ kbuild = +$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) V=$(V)
 unsigned = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
 
 .DEFAULT_GOAL := modules
-.PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo lab graft help
+.PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo simulate lab graft help
 
 modules: preflight
 	$(kbuild) $(config) modules
@@ -66,6 +67,9 @@ bench:
 demo:
 	$(Q)tools/bench/demo $(ARGS)
 
+simulate:
+	$(Q)tools/lab/lab enter -- nice make -s -C tools/octokv simulate SEEDS=$(SEEDS)
+
 lab:
 	$(Q)tools/lab/lab setup $(ARGS)
 
@@ -85,6 +89,7 @@ help:
 	@echo '  make mutants       alter each declared layout and see that the layout check stops the build'
 	@echo '  make test          everything in the lab, ends with the number passed, failed, skipped'
 	@echo '  make test-long     the same with soaks and long stress'
+	@echo '  make simulate      the key-value store on a simulated device, SEEDS=N (20000) lives; prints the seed that fails'
 	@echo 'See'
 	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us, as tables and pictures'
 	@echo '  make bench NAME=X  a benchmark: fairness, latency, cost, throughput, tabs'
