@@ -9,6 +9,7 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 INSTALL_MOD_PATH ?=
 V ?= 0
 NAME ?=
+SEEDS ?=
 KSRC ?=
 ARGS ?=
 
@@ -27,7 +28,7 @@ kbuild = +$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) V=$(V)
 unsigned = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
 
 .DEFAULT_GOAL := modules
-.PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo lab deb docs graft help
+.PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo simulate fuzz lab deb docs graft help
 
 modules: preflight
 	$(kbuild) $(config) modules
@@ -67,6 +68,12 @@ bench:
 demo:
 	$(Q)tools/bench/demo $(ARGS)
 
+simulate:
+	$(Q)tools/lab/lab enter -- nice make -s -C tools/octokv simulate SEEDS=$(SEEDS)
+
+fuzz:
+	$(Q)tools/lab/lab enter -- nice make -s -C tools/octokv fuzz fuzz-disk FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600)
+
 lab:
 	$(Q)tools/lab/lab setup $(ARGS)
 
@@ -95,7 +102,9 @@ help:
 	@echo '  make mutants       alter each declared layout and see that the layout check stops the build'
 	@echo '  make test          everything in the lab, ends with the number passed, failed, skipped'
 	@echo '  make test-long     the same with soaks and long stress'
+	@echo '  make simulate      the key-value store on a simulated device, SEEDS=N (20000) lives; prints the seed that fails'
+	@echo '  make fuzz          libFuzzer on the protocol and on what reads the device, FUZZ_SECONDS=N (600) each'
 	@echo 'See'
 	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us, as tables and pictures'
-	@echo '  make bench NAME=X  a benchmark: fairness, latency, cost, throughput, tabs, octofas'
+	@echo '  make bench NAME=X  a benchmark: fairness, latency, cost, throughput, tabs, octofas, postgres'
 	@echo '  make lab           make the guests that test, bench and demo run in'

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * checkpoint.c - the index to the device, while it is in use, and from it
+ *
+ * A checkpoint notes where the log is, the first batch that has not taken effect, and then writes shard after shard, each
+ * as it is at that moment. Later shards so may show what batches beyond the noted one did. That does no harm: a record
+ * in the log says which record it replaces, so replaying removes what is there to be removed and adds what is not there
+ * yet, and ends with the same set from any such mixture (recover.c).
+ *
+ * The chunks go to free segments. When they are durable, and only then, a root that names them is written over the older
+ * one of the two roots of the partition, with their generation in turn. Until it is durable the other root is what
+ * recovery uses; after that, the other one serves if this one cannot be read. So what both roots need is kept:
+ *
+ *	the chunks of a root		until a newer root has taken its place
+ *	a segment without live records	until both roots come from checkpoints that began when it had none any more
+ *
+ * The second line is also what keeps a deletion: its record stays until no root is left that could bring back the key.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition.h"
+
+enum { NR_TRIES = 3 };
+
+static uint64_t chunk_seed(const struct okv_partition *p, uint32_t segment, uint32_t offset, uint64_t generation)
+{
+	return okv_seed(&p->layout->super, p->number, okv_location(p, segment, offset), ~generation);
+}
+
+static uint32_t chunk_limit(const struct okv_partition *p)
+{
+	return p->segment_bytes / 4 < OKV_CHUNK_BYTES ? p->segment_bytes / 4 : OKV_CHUNK_BYTES;
+}
+
+/* How many segments the next one may need: an upper bound, with room for the index to grow meanwhile. */
+uint32_t okv_checkpoint_segments(const struct okv_partition *p)
+{
+	uint64_t bytes = p->index.nr_entries * sizeof(struct okv_entry) + okv_index_nr_shards(&p->index) * sizeof(struct okv_shard_disk) +
+			 p->nr_segments * sizeof(struct okv_segment_disk) + 2 * p->disk->block_bytes;
+
+	return 1 + (bytes + bytes / 2) / p->segment_bytes;
+}
+
+bool okv_checkpoint_is_due(const struct okv_partition *p)
+{
+	uint64_t bytes = p->nr_segments / 8 * (uint64_t)p->segment_bytes, index_bytes = 2 * p->index.nr_entries * sizeof(struct okv_entry);
+
+	if (bytes < p->segment_bytes)
+		bytes = p->segment_bytes;
+	return p->bytes_since_checkpoint > (bytes > index_bytes ? bytes : index_bytes);
+}
+
+/* Segments that neither root needs any more are free. */
+void okv_segments_reclaim(struct okv_partition *p)
+{
+	uint64_t oldest = p->roots[0].generation < p->roots[1].generation ? p->roots[0].generation : p->roots[1].generation;
+
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		struct okv_segment *s = &p->segments[i];
+
+		if (s->state == OKV_SEGMENT_DRAINED && s->drained_generation <= oldest) {
+			s->state = OKV_SEGMENT_FREE;
+			p->nr_free++;
+		}
+	}
+}
+
+static void release_segments(struct okv_partition *p, const uint32_t *segments, uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr; i++) {
+		struct okv_segment *s = &p->segments[segments[i]];
+
+		p->nr_free += s->state == OKV_SEGMENT_CHECKPOINT;
+		s->state = OKV_SEGMENT_FREE;
+	}
+}
+
+static void step(struct okv_partition *p);
+
+static void end(struct okv_partition *p)
+{
+	struct okv_checkpoint *c = &p->checkpoint;
+
+	c->step = OKV_CHECKPOINT_NONE;
+	free(c->buf);
+	c->buf = NULL;
+	free(c->root);
+	c->root = NULL;
+}
+
+/* Nothing refers to the chunks: give them up and begin anew later, or refuse writes if that has failed too often. */
+static void give_up(struct okv_partition *p)
+{
+	release_segments(p, p->checkpoint.root->segments, p->checkpoint.root->nr_segments);
+	end(p);
+	if (++p->nr_checkpoint_failures >= NR_TRIES)
+		okv_log_stop(p);
+}
+
+static void io_done(struct okv_io *io)
+{
+	struct okv_partition *p = io->owner;
+	struct okv_checkpoint *c = &p->checkpoint;
+
+	if (io->result) {
+		p->stats.nr_write_errors++;
+		if (c->step != OKV_CHECKPOINT_ROOT && c->step != OKV_CHECKPOINT_ROOT_FLUSH) {
+			give_up(p);
+		} else if (++p->nr_checkpoint_failures < NR_TRIES) {
+			c->step = OKV_CHECKPOINT_ROOT;	/* it may be there or not: only writing it again helps */
+			step(p);
+		} else {
+			end(p);
+			okv_log_stop(p);
+		}
+	} else {
+		switch (c->step) {
+		case OKV_CHECKPOINT_FLUSH:
+			c->step = OKV_CHECKPOINT_ROOT;
+			break;
+		case OKV_CHECKPOINT_ROOT:
+			c->step = OKV_CHECKPOINT_ROOT_FLUSH;
+			break;
+		default:
+			break;
+		}
+		step(p);
+	}
+	okv_log_pump(p);
+}
+
+static void send(struct okv_partition *p, enum okv_io_kind kind, uint64_t offset_bytes, void *buf, uint32_t bytes)
+{
+	struct okv_io *io = &p->checkpoint.io;
+
+	*io = (struct okv_io){ .kind = kind, .offset_bytes = offset_bytes, .buf = buf, .bytes = bytes, .done = io_done, .owner = p };
+	p->disk->ops->submit(p->disk, io);
+}
+
+/* A place for a chunk of so many bytes. */
+static bool find_place(struct okv_partition *p, uint32_t bytes)
+{
+	struct okv_checkpoint *c = &p->checkpoint;
+
+	if (c->root->nr_segments && c->offset_bytes + bytes <= p->segment_bytes)
+		return true;
+	if (bytes > p->segment_bytes || c->root->nr_segments == OKV_NR_ROOT_SEGMENTS)
+		return false;
+	c->segment = okv_segment_take(p, OKV_SEGMENT_CHECKPOINT);
+	if (c->segment == p->nr_segments)
+		return false;
+	c->root->segments[c->root->nr_segments++] = c->segment;
+	c->offset_bytes = 0;
+	return true;
+}
+
+static uint32_t put_segments(const struct okv_partition *p, char *to)
+{
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		const struct okv_segment *s = &p->segments[i];
+		bool holds_log = s->state == OKV_SEGMENT_OPEN || s->state == OKV_SEGMENT_SEALED || s->state == OKV_SEGMENT_BAD;
+		struct okv_segment_disk disk = { .life = holds_log ? s->life : 0 };
+
+		memcpy(to + i * sizeof(disk), &disk, sizeof(disk));
+	}
+	return p->nr_segments * sizeof(struct okv_segment_disk);
+}
+
+static uint32_t put_shard(const struct okv_partition *p, uint32_t shard, char *to)
+{
+	const struct okv_shard *s = &p->index.shards[shard];
+	struct okv_shard_disk disk = { .shard = shard, .nr_entries = s->nr_entries };
+
+	memcpy(to, &disk, sizeof(disk));
+	to += sizeof(disk);
+	for (uint32_t i = 0; i < s->nr_slots; i++) {
+		if (s->entries[i].size) {
+			memcpy(to, &s->entries[i], sizeof(s->entries[i]));
+			to += sizeof(s->entries[i]);
+		}
+	}
+	return sizeof(disk) + s->nr_entries * sizeof(struct okv_entry);
+}
+
+/* The next chunk, all its shards as they are now. */
+static bool send_chunk(struct okv_partition *p)
+{
+	struct okv_checkpoint *c = &p->checkpoint;
+	uint32_t last = c->next_shard, bytes = sizeof(struct okv_chunk_disk), sent_bytes;
+	struct okv_chunk_disk *header;
+
+	if (!c->root->nr_chunks)
+		bytes += p->nr_segments * sizeof(struct okv_segment_disk);
+	while (c->root->nr_chunks && last < okv_index_nr_shards(&p->index) && bytes < chunk_limit(p))
+		bytes += sizeof(struct okv_shard_disk) + p->index.shards[last++].nr_entries * sizeof(struct okv_entry);
+	sent_bytes = okv_round_up(bytes, p->disk->block_bytes);
+	if (!find_place(p, sent_bytes))
+		return false;
+	free(c->buf);
+	c->buf = okv_alloc_blocks(p->disk, sent_bytes);
+	memset(c->buf, 0, sent_bytes);
+	bytes = sizeof(*header);
+	if (!c->root->nr_chunks)
+		bytes += put_segments(p, c->buf + bytes);
+	for (; c->next_shard < last; c->next_shard++)
+		bytes += put_shard(p, c->next_shard, c->buf + bytes);
+	header = (void *)c->buf;
+	*header = (struct okv_chunk_disk){
+		.magic = OKV_CHUNK_MAGIC, .partition = p->number, .generation = c->root->generation, .chunk = c->root->nr_chunks++,
+		.bytes = bytes, .payload_sum = okv_sum(header + 1, bytes - sizeof(*header), p->layout->super.secret),
+	};
+	header->sum = okv_sum_behind(header, sizeof(*header), chunk_seed(p, c->segment, c->offset_bytes, c->root->generation));
+	send(p, OKV_WRITE, okv_segment_offset(p, c->segment) + c->offset_bytes, c->buf, sent_bytes);
+	c->offset_bytes += sent_bytes;
+	return true;
+}
+
+static void finish(struct okv_partition *p)
+{
+	struct okv_checkpoint *c = &p->checkpoint;
+	struct okv_root *root = &p->roots[c->root->generation % OKV_NR_ROOTS];
+
+	release_segments(p, root->segments, root->nr_segments);
+	free(root->segments);
+	root->generation = c->root->generation;
+	root->nr_segments = c->root->nr_segments;
+	root->segments = okv_alloc(root->nr_segments * sizeof(*root->segments));
+	memcpy(root->segments, c->root->segments, root->nr_segments * sizeof(*root->segments));
+	p->generation = root->generation;
+	p->nr_checkpoint_failures = 0;
+	p->stats.nr_checkpoints++;
+	end(p);
+	okv_segments_reclaim(p);
+}
+
+static void send_root(struct okv_partition *p)
+{
+	struct okv_root_disk *root = p->checkpoint.root;
+	uint32_t slot = root->generation % OKV_NR_ROOTS;
+
+	root->sum = okv_sum_behind(root, sizeof(*root), okv_root_seed(&p->layout->super, p->number, slot));
+	send(p, OKV_WRITE, okv_root_offset(p->number, slot), root, OKV_PAGE_BYTES);
+}
+
+static void step(struct okv_partition *p)
+{
+	struct okv_checkpoint *c = &p->checkpoint;
+
+	switch (c->step) {
+	case OKV_CHECKPOINT_CHUNKS:
+		if (c->root->nr_chunks && c->next_shard == okv_index_nr_shards(&p->index)) {
+			c->step = OKV_CHECKPOINT_FLUSH;
+			send(p, OKV_FLUSH, 0, NULL, 0);
+		} else if (!send_chunk(p)) {
+			give_up(p);
+		}
+		break;
+	case OKV_CHECKPOINT_ROOT:
+		send_root(p);
+		break;
+	case OKV_CHECKPOINT_ROOT_FLUSH:
+		if (c->io.kind == OKV_WRITE)
+			send(p, OKV_FLUSH, 0, NULL, 0);
+		else
+			finish(p);
+		break;
+	case OKV_CHECKPOINT_FLUSH:	/* io_done() goes on to the root */
+	case OKV_CHECKPOINT_NONE:
+		break;
+	}
+}
+
+/* Where the log is now: the first batch that is not in the index. */
+static void note_position(const struct okv_partition *p, struct okv_root_disk *root)
+{
+	root->seq = okv_log_durable_seq(p);
+	root->next_life = p->next_life;
+	root->life = p->next_life - 1;
+	root->segment = p->nr_segments;
+	if (p->batches) {
+		root->segment = p->batches->segment;
+		root->offset_bytes = p->batches->offset_bytes;
+	} else if (p->open_segment < p->nr_segments) {
+		root->segment = p->open_segment;
+		root->offset_bytes = p->open_offset;
+	}
+	if (root->segment < p->nr_segments)
+		root->life = p->segments[root->segment].life;
+}
+
+void okv_checkpoint_start(struct okv_partition *p)
+{
+	struct okv_checkpoint *c = &p->checkpoint;
+
+	c->step = OKV_CHECKPOINT_CHUNKS;
+	c->next_shard = 0;
+	c->root = okv_alloc_blocks(p->disk, OKV_PAGE_BYTES);
+	memset(c->root, 0, OKV_PAGE_BYTES);
+	c->root->magic = OKV_ROOT_MAGIC;
+	c->root->partition = p->number;
+	c->root->generation = p->generation + 1;
+	note_position(p, c->root);
+	p->bytes_since_checkpoint = 0;
+	step(p);
+}
+
+/* Write one and wait for it. */
+int okv_checkpoint_wait(struct okv_partition *p)
+{
+	uint64_t generation;
+	int error = 0;
+
+	while (p->checkpoint.step != OKV_CHECKPOINT_NONE && !error)
+		error = p->disk->ops->wait(p->disk);
+	generation = p->generation;
+	while (!error && p->generation == generation) {
+		if (p->refusing)
+			return -EIO;
+		if (p->checkpoint.step == OKV_CHECKPOINT_NONE)
+			okv_checkpoint_start(p);
+		if (p->checkpoint.step != OKV_CHECKPOINT_NONE)
+			error = p->disk->ops->wait(p->disk);
+	}
+	return error;
+}
+
+static int load_segments(struct okv_partition *p, const char *payload, uint32_t bytes)
+{
+	struct okv_segment_disk disk;
+
+	if (bytes != p->nr_segments * sizeof(disk))
+		return -EUCLEAN;
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		memcpy(&disk, payload + i * sizeof(disk), sizeof(disk));
+		p->segments[i].life = disk.life;
+		p->segments[i].state = disk.life ? OKV_SEGMENT_SEALED : OKV_SEGMENT_FREE;
+	}
+	return 0;
+}
+
+static bool entry_is_possible(const struct okv_partition *p, const struct okv_entry *e)
+{
+	uint64_t begin = e->location * OKV_ALIGN_BYTES, end = begin + e->size * OKV_ALIGN_BYTES;
+
+	return e->size && end <= (uint64_t)p->nr_segments * p->segment_bytes &&
+	       begin / p->segment_bytes == (end - 1) / p->segment_bytes && e->size * OKV_ALIGN_BYTES > sizeof(struct okv_record_disk);
+}
+
+/* Shards come in order, each once: *next_shard is the first that may come. */
+static int load_shards(struct okv_partition *p, const char *payload, uint32_t bytes, uint32_t *next_shard)
+{
+	const char *to = payload + bytes;
+	struct okv_shard_disk disk;
+	struct okv_entry e;
+
+	while (payload < to) {
+		if ((size_t)(to - payload) < sizeof(disk))
+			return -EUCLEAN;
+		memcpy(&disk, payload, sizeof(disk));
+		payload += sizeof(disk);
+		if (disk.shard != *next_shard || disk.shard >= okv_index_nr_shards(&p->index) ||
+		    (size_t)(to - payload) / sizeof(e) < disk.nr_entries)
+			return -EUCLEAN;
+		++*next_shard;
+		okv_index_reserve(&p->index, disk.shard, disk.nr_entries);
+		for (uint32_t i = 0; i < disk.nr_entries; i++, payload += sizeof(e)) {
+			memcpy(&e, payload, sizeof(e));
+			if (!entry_is_possible(p, &e))
+				return -EUCLEAN;
+			okv_index_add(&p->index, disk.shard, &e);
+			okv_map_count(p, &e, 1);
+		}
+	}
+	return 0;
+}
+
+/* The chunk of that number at a place: 0, -EUCLEAN if there is none, or what a read returned. The caller frees it. */
+static int read_chunk(struct okv_partition *p, const struct okv_root_disk *root, uint32_t chunk, uint32_t segment, uint32_t offset,
+		      char **read)
+{
+	char *buf = okv_alloc_blocks(p->disk, OKV_PAGE_BYTES);
+	struct okv_chunk_disk *header = (void *)buf;
+	uint64_t at = okv_segment_offset(p, segment) + offset;
+	struct okv_chunk_disk h;
+	int error = -EUCLEAN;
+
+	if (offset + p->disk->block_bytes > p->segment_bytes)
+		goto out;
+	error = okv_disk_io(p->disk, OKV_READ, at, buf, p->disk->block_bytes);
+	if (error)
+		goto out;
+	h = *header;
+	error = -EUCLEAN;
+	if (h.magic != OKV_CHUNK_MAGIC || h.sum != okv_sum_behind(header, sizeof(h), chunk_seed(p, segment, offset, root->generation)) ||
+	    h.partition != p->number || h.chunk != chunk || h.bytes < sizeof(h) || h.bytes > p->segment_bytes - offset)
+		goto out;
+	free(buf);
+	buf = okv_alloc_blocks(p->disk, okv_round_up(h.bytes, p->disk->block_bytes));
+	header = (void *)buf;
+	error = okv_disk_io(p->disk, OKV_READ, at, buf, okv_round_up(h.bytes, p->disk->block_bytes));
+	if (!error && (memcmp(header, &h, sizeof(h)) || okv_sum(header + 1, h.bytes - sizeof(h), p->layout->super.secret) != h.payload_sum))
+		error = -EUCLEAN;
+out:
+	if (error)
+		free(buf);
+	else
+		*read = buf;
+	return error;
+}
+
+int okv_checkpoint_load(struct okv_partition *p, const struct okv_root_disk *root)
+{
+	uint32_t offset = 0, at = 0, next_shard = 0;
+
+	for (uint32_t i = 0; i < root->nr_chunks; i++) {
+		char *chunk;
+		uint32_t bytes;
+		int error = -EUCLEAN;
+
+		/* The next one is behind the last one, or where there was no room for it, at the beginning of the next segment. */
+		if (at < root->nr_segments)
+			error = read_chunk(p, root, i, root->segments[at], offset, &chunk);
+		if (error == -EUCLEAN && offset && at + 1 < root->nr_segments) {
+			offset = 0;
+			error = read_chunk(p, root, i, root->segments[++at], offset, &chunk);
+		}
+		if (error)
+			return error;
+		bytes = ((struct okv_chunk_disk *)chunk)->bytes - sizeof(struct okv_chunk_disk);
+		error = i ? load_shards(p, chunk + sizeof(struct okv_chunk_disk), bytes, &next_shard) :
+			load_segments(p, chunk + sizeof(struct okv_chunk_disk), bytes);
+		offset += okv_round_up(bytes + sizeof(struct okv_chunk_disk), p->disk->block_bytes);
+		free(chunk);
+		if (error)
+			return error;
+	}
+	return root->nr_chunks && next_shard != okv_index_nr_shards(&p->index) ? -EUCLEAN : 0;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * command.h - requests: what a command asks of the store, and its reply
+ *
+ * A command of the table has a start(), which replies at once, or gives the request operations (request_ops()) or jobs (request_jobs()); when
+ * all of those are done finish() writes the reply. Operations go to the worker that owns the partition of their key; a
+ * job goes to one worker and may do there what it likes.
+ *
+ * A request with many keys has a few operations under way at a time, so that what one request holds is bounded.
+ */
+#ifndef OKV_COMMAND_H
+#define OKV_COMMAND_H
+
+#include "conn.h"
+#include "resp.h"
+#include "server.h"
+
+struct request;
+struct kv_op;
+
+enum {
+	REQUEST_MAX_FLYING	= 32,
+	REQUEST_MAX_REPLY_BYTES	= 64 << 20,
+};
+
+enum command_flags {
+	CMD_WRITE	= 1 << 0,
+	CMD_NO_AUTH	= 1 << 1,	/* a stranger may */
+};
+
+struct command {
+	const char *name;
+	int16_t arity;			/* with the name; negative: at least so many */
+	uint16_t flags;
+	int8_t first_key, last_key, key_step;
+	void (*start)(struct request *r);
+	void (*finish)(struct request *r);
+};
+
+/* One operation on a key. The update callbacks run at the owner of the key, and touch nothing but this and the request's command. */
+struct kv_op {
+	struct kv_msg msg;
+	struct okv_op op;
+	struct request *request;
+	uint32_t partition;
+	bool want_value;		/* copy what the operation gives */
+	struct resp_chunk *value;	/* the copy */
+	char *fresh;			/* what an update made */
+	int64_t number;			/* INCR: by how much, then the result */
+	long double real;		/* INCRBYFLOAT: by how much */
+	uint16_t how;			/* of the command's own */
+	bool no_new_key;		/* the tenant has as many as it may */
+	const char *complaint;		/* why an update refused */
+};
+
+struct job {
+	struct kv_msg msg;
+	struct request *request;
+	uint32_t partition;
+	uint32_t nr;
+	uint32_t nr_pending;
+	struct okv_scan scan;
+	struct okv_stats stats;
+	struct resp_out out;
+	uint64_t nr_keys;
+};
+
+struct request {
+	struct request *next;
+	struct conn *conn;
+	struct tenant *tenant;		/* whose it is counted as */
+	const struct command *command_of;
+	struct resp_command command;
+	struct resp_out out;
+	struct kv_op *ops;
+	struct job *jobs;
+	uint32_t nr_ops, nr_next, nr_flying;
+	uint64_t reply_bytes;
+	bool submitting;
+	bool done;
+	struct kv_op one;		/* most requests have one operation: this */
+};
+
+struct request *request_new(struct conn *c);
+void request_free(struct request *r);
+
+/* Look the command up, check it and start it. */
+void request_run(struct request *r);
+
+/* The reply is in r->out. */
+void request_done(struct request *r);
+
+/* A reply without a store: text of an error, and done. */
+__attribute__((format(printf, 2, 3))) void request_fail(struct request *r, const char *format, ...);
+
+/* @nr operations, zeroed: fill them in with request_key() and what else they need, then request_submit(). */
+void request_ops(struct request *r, uint32_t nr);
+struct kv_op *request_key(struct request *r, uint32_t i, uint32_t arg, enum okv_op_kind kind);
+void request_submit(struct request *r);
+
+/* @nr jobs, zeroed; job i goes to worker_of(i) with @run, which calls worker_return() some time. */
+void request_jobs(struct request *r, uint32_t nr);
+void request_send_job(struct request *r, uint32_t i, uint32_t worker, void (*run)(struct worker *w, struct kv_msg *msg));
+
+/* Job i runs its scan of its partition, at the owner; job_scan_done() ends it there. */
+void request_send_scan(struct request *r, uint32_t i);
+void job_scan_done(struct job *job);
+
+/* Replies with the error for @status; false: it is none. NOT_FOUND and EXISTS are none. */
+bool request_status(struct request *r, const struct kv_op *op);
+
+static inline const char *req_arg(const struct request *r, uint32_t i)
+{
+	return resp_arg(&r->command, i);
+}
+
+static inline uint32_t req_len(const struct request *r, uint32_t i)
+{
+	return resp_arg_len(&r->command, i);
+}
+
+static inline uint32_t req_nr(const struct request *r)
+{
+	return r->command.nr_args;
+}
+
+static inline bool req_is(const struct request *r, uint32_t i, const char *word)
+{
+	return resp_arg_is(&r->command, i, word);
+}
+
+static inline bool req_int(const struct request *r, uint32_t i, int64_t *value)
+{
+	return resp_parse_int(req_arg(r, i), req_len(r, i), value);
+}
+
+/* The tables, each ended by a NULL name: cmd_keys.c, cmd_server.c. */
+extern const struct command key_commands[];
+extern const struct command server_commands[];
+
+const struct command *command_find(const char *name, size_t len);
+
+/* A shell pattern: * ? [a-z] [^a] \x. */
+bool glob_match(const char *pattern, size_t pattern_len, const char *text, size_t len);
+
+#endif

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * disk_uring.c - reads, writes and flushes of the store as requests of a ring
+ *
+ * block device says in sysfs which it is. On a file system a DSYNC write may have to wait for a journal, so there writes share flushes:
+ * while one is under way those that come wait, and then become one, whichever partition asked.
+ * A discard is a hint, and so is what becomes of it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "disk_uring.h"
+
+enum { BLOCK_BYTES_MIN = 512, BLOCK_BYTES_MAX = 4096 };
+
+static struct io_uring_sqe *get_sqe(struct io_uring *ring)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+	while (!sqe) {
+		io_uring_submit(ring);
+		sqe = io_uring_get_sqe(ring);
+	}
+	return sqe;
+}
+
+static void start_flush(struct disk_uring *d)
+{
+	struct io_uring_sqe *sqe = get_sqe(d->ring);
+
+	d->flushing = d->to_flush;
+	d->to_flush = NULL;
+	io_uring_prep_fsync(sqe, d->fd, IORING_FSYNC_DATASYNC);
+	io_uring_sqe_set_data(sqe, d->flushing);
+}
+
+static void submit_flush(struct disk_uring *d, struct okv_io *io)
+{
+	io->next = d->to_flush;
+	d->to_flush = io;
+	if (!d->flushing)
+		start_flush(d);
+}
+
+static void flushed(struct disk_uring *d, int result)
+{
+	struct okv_io *io = d->flushing;
+
+	d->flushing = NULL;
+	if (d->to_flush)
+		start_flush(d);
+	while (io) {
+		struct okv_io *next = io->next;
+
+		io->result = result < 0 ? result : 0;
+		io->done(io);
+		io = next;
+	}
+}
+
+static void submit(struct okv_disk *disk, struct okv_io *io)
+{
+	struct disk_uring *d = (struct disk_uring *)disk;
+	struct io_uring_sqe *sqe;
+
+	if (io->kind == OKV_FLUSH) {
+		submit_flush(d, io);
+		return;
+	}
+	sqe = get_sqe(d->ring);
+	switch (io->kind) {
+	case OKV_READ:
+		io_uring_prep_read(sqe, d->fd, io->buf, io->bytes, io->offset_bytes);
+		break;
+	case OKV_WRITE:
+		io_uring_prep_write(sqe, d->fd, io->buf, io->bytes, io->offset_bytes);
+			sqe->rw_flags = RWF_DSYNC;
+		break;
+	case OKV_DISCARD:
+		io_uring_prep_fallocate(sqe, d->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, io->offset_bytes, io->bytes);
+		break;
+	case OKV_FLUSH:
+		break;
+	}
+	if (io->kind == OKV_READ || io->kind == OKV_WRITE)
+		sqe->ioprio = io->ioprio;
+	io_uring_sqe_set_data(sqe, io);
+}
+
+void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result)
+{
+	struct okv_io *io = (struct okv_io *)(uintptr_t)user_data;
+	bool transfers = io->kind == OKV_READ || io->kind == OKV_WRITE;
+
+	if (io->kind == OKV_FLUSH) {
+		flushed(d, result);
+		return;
+	}
+	io->result = result < 0 ? result : 0;
+	if (transfers && result >= 0 && (uint32_t)result != io->bytes)
+		io->result = -EIO;
+	if (io->kind == OKV_DISCARD)
+		io->result = 0;
+	io->done(io);
+}
+
+static int wait_for_one(struct okv_disk *disk)
+{
+	struct disk_uring *d = (struct disk_uring *)disk;
+	struct io_uring_cqe *cqe;
+	int result;
+
+	do {
+		result = io_uring_submit_and_wait(d->ring, 1);
+	} while (result == -EINTR);
+	if (result < 0)
+		return result;
+	while (!io_uring_peek_cqe(d->ring, &cqe)) {
+		uint64_t user_data = cqe->user_data;
+
+		result = cqe->res;
+		io_uring_cqe_seen(d->ring, cqe);
+		if (!(user_data & 7))
+			disk_uring_complete(d, user_data, result);
+	}
+	return 0;
+}
+
+static const struct okv_disk_ops ops = { .submit = submit, .wait = wait_for_one };
+
+/* The first character of a file in sysfs; 0: there is none. */
+static int sysfs_char(const struct stat *st, const char *name)
+{
+	char path[128];
+	FILE *file;
+	int c;
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/queue/%s", major(st->st_rdev), minor(st->st_rdev), name);
+	file = fopen(path, "re");
+	if (!file) {
+		/* A partition: the queue is its disk's. */
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../queue/%s", major(st->st_rdev), minor(st->st_rdev), name);
+		file = fopen(path, "re");
+	}
+	if (!file)
+		return 0;
+	c = fgetc(file);
+	if (!strcmp(name, "write_cache") && c == 'w') {
+		char rest[16] = "";
+
+		/* "write back" or "write through": nothing volatile. */
+		c = fgets(rest, sizeof(rest), file) && strstr(rest, "through") ? 't' : 'b';
+	}
+	fclose(file);
+	return c;
+}
+
+static int of_device(struct disk_uring *d, const struct stat *st)
+{
+	uint32_t physical;
+	int logical;
+
+	if (ioctl(d->fd, BLKGETSIZE64, &d->disk.size_bytes) || ioctl(d->fd, BLKSSZGET, &logical) || ioctl(d->fd, BLKPBSZGET, &physical))
+		return -errno;
+	d->disk.block_bytes = physical <= BLOCK_BYTES_MAX && (int)physical > logical ? physical : (uint32_t)logical;
+	d->disk.has_fua = sysfs_char(st, "fua") == '1' || sysfs_char(st, "write_cache") == 't';
+	return 0;
+}
+
+static int of_file(struct disk_uring *d, const struct stat *st)
+{
+	struct statx stx;
+
+	d->disk.size_bytes = st->st_size;
+	d->disk.block_bytes = BLOCK_BYTES_MAX;
+	if (!statx(d->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) && stx.stx_mask & STATX_DIOALIGN && stx.stx_dio_offset_align &&
+	    stx.stx_dio_offset_align <= BLOCK_BYTES_MAX)
+		d->disk.block_bytes = stx.stx_dio_offset_align < BLOCK_BYTES_MIN ? BLOCK_BYTES_MIN : stx.stx_dio_offset_align;
+	return 0;
+}
+
+int disk_uring_init(struct disk_uring *d, struct io_uring *ring, int fd)
+{
+	struct stat st;
+	int result;
+
+	*d = (struct disk_uring){ .disk.ops = &ops, .ring = ring, .fd = fd };
+	if (fstat(fd, &st))
+		return -errno;
+	result = S_ISBLK(st.st_mode) ? of_device(d, &st) : of_file(d, &st);
+	d->disk.size_bytes -= result ? 0 : d->disk.size_bytes % d->disk.block_bytes;
+	return result;
+}

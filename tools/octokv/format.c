@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * format.c - checksums, superblocks, and making an empty store
+ *
+ * The superblock never changes after the format. It lies in four copies, each with its number in it: two that agree are
+ * enough to open. A format that is cut short leaves at most one valid copy or one that no second one agrees with, for the
+ * copies are written last, with a flush before them; it also leaves whatever was there in the other places, and none of
+ * that is valid under the new secret.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "format.h"
+
+uint64_t okv_sum(const void *data, size_t bytes, uint64_t seed)
+{
+	return XXH3_64bits_withSeed(data, bytes, seed);
+}
+
+uint64_t okv_sum_behind(const void *data, size_t bytes, uint64_t seed)
+{
+	return okv_sum((const char *)data + sizeof(uint64_t), bytes - sizeof(uint64_t), seed);
+}
+
+uint64_t okv_seed(const struct okv_super_disk *super, uint32_t partition, uint64_t location, uint64_t life)
+{
+	uint64_t place[3] = { partition, location, life };
+
+	return okv_sum(place, sizeof(place), super->secret);
+}
+
+void *okv_alloc(size_t bytes)
+{
+	void *memory = calloc(1, bytes);
+
+	if (!memory) {
+		fprintf(stderr, "octokv: no memory for %zu bytes\n", bytes);
+		abort();
+	}
+	return memory;
+}
+
+void *okv_alloc_blocks(const struct okv_disk *disk, size_t bytes)
+{
+	size_t align = disk->block_bytes > OKV_PAGE_BYTES ? disk->block_bytes : OKV_PAGE_BYTES;
+	void *memory = aligned_alloc(align, okv_round_up(bytes, align));
+
+	if (!memory) {
+		fprintf(stderr, "octokv: no memory for a request of %zu bytes\n", bytes);
+		abort();
+	}
+	return memory;
+}
+
+static void io_done(struct okv_io *io)
+{
+	*(bool *)io->owner = true;
+}
+
+int okv_disk_io(struct okv_disk *disk, enum okv_io_kind kind, uint64_t offset_bytes, void *buf, uint32_t bytes)
+{
+	bool done = false;
+	struct okv_io io = { .kind = kind, .offset_bytes = offset_bytes, .buf = buf, .bytes = bytes, .done = io_done,
+			     .owner = &done };
+	int error;
+
+	disk->ops->submit(disk, &io);
+	while (!done) {
+		error = disk->ops->wait(disk);
+		if (error)
+			return error;
+	}
+	return io.result;
+}
+
+uint64_t okv_root_offset(uint32_t partition, uint32_t slot)
+{
+	return OKV_ROOTS_OFFSET_BYTES + ((uint64_t)partition * OKV_NR_ROOTS + slot) * OKV_PAGE_BYTES;
+}
+
+uint64_t okv_root_seed(const struct okv_super_disk *super, uint32_t partition, uint32_t slot)
+{
+	return okv_seed(super, partition, OKV_NOWHERE, slot);
+}
+
+static uint64_t data_offset(uint32_t nr_partitions)
+{
+	return okv_round_up(okv_root_offset(nr_partitions, 0), OKV_SUPER_STRIDE_BYTES);
+}
+
+/* Fill in the geometry: as many partitions as asked for, or as have enough segments each. */
+static int lay_out(const struct okv_disk *disk, const struct okv_format_options *options, struct okv_super_disk *super)
+{
+	uint32_t nr = options->nr_partitions ? options->nr_partitions : OKV_PARTITIONS_DEFAULT;
+	uint32_t segment_bytes = options->segment_bytes ? options->segment_bytes : OKV_SEGMENT_BYTES;
+	uint64_t nr_segments = 0;
+
+	if (nr > OKV_PARTITIONS_MAX || nr & (nr - 1) || segment_bytes % OKV_PAGE_BYTES || segment_bytes > OKV_SEGMENT_BYTES ||
+	    segment_bytes < OKV_SEGMENT_BYTES_MIN || segment_bytes / OKV_BLOCKS_MIN < disk->block_bytes || disk->block_bytes > OKV_PAGE_BYTES)
+		return -EINVAL;
+	for (;; nr /= 2) {
+		if (disk->size_bytes > data_offset(nr))
+			nr_segments = (disk->size_bytes - data_offset(nr)) / nr / segment_bytes;
+		if (nr_segments >= OKV_NR_SEGMENTS_MIN)
+			break;
+		if (nr == 1 || options->nr_partitions)
+			return -ENOSPC;
+	}
+	if (nr_segments * segment_bytes / OKV_ALIGN_BYTES >= OKV_NOWHERE)
+		nr_segments = (OKV_NOWHERE - 1) * OKV_ALIGN_BYTES / segment_bytes;
+	super->nr_partitions = nr;
+	super->segment_bytes = segment_bytes;
+	super->nr_segments = nr_segments;
+	super->data_offset_bytes = data_offset(nr);
+	return 0;
+}
+
+static int draw_secrets(struct okv_super_disk *super, uint64_t seed)
+{
+	uint8_t *out[] = { super->uuid, super->hash_key, (uint8_t *)&super->secret };
+	size_t bytes[] = { sizeof(super->uuid), sizeof(super->hash_key), sizeof(super->secret) };
+
+	for (size_t i = 0; i < 3; i++) {
+		for (size_t j = 0; seed && j < bytes[i]; j++)
+			out[i][j] = okv_sum(&j, sizeof(j), seed + i);
+		if (!seed && getrandom(out[i], bytes[i], 0) != (ssize_t)bytes[i])
+			return -EIO;
+	}
+	return 0;
+}
+
+/* Two roots for each partition: no batch yet, nothing in the index. */
+static int write_roots(struct okv_disk *disk, const struct okv_super_disk *super, void *page)
+{
+	struct okv_root_disk *root = page;
+	int error = 0;
+
+	for (uint32_t i = 0; i < super->nr_partitions * OKV_NR_ROOTS && !error; i++) {
+		uint32_t partition = i / OKV_NR_ROOTS, slot = i % OKV_NR_ROOTS;
+
+		memset(page, 0, OKV_PAGE_BYTES);
+		root->magic = OKV_ROOT_MAGIC;
+		root->partition = partition;
+		root->generation = OKV_NR_ROOTS + slot;
+		root->seq = 1;
+		root->next_life = 1;
+		root->sum = okv_sum_behind(root, sizeof(*root), okv_root_seed(super, partition, slot));
+		error = okv_disk_io(disk, OKV_WRITE, okv_root_offset(partition, slot), page, OKV_PAGE_BYTES);
+	}
+	return error ? error : okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
+}
+
+static int write_supers(struct okv_disk *disk, struct okv_super_disk *super, void *page)
+{
+	int error;
+
+	for (uint32_t i = 0; i < OKV_NR_SUPERS; i++) {
+		super->copy = i;
+		super->sum = okv_sum_behind(super, sizeof(*super), OKV_SUPER_MAGIC + i);
+		memset(page, 0, OKV_PAGE_BYTES);
+		memcpy(page, super, sizeof(*super));
+		error = okv_disk_io(disk, OKV_WRITE, (uint64_t)i * OKV_SUPER_STRIDE_BYTES, page, OKV_PAGE_BYTES);
+		if (error)
+			return error;
+	}
+	return okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
+}
+
+int okv_device_format(struct okv_disk *disk, const struct okv_format_options *options)
+{
+	struct okv_super_disk super = { .magic = OKV_SUPER_MAGIC, .version = OKV_VERSION, .generation = 1,
+					.size_bytes = disk->size_bytes, .block_bytes = disk->block_bytes };
+	int error = lay_out(disk, options, &super);
+	void *page;
+
+	if (error)
+		return error;
+	error = draw_secrets(&super, options->seed);
+	if (error)
+		return error;
+	page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);
+	error = write_roots(disk, &super, page);
+	if (!error)
+		error = write_supers(disk, &super, page);
+	free(page);
+	return error;
+}
+
+/* What a copy is: 0 for a good one, else as okv_device_info(). */
+static int judge_super(const struct okv_super_disk *super, uint32_t copy)
+{
+	if (super->magic != OKV_SUPER_MAGIC)
+		return -ENODATA;
+	if (super->sum != okv_sum_behind(super, sizeof(*super), OKV_SUPER_MAGIC + copy) || super->copy != copy)
+		return -EUCLEAN;
+	if (super->version != OKV_VERSION)
+		return -EPROTONOSUPPORT;
+	/* Not even one with a checksum may lead us out of the device or into a division by 0. */
+	if (!super->nr_partitions || super->nr_partitions > OKV_PARTITIONS_MAX || super->nr_partitions & (super->nr_partitions - 1) ||
+	    super->segment_bytes < OKV_SEGMENT_BYTES_MIN || super->segment_bytes > OKV_SEGMENT_BYTES ||
+	    super->segment_bytes % OKV_PAGE_BYTES || super->data_offset_bytes != data_offset(super->nr_partitions) ||
+	    super->nr_segments < OKV_NR_SEGMENTS_MIN || super->block_bytes < 512 || super->block_bytes > OKV_PAGE_BYTES ||
+	    super->block_bytes & (super->block_bytes - 1) || super->segment_bytes / OKV_BLOCKS_MIN < super->block_bytes ||
+	    super->size_bytes < super->data_offset_bytes ||
+	    (super->size_bytes - super->data_offset_bytes) / super->nr_partitions / super->segment_bytes < super->nr_segments)
+		return -EUCLEAN;
+	return 0;
+}
+
+static bool same_super(const struct okv_super_disk *a, const struct okv_super_disk *b)
+{
+	struct okv_super_disk other = *b;
+
+	other.copy = a->copy;
+	other.sum = a->sum;
+	return !memcmp(a, &other, sizeof(other));
+}
+
+/* The copy that most others agree with. */
+static int elect_super(const struct okv_super_disk *supers, const int *verdicts, struct okv_super_disk *elected)
+{
+	uint32_t nr_most = 0;
+
+	for (uint32_t i = 0; i < OKV_NR_SUPERS; i++) {
+		uint32_t nr = 0;
+
+		for (uint32_t j = 0; j < OKV_NR_SUPERS && !verdicts[i]; j++)
+			nr += !verdicts[j] && same_super(&supers[i], &supers[j]);
+		if (nr > nr_most) {
+			nr_most = nr;
+			*elected = supers[i];
+		}
+	}
+	return nr_most;
+}
+
+int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *nr_bad)
+{
+	struct okv_super_disk supers[OKV_NR_SUPERS] = { 0 };
+	int verdicts[OKV_NR_SUPERS], verdict = -ENODATA;
+	uint32_t nr;
+	void *page;
+
+	if (disk->size_bytes < data_offset(1))
+		return -ENODATA;
+	page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);
+	for (uint32_t i = 0; i < OKV_NR_SUPERS; i++) {
+		verdicts[i] = okv_disk_io(disk, OKV_READ, (uint64_t)i * OKV_SUPER_STRIDE_BYTES, page, OKV_PAGE_BYTES);
+		if (!verdicts[i]) {
+			memcpy(&supers[i], page, sizeof(supers[i]));
+			verdicts[i] = judge_super(&supers[i], i);
+		}
+		if (verdicts[i] && (verdict == -ENODATA || verdicts[i] == -EPROTONOSUPPORT))
+			verdict = verdicts[i];
+	}
+	free(page);
+	nr = elect_super(supers, verdicts, &layout->super);
+	if (nr_bad)
+		*nr_bad = OKV_NR_SUPERS - nr;
+	if (nr < OKV_NR_SUPERS_AGREE)
+		return nr ? -EUCLEAN : verdict;
+	if (layout->super.size_bytes > disk->size_bytes)
+		return -ENOSPC;
+	if (layout->super.block_bytes < disk->block_bytes)
+		return -EINVAL;
+	layout->partition_bits = __builtin_ctz(layout->super.nr_partitions);
+	layout->value_bytes_max = (layout->super.segment_bytes - 4 * layout->super.block_bytes) / 2 - sizeof(struct okv_batch_disk) -
+				  sizeof(struct okv_record_disk) - OKV_KEY_BYTES_MAX;
+	if (layout->value_bytes_max > OKV_VALUE_BYTES_MAX)
+		layout->value_bytes_max = OKV_VALUE_BYTES_MAX;
+	return 0;
+}

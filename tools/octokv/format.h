@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * format.h - what lies on the device; Documentation/octokv-format.rst tells why
+ *
+ * All numbers are little-endian. Every structure begins with a checksum of the rest of it, whose seed is made of a secret
+ * of the device and of the place where the structure belongs, so that one at another place, of another life of the same
+ * place, or of another store that was on the device before is no valid one.
+ *
+ *	0, 256 KiB, 512 KiB, 768 KiB	copies of the superblock
+ *	1 MiB				two roots for each partition, 4 KiB each
+ *	data_offset			the segments of partition 0, then those of partition 1, ...
+ */
+#ifndef OKV_FORMAT_H
+#define OKV_FORMAT_H
+
+#include <assert.h>
+
+#include "disk.h"
+#include "store.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the structures on the device are little-endian, and nothing here swaps bytes"
+#endif
+
+enum {
+	OKV_VERSION		= 1,
+	OKV_NR_SUPERS		= 4,
+	OKV_NR_SUPERS_AGREE	= 2,
+	OKV_SUPER_STRIDE_BYTES	= 256 << 10,
+	OKV_ROOTS_OFFSET_BYTES	= 1 << 20,
+	OKV_PAGE_BYTES		= 4096,		/* of a superblock and of a root */
+	OKV_NR_ROOTS		= 2,
+	OKV_ALIGN_BYTES		= 16,		/* of records; locations count in it */
+	OKV_SEGMENT_BYTES	= (16 << 20) + (64 << 10),	/* two of the longest values */
+	OKV_SEGMENT_BYTES_MIN	= 16 << 10,
+	OKV_BLOCKS_MIN		= 8,		/* of a segment */
+	OKV_NR_SEGMENTS_MIN	= 12,		/* of a partition; with fewer the reserve is most of it */
+	OKV_NR_ROOT_SEGMENTS	= 960,
+};
+
+#define OKV_SUPER_MAGIC		0x31766b6f74636fULL	/* "octokv1" */
+#define OKV_ROOT_MAGIC		0x746f6f72U		/* "root" */
+#define OKV_BATCH_MAGIC		0x63746162U		/* "batc" */
+#define OKV_RECORD_MAGIC	0x64636572U		/* "recd" */
+#define OKV_CHUNK_MAGIC		0x6b6e6863U		/* "chnk" */
+#define OKV_NOWHERE		((1ULL << 40) - 1)	/* a location that no record has */
+
+struct okv_super_disk {
+	uint64_t sum;
+	uint64_t magic;
+	uint32_t version;
+	uint32_t copy;
+	uint64_t generation;
+	uint8_t uuid[16];
+	uint8_t hash_key[16];
+	uint64_t secret;
+	uint64_t size_bytes;
+	uint64_t data_offset_bytes;
+	uint32_t block_bytes;
+	uint32_t nr_partitions;
+	uint32_t segment_bytes;
+	uint32_t nr_segments;
+};
+static_assert(sizeof(struct okv_super_disk) == 104, "superblock has holes");
+
+/*
+ * A checkpoint: the index as it was, or later, when all batches below @seq had taken effect, in @nr_chunks chunks in the
+ * segments of @segments; and where the log goes on from there. @segment is that of batch @seq, if it had one.
+ */
+struct okv_root_disk {
+	uint64_t sum;
+	uint32_t magic;
+	uint32_t partition;
+	uint64_t generation;
+	uint64_t seq;
+	uint64_t life;		/* of @segment; those of later ones are greater */
+	uint64_t next_life;
+	uint32_t segment;
+	uint32_t offset_bytes;
+	uint32_t nr_chunks;
+	uint32_t nr_segments;
+	uint32_t segments[OKV_NR_ROOT_SEGMENTS];
+};
+static_assert(sizeof(struct okv_root_disk) <= OKV_PAGE_BYTES, "a root is a page");
+
+/* A piece of a checkpoint. The first one holds struct okv_segment_disk for each segment, the others shards of the index. */
+struct okv_chunk_disk {
+	uint64_t sum;
+	uint32_t magic;
+	uint32_t partition;
+	uint64_t generation;
+	uint32_t chunk;
+	uint32_t bytes;		/* with this header */
+	uint64_t payload_sum;
+};
+static_assert(sizeof(struct okv_chunk_disk) == 40, "chunk header has holes");
+
+/* @life is 0 for a segment that holds nothing that the log needs. */
+struct okv_segment_disk {
+	uint64_t life;
+};
+
+struct okv_shard_disk {
+	uint32_t shard;
+	uint32_t nr_entries;	/* that follow, 16 bytes each */
+};
+
+/* What one write of the log begins with; records follow, each aligned to OKV_ALIGN_BYTES. */
+struct okv_batch_disk {
+	uint64_t sum;
+	uint32_t magic;
+	uint32_t partition;
+	uint64_t seq;
+	uint64_t life;
+	uint64_t durable;	/* all batches below this one have been acknowledged */
+	uint32_t bytes;		/* with this header, without what fills the last block */
+	uint32_t nr_records;
+	uint64_t reserved[2];
+};
+static_assert(sizeof(struct okv_batch_disk) == 64, "batch header has holes");
+
+enum okv_record_kind {
+	OKV_RECORD_PUT		= 1,
+	OKV_RECORD_DELETE	= 2,
+};
+
+/* The key follows, then the value. @sum covers the key. */
+struct okv_record_disk {
+	uint64_t sum;
+	uint32_t magic;
+	uint16_t kind;
+	uint16_t tenant;
+	uint16_t key_len;
+	uint16_t reserved;
+	uint32_t value_len;
+	uint64_t hash;
+	uint64_t expire_ms;
+	uint64_t prev;		/* the record that this one replaces, or OKV_NOWHERE */
+	uint64_t value_sum;
+	uint64_t seq;
+};
+static_assert(sizeof(struct okv_record_disk) == 64, "record header has holes");
+
+/* The device as the superblock describes it. */
+struct okv_layout {
+	struct okv_super_disk super;
+	uint32_t partition_bits;
+	uint64_t value_bytes_max;
+};
+
+static inline uint64_t okv_round_up(uint64_t value, uint64_t unit)
+{
+	return (value + unit - 1) / unit * unit;
+}
+
+static inline uint32_t okv_record_bytes(uint32_t key_len, uint32_t value_len)
+{
+	return okv_round_up(sizeof(struct okv_record_disk) + key_len + value_len, OKV_ALIGN_BYTES);
+}
+
+/* The seed for what lies at @location of @partition in the @life of its segment. */
+uint64_t okv_seed(const struct okv_super_disk *super, uint32_t partition, uint64_t location, uint64_t life);
+
+/* A checksum of @bytes behind the checksum that they begin with. */
+uint64_t okv_sum_behind(const void *data, size_t bytes, uint64_t seed);
+uint64_t okv_sum(const void *data, size_t bytes, uint64_t seed);
+
+/* Read the superblock: as okv_device_info(). */
+int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *nr_bad);
+
+/* A request that blocks. */
+int okv_disk_io(struct okv_disk *disk, enum okv_io_kind kind, uint64_t offset_bytes, void *buf, uint32_t bytes);
+
+uint64_t okv_root_offset(uint32_t partition, uint32_t slot);
+uint64_t okv_root_seed(const struct okv_super_disk *super, uint32_t partition, uint32_t slot);
+
+/* Memory for requests, or the end of the process with a sentence: the store has no other way to go on. */
+void *okv_alloc_blocks(const struct okv_disk *disk, size_t bytes);
+void *okv_alloc(size_t bytes);
+
+#endif

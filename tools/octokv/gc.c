@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gc.c - space of dead records comes back; what has expired goes
+ *
+ * When free segments run low, the sealed segment with the fewest live bytes is the victim. It is read in whole, and each
+ * record that the index points to is written to the log again, under the lock of its identity, as a record that replaces
+ * itself. When none is left the segment is drained, and when two checkpoints have begun since, it is free. Drained
+ * segments are collected for a while, for a checkpoint costs as much for one of them as for many.
+ *
+ * What cannot be read, or has a wrong checksum, is not moved: the segment is BAD from then on and stays as it is, so that
+ * reads of it go on to fail or, if only that one read was at fault, to succeed.
+ *
+ * No wedge. The reserve (log.c) is such that a victim that is begun can always be finished. A segment of nothing but
+ * tombstones is drained without moving anything. If a write waits for room and there is nothing to be gained, or as
+ * many victims as there are segments have gained nothing, it is answered OKV_FULL; it is never left waiting.
+ */
+#include <stdlib.h>
+
+#include "partition.h"
+
+enum {
+	SWEEP_SHARDS	= 16,	/* looked at in a tick */
+	SWEEP_OPS	= 16,	/* reads of what may have expired in a tick */
+	ROUNDS		= 64,	/* of work that makes more work */
+	LOOK_AFTER	= 16,	/* batches between two searches for a victim, unless somebody waits */
+};
+
+struct load_part {
+	struct okv_io io;
+	struct okv_load *load;
+	struct okv_partition *p;
+};
+
+static void part_done(struct okv_io *io)
+{
+	struct load_part *part = io->owner;
+	struct okv_load *load = part->load;
+	struct okv_partition *p = part->p;
+
+	if (io->result)
+		load->error = io->result;
+	free(part);
+	if (--load->nr_pending == 0)
+		load->done(p);
+}
+
+void okv_segment_load(struct okv_partition *p, struct okv_load *load, uint32_t segment, void *buf, void (*done)(struct okv_partition *p))
+{
+	load->done = done;
+	load->error = 0;
+	load->nr_pending = (p->segment_bytes + OKV_READ_BYTES - 1) / OKV_READ_BYTES;
+	for (uint32_t at = 0; at < p->segment_bytes; at += OKV_READ_BYTES) {
+		struct load_part *part = okv_alloc(sizeof(*part));
+
+		part->load = load;
+		part->p = p;
+		part->io = (struct okv_io){ .kind = OKV_READ, .offset_bytes = okv_segment_offset(p, segment) + at, .buf = (char *)buf + at,
+					    .bytes = p->segment_bytes - at < OKV_READ_BYTES ? p->segment_bytes - at : OKV_READ_BYTES,
+					    .done = part_done, .owner = part };
+		p->disk->ops->submit(p->disk, &part->io);
+	}
+}
+
+static void gc_end(struct okv_partition *p)
+{
+	struct okv_gc *gc = &p->gc;
+	struct okv_segment *s = &p->segments[gc->victim];
+
+	free(gc->buf);
+	gc->buf = NULL;
+	gc->active = false;
+	gc->nr_in_vain++;
+	p->stats.nr_gc_segments++;
+	if (s->live_bytes && !gc->gave_up)
+		s->state = OKV_SEGMENT_BAD;
+	okv_log_pump(p);
+}
+
+static void gc_step(struct okv_partition *p);
+
+static void move_done(struct okv_op *op)
+{
+	struct okv_partition *p = op->partition;
+
+	if (op->status == OKV_OK)
+		p->stats.gc_bytes += op->record_bytes;
+	else if (op->status != OKV_NOT_FOUND)
+		p->gc.gave_up = true;
+	okv_op_release(op);
+	free(op);
+	p->gc.nr_moving--;
+	gc_step(p);
+}
+
+static void move(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location)
+{
+	struct okv_op *op = okv_alloc(sizeof(*op));
+
+	op->kind = OKV_OP_RELOCATE;
+	op->tenant = record->tenant;
+	op->hash = record->hash;
+	op->key = record + 1;
+	op->key_len = record->key_len;
+	op->value = (const char *)(record + 1) + record->key_len;
+	op->value_len = record->value_len;
+	op->expire_ms = record->expire_ms;
+	op->at = location;
+	op->sum = record->value_sum;
+	op->done = move_done;
+	p->gc.nr_moving++;
+	okv_partition_submit(p, op);
+}
+
+/* The record at the offset: move it if it lives. False: it cannot be made out, nor can those behind it in its batch. */
+static bool gc_record(struct okv_partition *p)
+{
+	struct okv_gc *gc = &p->gc;
+	const struct okv_record_disk *record = (void *)(gc->buf + gc->offset);
+	uint64_t location = okv_location(p, gc->victim, gc->offset);
+	uint32_t left = gc->batch_end - gc->offset, bytes;
+
+	if (left < sizeof(*record) || !okv_record_is_good(p, record, location, left) || record->value_len > p->layout->value_bytes_max)
+		return false;
+	bytes = okv_record_bytes(record->key_len, record->value_len);
+	if (bytes > left)
+		return false;
+	gc->offset += bytes;
+	if (record->kind == OKV_RECORD_PUT && okv_index_at(&p->index, record->hash, location) &&
+	    okv_value_is_good(p, record, (const char *)(record + 1) + record->key_len))
+		move(p, record, location);
+	return true;
+}
+
+/* Go to the next batch, over what is none. */
+static void gc_next_batch(struct okv_partition *p)
+{
+	struct okv_gc *gc = &p->gc;
+	const struct okv_batch_disk *b;
+
+	gc->offset = okv_round_up(gc->batch_end, p->disk->block_bytes);
+	for (; gc->offset < p->segment_bytes; gc->offset += p->disk->block_bytes) {
+		b = (void *)(gc->buf + gc->offset);
+		if (okv_batch_is_good(p, b, gc->victim, gc->offset) && b->life == p->segments[gc->victim].life) {
+			gc->batch_end = gc->offset + b->bytes;
+			gc->offset += sizeof(*b);
+			return;
+		}
+	}
+}
+
+static void gc_step(struct okv_partition *p)
+{
+	struct okv_gc *gc = &p->gc;
+
+	if (gc->in_step)
+		return;
+	gc->in_step = true;
+	while (gc->nr_moving < OKV_NR_MOVES && gc->offset < p->segment_bytes && p->segments[gc->victim].live_bytes && !gc->gave_up) {
+		if (gc->offset >= gc->batch_end || !gc_record(p))
+			gc_next_batch(p);
+	}
+	gc->in_step = false;
+	if (!gc->nr_moving)
+		gc_end(p);
+}
+
+static void gc_loaded(struct okv_partition *p)
+{
+	if (p->gc.load.error) {
+		p->stats.nr_read_errors++;
+		p->gc.offset = p->segment_bytes;
+	}
+	gc_step(p);
+}
+
+static void gc_start(struct okv_partition *p, uint32_t victim)
+{
+	struct okv_gc *gc = &p->gc;
+
+	gc->active = true;
+	gc->gave_up = false;
+	gc->victim = victim;
+	gc->offset = gc->batch_end = 0;
+	gc->buf = okv_alloc_blocks(p->disk, p->segment_bytes);
+	okv_segment_load(p, &gc->load, victim, gc->buf, gc_loaded);
+}
+
+/* Sealed segments without live records are drained; returns how many of these there are. */
+static uint32_t mark_drained(struct okv_partition *p)
+{
+	uint32_t nr = 0;
+
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		struct okv_segment *s = &p->segments[i];
+
+		if ((s->state == OKV_SEGMENT_SEALED || s->state == OKV_SEGMENT_BAD) && !s->live_bytes &&
+		    s->last_seq < okv_log_durable_seq(p) && !(p->gc.active && p->gc.victim == i)) {
+			s->state = OKV_SEGMENT_DRAINED;
+			s->drained_generation = p->generation + 1 + (p->checkpoint.step != OKV_CHECKPOINT_NONE);
+		}
+		nr += s->state == OKV_SEGMENT_DRAINED;
+	}
+	return nr;
+}
+
+/* The sealed segment with the least that lives, if moving that gains something; else p->nr_segments. */
+static uint32_t find_victim(const struct okv_partition *p, uint32_t live_bytes_max)
+{
+	uint32_t victim = p->nr_segments;
+
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		const struct okv_segment *s = &p->segments[i];
+
+		if (s->state == OKV_SEGMENT_SEALED && s->last_seq < okv_log_durable_seq(p) && s->live_bytes <= live_bytes_max &&
+		    (victim == p->nr_segments || s->live_bytes < p->segments[victim].live_bytes))
+			victim = i;
+	}
+	return victim;
+}
+
+static void start_checkpoint(struct okv_partition *p)
+{
+	if (p->checkpoint.step == OKV_CHECKPOINT_NONE && p->nr_free >= okv_checkpoint_segments(p))
+		okv_checkpoint_start(p);
+}
+
+/* Somebody waits and nothing is under way that could make room. */
+static void refuse(struct okv_partition *p)
+{
+	/* Only after failed writes: they used up what was kept for these. */
+	if (okv_log_is_stalled(p, OKV_MOVES))
+		okv_log_refuse(p, OKV_MOVES);
+	if (okv_log_is_stalled(p, OKV_PUTS))
+		okv_log_refuse(p, OKV_PUTS);
+	if (okv_log_is_stalled(p, OKV_DELETES))
+		okv_log_refuse(p, OKV_DELETES);
+}
+
+static void make_room(struct okv_partition *p, bool stalled)
+{
+	struct okv_gc *gc = &p->gc;
+	uint32_t nr_drained, victim = p->nr_segments;
+
+	gc->looked_seq = p->next_seq;
+	if (stalled && p->open_segment < p->nr_segments && !p->batches && (!gc->active || okv_log_is_stalled(p, OKV_MOVES)))
+		okv_log_seal(p);
+	nr_drained = mark_drained(p);
+	if (!gc->active && p->nr_free > okv_checkpoint_segments(p)) {
+		victim = find_victim(p, p->segment_bytes / 32 * (stalled ? 31 : 28));
+		if (victim < p->nr_segments)
+			gc_start(p, victim);
+	}
+	if (nr_drained && (victim == p->nr_segments || nr_drained > p->nr_segments / 32 || p->nr_free <= okv_checkpoint_segments(p) + 1))
+		start_checkpoint(p);
+	if (!stalled)
+		return;
+	if (gc->nr_in_vain > p->nr_segments && okv_log_is_stalled(p, OKV_PUTS)) {
+		gc->nr_in_vain = 0;
+		okv_log_refuse(p, OKV_PUTS);
+	} else if ((!gc->active || okv_log_is_stalled(p, OKV_MOVES)) && p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->batches) {
+		refuse(p);
+	}
+}
+
+static void maintain_once(struct okv_partition *p)
+{
+	bool stalled = okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) || okv_log_is_stalled(p, OKV_MOVES);
+	bool low = p->nr_free <= okv_reserve(p) + p->nr_segments / 16;
+
+	if (p->is_quiet) {
+		if (okv_log_is_stalled(p, OKV_MOVES))
+			okv_log_refuse(p, OKV_MOVES);
+		return;
+	}
+	if (okv_checkpoint_is_due(p))
+		start_checkpoint(p);
+	if (stalled || (low && p->next_seq >= p->gc.looked_seq + LOOK_AFTER))
+		make_room(p, stalled);
+}
+
+/*
+ * Called whenever something has changed: cheap when there is nothing to do. What it does may call it from within: an operation that is
+ * refused leaves its lock to the next one, which then waits for the same room. A caller that submits anew from within done() is
+ * left to the next tick.
+ */
+void okv_maintain(struct okv_partition *p)
+{
+	struct okv_gc *gc = &p->gc;
+
+	gc->again = true;
+	if (gc->in_maintain || p->in_pump)
+		return;
+	gc->in_maintain = true;
+	for (uint32_t i = 0; i < ROUNDS && gc->again && !p->refusing && !p->failing; i++) {
+		gc->again = false;
+		maintain_once(p);
+	}
+	gc->in_maintain = false;
+}
+
+static void sweep_done(struct okv_op *op)
+{
+	struct okv_partition *p = op->partition;
+
+	p->nr_sweeping--;
+	okv_op_release(op);
+	free(op);
+}
+
+/* Look for what has expired: a few shards, a few reads. */
+void okv_sweep(struct okv_partition *p)
+{
+	for (uint32_t i = 0; i < SWEEP_SHARDS && !p->refusing; i++) {
+		uint32_t shard = p->sweep_shard++ % okv_index_nr_shards(&p->index);
+		struct okv_entry found[SWEEP_OPS];
+		uint32_t nr = 0;
+
+		for (uint32_t j = 0; j < p->index.shards[shard].nr_slots && p->nr_sweeping + nr < SWEEP_OPS; j++) {
+			const struct okv_entry *e = &p->index.shards[shard].entries[j];
+
+			if (e->size && e->expires)
+				found[nr++] = *e;
+		}
+		for (uint32_t j = 0; j < nr; j++) {
+			struct okv_op *op = okv_alloc(sizeof(*op));
+
+			op->kind = OKV_OP_EXPIRE;
+			op->tenant = found[j].tenant;
+			op->hash = okv_index_hash(&p->index, p->number, shard, found[j].tag);
+			op->done = sweep_done;
+			p->nr_sweeping++;
+			okv_partition_submit(p, op);
+		}
+	}
+}
+
+void okv_partition_tick(struct okv_partition *p, uint64_t now_ms)
+{
+	p->now_ms = now_ms;
+	okv_sweep(p);
+	okv_log_pump(p);
+}

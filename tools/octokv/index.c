@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * index.c - shards of the index: linear probing, removal by moving back, rebuilt by sixths
+ *
+ * A slot follows from the low 32 bits of the tag as a fraction of the shard's size, so that any size will do. A run of
+ * entries ends at an empty slot; removal closes the gap with the entries of the run that may go there, so there are no
+ * marks of removed ones and no need to clean up.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "format.h"
+#include "index.h"
+
+static_assert(sizeof(struct okv_entry) == 16, "an index entry has 16 bytes");
+static_assert((OKV_VALUE_BYTES_MAX + OKV_KEY_BYTES_MAX + sizeof(struct okv_record_disk)) / OKV_ALIGN_BYTES + 1 < 1 << 20,
+	      "the longest record's size fits");
+static_assert(OKV_NR_TENANTS <= 1 << OKV_TENANT_BITS, "a tenant's number fits");
+
+#define TAG_MASK ((1ULL << OKV_TAG_BITS) - 1)
+
+void okv_index_init(struct okv_index *ix, uint32_t partition_bits, uint64_t partition_bytes)
+{
+	memset(ix, 0, sizeof(*ix));
+	ix->partition_bits = partition_bits;
+	while (ix->shard_bits < OKV_SHARD_BITS_MAX && (1ULL << 20 << ix->shard_bits) < partition_bytes)
+		ix->shard_bits++;
+	ix->shards = okv_alloc(sizeof(*ix->shards) << ix->shard_bits);
+}
+
+void okv_index_free(struct okv_index *ix)
+{
+	for (uint32_t i = 0; ix->shards && i < okv_index_nr_shards(ix); i++)
+		free(ix->shards[i].entries);
+	free(ix->shards);
+	ix->shards = NULL;
+}
+
+uint32_t okv_index_shard(const struct okv_index *ix, uint64_t hash)
+{
+	return ix->shard_bits ? hash << ix->partition_bits >> (64 - ix->shard_bits) : 0;
+}
+
+uint64_t okv_index_identity(const struct okv_index *ix, uint64_t hash)
+{
+	return (uint64_t)okv_index_shard(ix, hash) << OKV_TAG_BITS | (hash & TAG_MASK);
+}
+
+uint64_t okv_index_hash(const struct okv_index *ix, uint64_t partition, uint32_t shard, uint64_t tag)
+{
+	uint64_t top = (partition << ix->shard_bits | shard);
+	uint32_t nr_bits = ix->partition_bits + ix->shard_bits;
+
+	return (nr_bits ? top << (64 - nr_bits) : 0) | tag;
+}
+
+static uint32_t home_of(const struct okv_shard *s, uint64_t tag)
+{
+	return (tag & UINT32_MAX) * s->nr_slots >> 32;
+}
+
+static uint32_t after(const struct okv_shard *s, uint32_t slot)
+{
+	return slot + 1 < s->nr_slots ? slot + 1 : 0;
+}
+
+bool okv_index_find(const struct okv_index *ix, uint64_t hash, uint32_t tenant, uint64_t from, struct okv_entry *found)
+{
+	const struct okv_shard *s = &ix->shards[okv_index_shard(ix, hash)];
+	uint64_t tag = hash & TAG_MASK;
+	bool any = false;
+
+	if (!s->nr_entries)
+		return false;
+	for (uint32_t slot = home_of(s, tag); s->entries[slot].size; slot = after(s, slot)) {
+		const struct okv_entry *e = &s->entries[slot];
+
+		if (e->tag == tag && e->tenant == tenant && e->location >= from && (!any || e->location < found->location)) {
+			*found = *e;
+			any = true;
+		}
+	}
+	return any;
+}
+
+struct okv_entry *okv_index_at(const struct okv_index *ix, uint64_t hash, uint64_t location)
+{
+	const struct okv_shard *s = &ix->shards[okv_index_shard(ix, hash)];
+
+	if (!s->nr_entries)
+		return NULL;
+	for (uint32_t slot = home_of(s, hash & TAG_MASK); s->entries[slot].size; slot = after(s, slot)) {
+		if (s->entries[slot].location == location)
+			return &s->entries[slot];
+	}
+	return NULL;
+}
+
+static void put_in(struct okv_shard *s, const struct okv_entry *entry)
+{
+	uint32_t slot = home_of(s, entry->tag);
+
+	while (s->entries[slot].size)
+		slot = after(s, slot);
+	s->entries[slot] = *entry;
+}
+
+static void rebuild(struct okv_index *ix, struct okv_shard *s, uint32_t nr_slots)
+{
+	struct okv_shard old = *s;
+
+	ix->nr_slots += nr_slots;
+	ix->nr_slots -= old.nr_slots;
+	s->nr_slots = nr_slots;
+	s->entries = nr_slots ? okv_alloc(nr_slots * sizeof(*s->entries)) : NULL;
+	for (uint32_t i = 0; i < old.nr_slots; i++) {
+		if (old.entries[i].size)
+			put_in(s, &old.entries[i]);
+	}
+	free(old.entries);
+}
+
+void okv_index_reserve(struct okv_index *ix, uint32_t shard, uint32_t nr_entries)
+{
+	if (nr_entries && !ix->shards[shard].nr_slots)
+		rebuild(ix, &ix->shards[shard], nr_entries + nr_entries / 3 + 4);
+}
+
+void okv_index_add(struct okv_index *ix, uint32_t shard, const struct okv_entry *entry)
+{
+	struct okv_shard *s = &ix->shards[shard];
+
+	/* One slot stays empty, or a search would not end. */
+	if (s->nr_entries + 2 + s->nr_slots / 8 > s->nr_slots)
+		rebuild(ix, s, s->nr_slots + s->nr_slots / 6 + 4);
+	put_in(s, entry);
+	s->nr_entries++;
+	ix->nr_entries++;
+}
+
+/* May the entry whose home is @home move from @slot back to @gap? Not if its home lies between them. */
+static bool may_move(uint32_t home, uint32_t gap, uint32_t slot)
+{
+	return gap < slot ? home <= gap || home > slot : home <= gap && home > slot;
+}
+
+void okv_index_remove(struct okv_index *ix, uint32_t shard, struct okv_entry *entry)
+{
+	struct okv_shard *s = &ix->shards[shard];
+	uint32_t gap = entry - s->entries;
+
+	for (uint32_t slot = after(s, gap); s->entries[slot].size; slot = after(s, slot)) {
+		if (may_move(home_of(s, s->entries[slot].tag), gap, slot)) {
+			s->entries[gap] = s->entries[slot];
+			gap = slot;
+		}
+	}
+	memset(&s->entries[gap], 0, sizeof(s->entries[gap]));
+	s->nr_entries--;
+	ix->nr_entries--;
+	if (s->nr_slots > 16 && s->nr_entries < s->nr_slots / 16 * 11)
+		rebuild(ix, s, s->nr_entries / 3 * 4 + 4);
+	else if (!s->nr_entries)
+		rebuild(ix, s, 0);
+}
+
+uint64_t okv_index_bytes(const struct okv_index *ix)
+{
+	return ix->nr_slots * sizeof(struct okv_entry) + ((uint64_t)sizeof(*ix->shards) << ix->shard_bits);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * index.h - where the records of a partition lie: 16 bytes of memory for each key
+ *
+ * An entry has the location of a record, its size, its tenant and 44 bits of the hash of its key, the tag. The key itself
+ * is on the device only: entries that match are candidates, and who asks reads them and compares keys.
+ *
+ * The table is cut into shards by the bits of the hash that follow those of the partition. A shard is an array of its own
+ * with open addressing. It grows by a sixth when it is 7/8 full and shrinks below 11/16, so an entry costs 18.3 to 23.3
+ * bytes; with thousands of entries to a shard a rebuild is short, no operation waits for the whole table to be rebuilt,
+ * and nothing needs twice the memory. The directory adds 16 bytes for each MiB of the device.
+ *
+ * Shard and tag are all that the index knows of a hash: the identity. Operations with the same identity exclude each
+ * other (op.c), so candidates are walked in the order of their locations, over any number of reads.
+ */
+#ifndef OKV_INDEX_H
+#define OKV_INDEX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	OKV_LOCATION_BITS	= 40,
+	OKV_TENANT_BITS		= 10,
+	OKV_TAG_BITS		= 44,
+	OKV_SHARD_BITS_MAX	= 20 - 8,	/* with those of the partition they fit beside the tag */
+};
+
+/* As in memory, so in a checkpoint. @size is that of the record in units of OKV_ALIGN_BYTES, 0 where there is no entry. */
+struct okv_entry {
+	uint64_t location : OKV_LOCATION_BITS;
+	uint64_t tenant : OKV_TENANT_BITS;
+	uint64_t expires : 1;
+	uint64_t reserved : 13;
+	uint64_t size : 20;
+	uint64_t tag : OKV_TAG_BITS;
+};
+
+struct okv_shard {
+	struct okv_entry *entries;
+	uint32_t nr_slots;
+	uint32_t nr_entries;
+};
+
+struct okv_index {
+	struct okv_shard *shards;
+	uint32_t partition_bits;
+	uint32_t shard_bits;
+	uint64_t nr_entries;
+	uint64_t nr_slots;
+};
+
+void okv_index_init(struct okv_index *ix, uint32_t partition_bits, uint64_t partition_bytes);
+void okv_index_free(struct okv_index *ix);
+
+static inline uint32_t okv_index_nr_shards(const struct okv_index *ix)
+{
+	return 1U << ix->shard_bits;
+}
+
+uint32_t okv_index_shard(const struct okv_index *ix, uint64_t hash);
+uint64_t okv_index_identity(const struct okv_index *ix, uint64_t hash);
+
+/* A hash with this identity: the reverse of the two above. */
+uint64_t okv_index_hash(const struct okv_index *ix, uint64_t partition, uint32_t shard, uint64_t tag);
+
+/* The candidate with the smallest location from @from on, or false. */
+bool okv_index_find(const struct okv_index *ix, uint64_t hash, uint32_t tenant, uint64_t from, struct okv_entry *found);
+
+/* The entry of exactly that record, or NULL; until the next add or remove. */
+struct okv_entry *okv_index_at(const struct okv_index *ix, uint64_t hash, uint64_t location);
+
+/* Make room for so many in a shard that is empty. */
+void okv_index_reserve(struct okv_index *ix, uint32_t shard, uint32_t nr_entries);
+void okv_index_add(struct okv_index *ix, uint32_t shard, const struct okv_entry *entry);
+void okv_index_remove(struct okv_index *ix, uint32_t shard, struct okv_entry *entry);
+
+uint64_t okv_index_bytes(const struct okv_index *ix);
+
+#endif

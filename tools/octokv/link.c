@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * link.c - sockets on a ring; link.h has the rules
+ *
+ * Life of a link: accepted; then whenever it has something to do it is in the list of ready ones, and once per round
+ * link_run() feeds what was kept, arms a receive, arms a send. It ends by shutdown(), which makes what is under way complete;
+ * when nothing is, the socket is closed and the connection killed. The memory goes when the connection's last request is done.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "link.h"
+#include "mem.h"
+
+static char *buffer_of(const struct net *net, uint32_t id)
+{
+	return net->buffers + (size_t)id * RECV_BUFFER_BYTES;
+}
+
+static void give_buffer(struct net *net, uint32_t id)
+{
+	io_uring_buf_ring_add(net->buf_ring, buffer_of(net, id), RECV_BUFFER_BYTES, id, io_uring_buf_ring_mask(RECV_BUFFERS), 0);
+	io_uring_buf_ring_advance(net->buf_ring, 1);
+}
+
+int net_open(struct net *net, struct io_uring *ring, struct worker *worker, int listen_fd)
+{
+	int result;
+
+	*net = (struct net){ .ring = ring, .worker = worker, .listen_fd = listen_fd };
+	net->ready_tail = &net->ready;
+	net->buf_ring = io_uring_setup_buf_ring(ring, RECV_BUFFERS, RECV_GROUP, 0, &result);
+	if (!net->buf_ring)
+		return result;
+	net->buffers = mem_alloc((size_t)RECV_BUFFERS * RECV_BUFFER_BYTES);
+	for (uint32_t i = 0; i < RECV_BUFFERS; i++)
+		give_buffer(net, i);
+	return 0;
+}
+
+void net_close(struct net *net)
+{
+	if (net->listen_fd >= 0)
+		close(net->listen_fd);
+	io_uring_free_buf_ring(net->ring, net->buf_ring, RECV_BUFFERS, RECV_GROUP);
+	free(net->buffers);
+}
+
+void net_ready(struct net *net, struct link *link)
+{
+	if (link->queued)
+		return;
+	link->queued = true;
+	link->next_ready = NULL;
+	*net->ready_tail = link;
+	net->ready_tail = &link->next_ready;
+}
+
+/* ---- the end of a link ---- */
+
+static void link_end(struct net *net, struct link *link)
+{
+	if (!link->ending) {
+		link->ending = true;
+		shutdown(link->fd, SHUT_RDWR);
+	}
+	/* A link in the list of ready ones ends when its turn comes. */
+	if (link->receiving || link->sending || link->queued)
+		return;
+	close(link->fd);
+	net->nr_parked -= link->conn.parked;
+	free(link->rest);
+	conn_kill(&link->conn);
+}
+
+/* ---- input ---- */
+
+static void keep_rest(struct link *link, const char *data, uint32_t len)
+{
+	char *rest = memcpy(mem_alloc(len), data, len);
+
+	free(link->rest);
+	link->rest = rest;
+	link->rest_len = len;
+	link->rest_used = 0;
+}
+
+static void note_parked(struct net *net, struct link *link, bool before)
+{
+	net->nr_parked += link->conn.parked;
+	net->nr_parked -= before;
+}
+
+static void link_feed(struct net *net, struct link *link, const char *data, uint32_t len)
+{
+	bool parked = link->conn.parked;
+	uint32_t used;
+
+	link->conn.parked = false;
+	used = conn_feed(&link->conn, data, len);
+	note_parked(net, link, parked);
+	if (used < len && !link->conn.closing)
+		keep_rest(link, data + used, len - used);
+}
+
+static void feed_rest(struct net *net, struct link *link)
+{
+	bool parked = link->conn.parked;
+
+	link->conn.parked = false;
+	if (conn_wants_input(&link->conn))
+		link->rest_used += conn_feed(&link->conn, link->rest + link->rest_used, link->rest_len - link->rest_used);
+	note_parked(net, link, parked);
+	if (link->rest_used < link->rest_len && !link->conn.closing)
+		return;
+	free(link->rest);
+	link->rest = NULL;
+}
+
+static void arm_recv(struct net *net, struct link *link)
+{
+	struct io_uring_sqe *sqe = ring_sqe(net->ring);
+
+	io_uring_prep_recv(sqe, link->fd, NULL, 0, 0);
+	sqe->flags |= IOSQE_BUFFER_SELECT;
+	sqe->buf_group = RECV_GROUP;
+	ring_tag(sqe, link, TAG_RECV);
+	link->receiving = true;
+}
+
+static void recv_done(struct net *net, struct link *link, int result, uint32_t flags)
+{
+	link->receiving = false;
+	if (result > 0) {
+		uint32_t id = flags >> IORING_CQE_BUFFER_SHIFT;
+
+		if (!link->ending)
+			link_feed(net, link, buffer_of(net, id), result);
+		give_buffer(net, id);
+	}
+	if (link->ending || (result <= 0 && result != -ENOBUFS && result != -EINTR))
+		link_end(net, link);
+	else
+		net_ready(net, link);
+}
+
+/* ---- output ---- */
+
+static void arm_send(struct net *net, struct link *link)
+{
+	struct io_uring_sqe *sqe = ring_sqe(net->ring);
+	int nr = 0;
+
+	for (struct resp_chunk *chunk = link->conn.out.head; chunk && nr < SEND_IOVECS; chunk = chunk->next)
+		link->iov[nr++] = (struct iovec){ chunk->data + chunk->start, resp_chunk_len(chunk) };
+	link->msg = (struct msghdr){ .msg_iov = link->iov, .msg_iovlen = nr };
+	io_uring_prep_sendmsg(sqe, link->fd, &link->msg, MSG_NOSIGNAL);
+	ring_tag(sqe, link, TAG_SEND);
+	link->sending = true;
+}
+
+static void send_done(struct net *net, struct link *link, int result)
+{
+	link->sending = false;
+	if (result > 0)
+		conn_sent(&link->conn, result);
+	if (link->ending || (result < 0 && result != -EINTR && result != -EAGAIN))
+		link_end(net, link);
+	else
+		net_ready(net, link);
+}
+
+static void link_run(struct net *net, struct link *link)
+{
+	if (link->ending || conn_finished(&link->conn)) {
+		link_end(net, link);
+		return;
+	}
+	if (link->rest)
+		feed_rest(net, link);
+	if (!link->rest && !link->receiving && conn_wants_input(&link->conn) && !net->stopping)
+		arm_recv(net, link);
+	if (link->conn.out.nr_bytes && !link->sending)
+		arm_send(net, link);
+	if (conn_finished(&link->conn))
+		link_end(net, link);
+}
+
+void net_run(struct net *net)
+{
+	struct link *link = net->ready;
+
+	net->ready = NULL;
+	net->ready_tail = &net->ready;
+	while (link) {
+		struct link *next = link->next_ready;
+
+		link->queued = false;
+		link_run(net, link);
+		link = next;
+	}
+}
+
+/* ---- new ones ---- */
+
+void net_accept(struct net *net)
+{
+	struct io_uring_sqe *sqe;
+
+	if (net->listen_fd < 0 || net->accepting || net->stopping || net->worker->now_ns < net->accept_again_ns)
+		return;
+	sqe = ring_sqe(net->ring);
+	io_uring_prep_multishot_accept(sqe, net->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	ring_tag(sqe, NULL, TAG_ACCEPT);
+	net->accepting = true;
+}
+
+static void refuse(struct net *net, int fd)
+{
+	static const char text[] = "-ERR max number of clients reached\r\n";
+
+	worker_count(net->worker, COUNT_REFUSED, 1);
+	send(fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
+}
+
+static void accepted(struct net *net, int result, uint32_t flags)
+{
+	const struct server *s = net->worker->server;
+	uint64_t nr = 0;
+	struct link *link;
+	int one = 1;
+
+	if (!(flags & IORING_CQE_F_MORE))
+		net->accepting = false;
+	if (result < 0) {
+		/* Out of descriptors, most likely: try again a little later. */
+		net->accept_again_ns = net->worker->now_ns + ACCEPT_RETRY_NS;
+		return;
+	}
+	for (uint32_t i = 0; i < s->nr_workers; i++)
+		nr += __atomic_load_n(&s->workers[i]->nr_conns, __ATOMIC_RELAXED);
+	if (nr >= s->config.max_connections || net->stopping) {
+		refuse(net, result);
+		return;
+	}
+	setsockopt(result, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	link = mem_zalloc(sizeof(*link));
+	link->fd = result;
+	conn_init(&link->conn, net->worker);
+	net_ready(net, link);
+}
+
+void net_complete(struct net *net, uint64_t user_data, int result, uint32_t flags)
+{
+	struct link *link = (struct link *)(uintptr_t)(user_data & ~(uint64_t)TAG_MASK);
+
+	switch (user_data & TAG_MASK) {
+	case TAG_RECV:
+		recv_done(net, link, result, flags);
+		break;
+	case TAG_SEND:
+		send_done(net, link, result);
+		break;
+	case TAG_ACCEPT:
+		accepted(net, result, flags);
+		break;
+	default:
+		break;
+	}
+}
+
+void net_tick(struct net *net)
+{
+	struct conn *c, *next;
+
+	for (c = net->worker->conns; c; c = next) {
+		struct link *link = (struct link *)c;
+
+		next = c->next;
+		if (link->ending || c->dead || !conn_overdue(c, net->worker->now_ns))
+			continue;
+		worker_count(net->worker, COUNT_TIMEOUTS, 1);
+		link_end(net, link);
+	}
+}
+
+void net_end_all(struct net *net)
+{
+	struct conn *c, *next;
+
+	for (c = net->worker->conns; c; c = next) {
+		next = c->next;
+		if (!c->dead)
+			link_end(net, (struct link *)c);
+	}
+}

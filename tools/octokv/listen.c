@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * listen.c - sockets to listen on, and reasons in words; listen.h
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "listen.h"
+
+enum { BACKLOG = 1024 };
+
+static struct addrinfo *resolve(const char *address, uint16_t port, char *why, size_t why_bytes)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE }, *found = NULL;
+	char service[8];
+	int error;
+
+	snprintf(service, sizeof(service), "%u", port);
+	error = getaddrinfo(address, service, &hints, &found);
+	if (error)
+		snprintf(why, why_bytes, "--bind %s: %s; give a numeric address", address, gai_strerror(error));
+	return error ? NULL : found;
+}
+
+static int bound(const char *address, uint16_t port, bool shared, char *why, size_t why_bytes)
+{
+	struct addrinfo *at = resolve(address, port, why, why_bytes);
+	int one = 1, fd;
+
+	if (!at)
+		return -1;
+	fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (fd >= 0 && shared)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
+	if (fd < 0 || bind(fd, at->ai_addr, at->ai_addrlen)) {
+		snprintf(why, why_bytes, "cannot listen on %s port %u: %s%s", address, port, strerror(errno),
+			 errno == EADDRINUSE ? "; --port N chooses another" : "");
+		if (fd >= 0)
+			close(fd);
+		fd = -1;
+	}
+	freeaddrinfo(at);
+	return fd;
+}
+
+int listen_on(const char *address, uint16_t port, char *why, size_t why_bytes)
+{
+	int fd = bound(address, port, true, why, why_bytes);
+
+	if (fd < 0 || !listen(fd, BACKLOG))
+		return fd;
+	snprintf(why, why_bytes, "cannot listen on %s port %u: %s", address, port, strerror(errno));
+	close(fd);
+	return -1;
+}
+
+bool listen_is_free(const char *address, uint16_t port, char *why, size_t why_bytes)
+{
+	int fd = bound(address, port, false, why, why_bytes);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+int listen_is_loopback(const char *address, char *why, size_t why_bytes)
+{
+	struct addrinfo *at = resolve(address, 0, why, why_bytes);
+	int result;
+
+	if (!at)
+		return -1;
+	if (at->ai_family == AF_INET6)
+		result = IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)(void *)at->ai_addr)->sin6_addr);
+	else
+		result = ntohl(((struct sockaddr_in *)(void *)at->ai_addr)->sin_addr.s_addr) >> 24 == 127;
+	freeaddrinfo(at);
+	return result;
+}
+
+const char *store_refusal(int error)
+{
+	switch (error) {
+	case ENODATA:
+		return "there is no store of octokvd on it; octokvd --format makes one";
+	case EPROTONOSUPPORT:
+		return "it was formatted by a later version of octokvd: use that one";
+	case EUCLEAN:
+		return "the store is damaged: octokvd --check says more";
+	case ENOSPC:
+		return "the device is too small, or has become smaller than the store on it";
+	case EROFS:
+	case EACCES:
+	case EPERM:
+		return "cannot be written: is it read-only, or owned by another user?";
+	case EBUSY:
+	case EWOULDBLOCK:
+		return "is in use: mounted, or another octokvd has it";
+	default:
+		return strerror(error);
+	}
+}
+
+const char *ring_refusal(int error, char *text, size_t bytes)
+{
+	FILE *file = fopen("/proc/sys/kernel/io_uring_disabled", "re");
+	int disabled = file ? fgetc(file) - '0' : 0;
+
+	if (file)
+		fclose(file);
+	if (error == ENOSYS)
+		snprintf(text, bytes, "this kernel has no io_uring: octokvd needs Linux 6.1 or later, built with CONFIG_IO_URING");
+	else if (error == EPERM && disabled > 0)
+		snprintf(text, bytes, "io_uring is disabled: sysctl kernel.io_uring_disabled is %d; set it to 0, or to 1 with octokvd's group in "
+			 "kernel.io_uring_group", disabled);
+	else if (error == EPERM)
+		snprintf(text, bytes, "io_uring is refused by a seccomp filter (kernel.io_uring_disabled is 0): containers need a profile that allows "
+			 "io_uring_setup, io_uring_enter and io_uring_register");
+	else if (error == EINVAL)
+		snprintf(text, bytes, "io_uring is too old: octokvd needs Linux 6.1 or later");
+	else
+		snprintf(text, bytes, "io_uring cannot start: %s", strerror(error));
+	return text;
+}

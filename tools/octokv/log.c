@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * log.c - the log: operations to batches, batches to segments, acknowledgements in order
+ *
+ * Group commit. Up to nr_writes_max writes are in flight. What arrives in the meantime waits and becomes one batch, one
+ * write, when a write completes. A batch begins at a block of its own and no block is ever written twice, so a torn write
+ * harms nothing that was acknowledged; within a batch, records are packed. Batches are numbered without gaps.
+ *
+ * Durable. Where a write can be made so by itself (FUA), each is. Elsewhere one flush serves all writes that completed
+ * before it began, and the next flush begins when this one ends.
+ *
+ * In order. Batches may complete in any order and are acknowledged in that of their numbers: all batches below an
+ * acknowledged one are durable. Recovery therefore reads on from batch to batch, and the first one that it does not find
+ * ends the log. Each batch says below which number all are acknowledged: one that is missing below it was lost by the
+ * device, and recovery says so.
+ *
+ * Errors. When a write fails, nothing more is sent until all in flight are back. Then the segment is given up and all that
+ * was not acknowledged is written anew, with the same numbers, in another one. After three such segments in a row the
+ * partition refuses writes, and what was in flight has failed: it may turn up after the next open, or not.
+ *
+ * Room. Some segments are kept back: deletes, moves of live records and checkpoints may use what writes of users may not.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition.h"
+
+static void advance(struct okv_partition *p);
+
+uint32_t okv_segment_take(struct okv_partition *p, enum okv_segment_state state)
+{
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		struct okv_segment *s = &p->segments[i];
+
+		if (s->state == OKV_SEGMENT_FREE) {
+			s->state = state;
+			s->life = p->next_life++;
+			s->last_seq = 0;
+			p->nr_free--;
+			return i;
+		}
+	}
+	return p->nr_segments;
+}
+
+/* Segments that no write of a user may take: for a checkpoint, for moving records, and for deletes. */
+uint32_t okv_reserve(const struct okv_partition *p)
+{
+	return okv_checkpoint_segments(p) + 2;
+}
+
+/* How much may live, so that moving what lives gains room. */
+uint64_t okv_log_capacity(const struct okv_partition *p)
+{
+	uint32_t kept = okv_reserve(p) + 2 * okv_checkpoint_segments(p) + 1;
+
+	return p->nr_segments > kept ? (uint64_t)(p->nr_segments - kept) * p->segment_bytes / 8 * 7 : 0;
+}
+
+bool okv_log_has_room(const struct okv_partition *p, uint32_t record_bytes)
+{
+	return p->live_bytes + p->waiting_bytes + record_bytes <= okv_log_capacity(p);
+}
+
+bool okv_log_is_idle(const struct okv_partition *p)
+{
+	return !p->batches && !p->queues[OKV_MOVES].head && !p->queues[OKV_DELETES].head && !p->queues[OKV_PUTS].head;
+}
+
+uint64_t okv_log_durable_seq(const struct okv_partition *p)
+{
+	return p->batches ? p->batches->seq : p->next_seq;
+}
+
+static enum okv_class class_of(const struct okv_op *op)
+{
+	if (op->kind == OKV_OP_RELOCATE)
+		return OKV_MOVES;
+	return op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE ? OKV_DELETES : OKV_PUTS;
+}
+
+static uint32_t alone_bytes(const struct okv_partition *p, const struct okv_op *op)
+{
+	return okv_round_up(sizeof(struct okv_batch_disk) + op->record_bytes, p->disk->block_bytes);
+}
+
+static bool fits(const struct okv_partition *p, uint32_t bytes)
+{
+	return p->open_segment < p->nr_segments && p->open_offset + bytes <= p->segment_bytes - p->disk->block_bytes;
+}
+
+/*
+ * May the next batch begin with it? Moves end with a segment more than they began with, so they get the last one that a
+ * checkpoint can spare; while a victim is being moved, deletes leave that one to it.
+ */
+static bool may_begin(const struct okv_partition *p, const struct okv_op *op)
+{
+	bool has_place = fits(p, alone_bytes(p, op));
+	uint32_t kept = okv_checkpoint_segments(p), reserve = okv_reserve(p);
+
+	switch (class_of(op)) {
+	case OKV_MOVES:
+		return has_place || p->nr_free > kept;
+	case OKV_DELETES:
+		return p->nr_free > kept + 1 || (has_place && (!p->gc.active || p->nr_free > kept));
+	default:
+		return p->nr_free > reserve || (has_place && p->nr_free == reserve);
+	}
+}
+
+/* Is there something that waits for room, and for nothing else? */
+bool okv_log_is_stalled(const struct okv_partition *p, enum okv_class class)
+{
+	const struct okv_op *op = p->queues[class].head;
+
+	return op && !may_begin(p, op);
+}
+
+void okv_log_seal(struct okv_partition *p)
+{
+	if (p->open_segment == p->nr_segments)
+		return;
+	p->segments[p->open_segment].state = OKV_SEGMENT_SEALED;
+	p->open_segment = p->nr_segments;
+}
+
+/* The records of a batch, one after the other into its buffer. */
+static void write_record(struct okv_batch *b, struct okv_op *op, uint32_t offset)
+{
+	struct okv_partition *p = b->partition;
+	struct okv_record_disk *r = (void *)((char *)b->buf + offset);
+	bool deletes = op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE;
+	char *value;
+
+	op->to = okv_location(p, b->segment, b->offset_bytes + offset);
+	*r = (struct okv_record_disk){
+		.magic = OKV_RECORD_MAGIC, .kind = deletes ? OKV_RECORD_DELETE : OKV_RECORD_PUT, .tenant = op->tenant,
+		.key_len = op->key_len, .value_len = op->value_len, .hash = op->hash,
+		.expire_ms = deletes ? 0 : op->expire_ms, .prev = op->present ? op->at : OKV_NOWHERE, .seq = b->seq,
+	};
+	memcpy(r + 1, op->key, op->key_len);
+	value = (char *)(r + 1) + op->key_len;
+	if (op->value_len)
+		memcpy(value, op->value, op->value_len);
+	memset(value + op->value_len, 0, op->record_bytes - sizeof(*r) - op->key_len - op->value_len);
+	/* A record that is moved keeps its sum: what was wrong with the value must stay so. */
+	r->value_sum = op->kind == OKV_OP_RELOCATE ? op->sum : okv_sum(op->value, op->value_len, p->layout->super.secret);
+	r->sum = okv_sum_behind(r, sizeof(*r) + r->key_len, okv_location_seed(p, op->to));
+}
+
+static void write_batch(struct okv_batch *b, uint32_t bytes, uint32_t nr_records)
+{
+	struct okv_partition *p = b->partition;
+	struct okv_batch_disk *header = b->buf;
+	uint32_t offset = sizeof(*header);
+
+	for (struct okv_op *op = b->ops.head; op; op = op->next) {
+		write_record(b, op, offset);
+		offset += op->record_bytes;
+	}
+	memset((char *)b->buf + bytes, 0, b->io.bytes - bytes);
+	*header = (struct okv_batch_disk){
+		.magic = OKV_BATCH_MAGIC, .partition = p->number, .seq = b->seq, .life = p->segments[b->segment].life,
+		.durable = okv_log_durable_seq(p), .bytes = bytes, .nr_records = nr_records,
+	};
+	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, okv_location(p, b->segment, b->offset_bytes)));
+}
+
+/* Take what goes into the batch, its beginning included, and return how many bytes that is. */
+static uint32_t fill(struct okv_partition *p, struct okv_batch *b, uint32_t *nr_records)
+{
+	uint32_t bytes = sizeof(struct okv_batch_disk), most = p->segment_bytes - p->disk->block_bytes - p->open_offset;
+
+	if (most > p->batch_bytes_max)
+		most = p->batch_bytes_max;
+	for (int i = 0; i < OKV_NR_CLASSES; i++) {
+		struct okv_queue *q = &p->queues[i];
+
+		while (q->head && (!*nr_records || bytes + q->head->record_bytes <= most) && may_begin(p, q->head)) {
+			bytes += q->head->record_bytes;
+			q->head->queued = false;
+			okv_queue_add(&b->ops, okv_queue_take(q));
+			++*nr_records;
+		}
+	}
+	return bytes;
+}
+
+static void write_done(struct okv_io *io);
+
+static void send_batch(struct okv_partition *p)
+{
+	struct okv_batch *b = okv_alloc(sizeof(*b));
+	uint32_t bytes, nr_records = 0;
+
+	b->partition = p;
+	b->seq = p->next_seq++;
+	b->segment = p->open_segment;
+	b->offset_bytes = p->open_offset;
+	bytes = fill(p, b, &nr_records);
+	b->io = (struct okv_io){ .kind = OKV_WRITE, .flags = p->disk->has_fua ? OKV_FUA : 0, .ioprio = b->ops.head->ioprio,
+				 .offset_bytes = okv_segment_offset(p, b->segment) + b->offset_bytes,
+				 .bytes = okv_round_up(bytes, p->disk->block_bytes), .done = write_done, .owner = b };
+	b->buf = okv_alloc_blocks(p->disk, b->io.bytes);
+	b->io.buf = b->buf;
+	if (p->last_batch)
+		p->last_batch->next = b;
+	else
+		p->batches = b;
+	p->last_batch = b;
+	write_batch(b, bytes, nr_records);
+	p->segments[b->segment].last_seq = b->seq;
+	p->open_offset += b->io.bytes;
+	p->bytes_since_checkpoint += b->io.bytes;
+	p->nr_writing++;
+	p->stats.nr_batches++;
+	p->stats.batch_bytes += b->io.bytes;
+	p->disk->ops->submit(p->disk, &b->io);
+}
+
+struct segment_header {
+	struct okv_partition *p;
+	void *buf;
+	struct okv_io io;
+};
+
+static void header_done(struct okv_io *io)
+{
+	struct segment_header *h = io->owner;
+	struct okv_partition *p = h->p;
+
+	p->nr_headers--;
+	free(h->buf);
+	free(h);
+	okv_log_pump(p);
+}
+
+static void write_header(struct okv_partition *p, uint32_t offset)
+{
+	struct segment_header *h = okv_alloc(sizeof(*h));
+	uint32_t bytes = p->disk->block_bytes;
+	struct okv_batch_disk *header;
+
+	h->p = p;
+	h->buf = okv_alloc_blocks(p->disk, bytes);
+	memset(h->buf, 0, bytes);
+	header = h->buf;
+	*header = (struct okv_batch_disk){
+		.magic = OKV_BATCH_MAGIC, .partition = p->number, .seq = p->next_seq, .life = p->segments[p->open_segment].life,
+		.durable = okv_log_durable_seq(p), .bytes = sizeof(*header),
+	};
+	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, okv_location(p, p->open_segment, offset)));
+	h->io = (struct okv_io){ .kind = OKV_WRITE, .flags = OKV_FUA, .offset_bytes = okv_segment_offset(p, p->open_segment) + offset,
+				 .buf = h->buf, .bytes = bytes, .done = header_done, .owner = h };
+	p->nr_headers++;
+	p->disk->ops->submit(p->disk, &h->io);
+}
+
+/*
+ * The first and the last block of a segment: batches without records. Nothing waits for them and nothing needs them, unless the device
+ * loses the first batch, or writes something else over it: then they are what tells recovery that there was one.
+ */
+static void begin_segment(struct okv_partition *p)
+{
+	p->open_segment = okv_segment_take(p, OKV_SEGMENT_OPEN);
+	write_header(p, 0);
+	write_header(p, p->segment_bytes - p->disk->block_bytes);
+	p->open_offset = p->disk->block_bytes;
+}
+
+/* What the next batch begins with, if anything may. */
+static struct okv_op *next_op(struct okv_partition *p)
+{
+	for (int i = 0; i < OKV_NR_CLASSES; i++) {
+		if (p->queues[i].head && may_begin(p, p->queues[i].head))
+			return p->queues[i].head;
+	}
+	return NULL;
+}
+
+void okv_log_pump(struct okv_partition *p)
+{
+	struct okv_op *op;
+
+	if (p->in_pump)
+		return;
+	p->in_pump = true;
+	while (p->nr_writing < p->nr_writes_max && !p->failing && !p->refusing) {
+		op = next_op(p);
+		if (!op)
+			break;
+		if (class_of(op) == OKV_PUTS)
+			p->gc.nr_in_vain = 0;
+		if (!fits(p, alone_bytes(p, op))) {
+			okv_log_seal(p);
+			begin_segment(p);
+		}
+		send_batch(p);
+	}
+	p->in_pump = false;
+	okv_maintain(p);
+}
+
+void okv_log_submit(struct okv_op *op)
+{
+	struct okv_partition *p = op->partition;
+
+	if (okv_op_yields(op))
+		return;
+	if (class_of(op) == OKV_PUTS)
+		p->waiting_bytes += op->record_bytes;
+	op->queued = true;
+	okv_queue_add(&p->queues[class_of(op)], op);
+	okv_log_pump(p);
+}
+
+static void leave(struct okv_partition *p, struct okv_op *op)
+{
+	if (class_of(op) == OKV_PUTS)
+		p->waiting_bytes -= op->record_bytes;
+}
+
+/* It does not wait any more: its lock is borrowed. */
+void okv_log_withdraw(struct okv_op *op)
+{
+	struct okv_partition *p = op->partition;
+	struct okv_queue all = p->queues[class_of(op)], *q = &p->queues[class_of(op)];
+	struct okv_op *other;
+
+	leave(p, op);
+	op->queued = false;
+	q->head = q->tail = NULL;
+	while ((other = okv_queue_take(&all))) {
+		if (other != op)
+			okv_queue_add(q, other);
+	}
+}
+
+static void fail_queue(struct okv_partition *p, struct okv_queue *q, enum okv_status status)
+{
+	struct okv_queue failed = *q;
+	struct okv_op *op;
+
+	q->head = q->tail = NULL;
+	/* None of them is to be found in a queue any more. */
+	for (op = failed.head; op; op = op->next)
+		op->queued = false;
+	while ((op = okv_queue_take(&failed))) {
+		leave(p, op);
+		okv_op_finish(op, status);
+	}
+}
+
+/* No more writes until the next open. */
+void okv_log_stop(struct okv_partition *p)
+{
+	p->refusing = true;
+	for (int i = 0; i < OKV_NR_CLASSES; i++)
+		fail_queue(p, &p->queues[i], OKV_IO_ERROR);
+}
+
+/* No room will come for these. */
+void okv_log_refuse(struct okv_partition *p, enum okv_class class)
+{
+	for (struct okv_op *op = p->queues[class].head; op; op = op->next) {
+		p->stats.nr_full++;
+		if (op->tried && class != OKV_MOVES) {
+			okv_log_stop(p);
+			return;
+		}
+	}
+	fail_queue(p, &p->queues[class], OKV_FULL);
+}
+
+static void free_batch(struct okv_batch *b)
+{
+	free(b->buf);
+	free(b);
+}
+
+static struct okv_batch *pop_batch(struct okv_partition *p)
+{
+	struct okv_batch *b = p->batches;
+
+	p->batches = b->next;
+	if (!p->batches)
+		p->last_batch = NULL;
+	return b;
+}
+
+/* Those that wait again let moves of their records go first, which did not wait for them while they were in flight. */
+static void yield_all(struct okv_queue *q)
+{
+	struct okv_op *op, *next;
+
+	for (op = q->head; op; op = next) {
+		next = op->next;
+		if (op->lock->movers.head) {
+			okv_log_withdraw(op);
+			okv_op_yields(op);
+		}
+	}
+}
+
+/* Nothing is in flight and the first batch has failed: all of them anew, elsewhere. */
+static void go_back(struct okv_partition *p)
+{
+	struct okv_queue ops[OKV_NR_CLASSES] = { 0 };
+	struct okv_op *op;
+
+	p->next_seq = p->batches->seq;
+	while (p->batches) {
+		struct okv_batch *b = pop_batch(p);
+
+		while ((op = okv_queue_take(&b->ops))) {
+			op->queued = op->tried = true;
+			okv_queue_add(&ops[class_of(op)], op);
+		}
+		free_batch(b);
+	}
+	for (int i = 0; i < OKV_NR_CLASSES; i++)
+		okv_queue_put_back(&p->queues[i], &ops[i]);
+	okv_log_seal(p);
+	p->failing = false;
+	if (p->refusing || p->nr_retries++ >= OKV_NR_RETRIES) {
+		okv_log_stop(p);
+		return;
+	}
+	p->in_pump = true;
+	yield_all(&p->queues[OKV_DELETES]);
+	yield_all(&p->queues[OKV_PUTS]);
+	p->in_pump = false;
+}
+
+static void flush_done(struct okv_io *io)
+{
+	struct okv_partition *p = io->owner;
+
+	p->flush_in_flight = false;
+	p->stats.nr_write_errors += io->result != 0;
+	for (struct okv_batch *b = p->batches; b; b = b->next) {
+		if (!b->flushing)
+			continue;
+		b->flushing = false;
+		b->durable = !io->result;
+		b->failed = io->result;
+	}
+	advance(p);
+}
+
+/* One flush for all that is written and not yet durable. */
+static void start_flush(struct okv_partition *p)
+{
+	bool any = false;
+
+	if (p->flush_in_flight || p->disk->has_fua)
+		return;
+	for (struct okv_batch *b = p->batches; b; b = b->next) {
+		b->flushing = b->written && !b->durable && !b->failed;
+		any |= b->flushing;
+	}
+	if (!any)
+		return;
+	p->flush_in_flight = true;
+	p->stats.nr_flushes++;
+	p->flush = (struct okv_io){ .kind = OKV_FLUSH, .done = flush_done, .owner = p };
+	p->disk->ops->submit(p->disk, &p->flush);
+}
+
+static void write_done(struct okv_io *io)
+{
+	struct okv_batch *b = io->owner;
+	struct okv_partition *p = b->partition;
+
+	p->nr_writing--;
+	b->written = true;
+	b->failed = io->result;
+	b->durable = !io->result && p->disk->has_fua;
+	p->stats.nr_write_errors += b->failed;
+	advance(p);
+}
+
+/* Acknowledge what can be, go back where a write failed, and send more. */
+static void advance(struct okv_partition *p)
+{
+	struct okv_op *op;
+
+	for (struct okv_batch *b = p->batches; b; b = b->next)
+		p->failing |= b->failed;
+	/* No batch and no checkpoint begins while one is half applied. */
+	p->in_pump = true;
+	while (p->batches && p->batches->durable) {
+		struct okv_batch *b = pop_batch(p);
+
+		p->nr_retries = 0;
+		while ((op = okv_queue_take(&b->ops))) {
+			leave(p, op);
+			okv_op_applied(op);
+		}
+		free_batch(b);
+	}
+	p->in_pump = false;
+	start_flush(p);
+	if (p->failing && !p->nr_writing && !p->flush_in_flight && p->batches)
+		go_back(p);
+	okv_log_pump(p);
+}

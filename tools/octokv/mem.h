@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * mem.h - memory that is there, or the end of the process
+ *
+ * What a client can make us allocate is bounded elsewhere (resp.h, conn.h). If the machine has no memory even for that, no reply
+ * would help: nothing acknowledged is lost by ending, so we say why and end.
+ */
+#ifndef OKV_MEM_H
+#define OKV_MEM_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline void *mem_checked(void *memory)
+{
+	if (!memory) {
+		fputs("octokvd: out of memory\n", stderr);
+		abort();
+	}
+	return memory;
+}
+
+static inline void *mem_alloc(size_t bytes)
+{
+	return mem_checked(malloc(bytes ? bytes : 1));
+}
+
+static inline void *mem_zalloc(size_t bytes)
+{
+	return mem_checked(calloc(1, bytes ? bytes : 1));
+}
+
+static inline void *mem_grow(void *memory, size_t bytes)
+{
+	return mem_checked(realloc(memory, bytes ? bytes : 1));
+}
+
+#endif

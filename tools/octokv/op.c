@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * op.c - one operation: lock, look up, decide, write
+ *
+ *	submit -> lock by identity -> read candidates until one has the key -> decide -> queue for the log -> applied -> done
+ *
+ * Locks. The index tells keys apart by identity only, so what excludes each other is identities: any number of readers or
+ * one writer, in the order of submission. A writer keeps its lock until its record is durable. So nobody reads what a
+ * power cut could take back, what a writer has found stays true until it has written, and a record under a reader does not
+ * move: garbage collection is a writer as well, and a segment is used again only when nothing in it is live.
+ *
+ * A writer that waits for room in the log would wait for ever if what makes room is the move of the record that it has
+ * locked. So a move does not wait for such a writer: it borrows the lock, and tells the writer where the record is now.
+ *
+ * Candidates. An index entry promises a record, not a key: the key is compared, always. A record whose checksum is wrong
+ * may be that of the key or of another one with the same identity. If no other candidate has the key, the answer is
+ * OKV_CORRUPT: neither "not found" nor a second record beside it would be true.
+ *
+ * A record in the log names the one that it replaces. So the log alone, without reading keys, says what the index is
+ * (recover.c).
+ *
+ * What is runnable waits in p->ready and is run by the outermost call, so operations that end at once do not nest.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition.h"
+
+static bool is_reader(const struct okv_op *op)
+{
+	return op->kind == OKV_OP_GET || op->kind == OKV_OP_STAT || op->kind == OKV_OP_KEYS;
+}
+
+static struct okv_lock **lock_slot(struct okv_partition *p, uint64_t identity)
+{
+	struct okv_lock **at = &p->locks[(identity ^ identity >> OKV_TAG_BITS) % OKV_NR_LOCK_LISTS];
+
+	while (*at && (*at)->identity != identity)
+		at = &(*at)->next;
+	return at;
+}
+
+static bool lock_admits(const struct okv_lock *lock, const struct okv_op *op)
+{
+	return !lock->writer && (!lock->nr_readers || (is_reader(op) && !lock->movers.head));
+}
+
+static void lock_hold(struct okv_lock *lock, struct okv_op *op)
+{
+	if (is_reader(op))
+		lock->nr_readers++;
+	else
+		lock->writer = op;
+}
+
+static void lock_lend(struct okv_lock *lock, struct okv_op *mover)
+{
+	mover->yielder = lock->writer;
+	lock->writer = mover;
+}
+
+/* True if it has the lock; else it waits and is made ready in its turn. */
+static bool lock_take(struct okv_partition *p, struct okv_op *op)
+{
+	uint64_t identity = okv_index_identity(&p->index, op->hash);
+	struct okv_lock **at = lock_slot(p, identity), *lock;
+
+	if (!*at) {
+		*at = okv_alloc(sizeof(**at));
+		(*at)->identity = identity;
+	}
+	lock = *at;
+	op->lock = lock;
+	if (op->kind == OKV_OP_RELOCATE && lock->writer && lock->writer->queued && lock->writer->kind != OKV_OP_RELOCATE) {
+		okv_log_withdraw(lock->writer);
+		lock_lend(lock, op);
+	} else if (op->kind == OKV_OP_RELOCATE && !lock_admits(lock, op)) {
+		okv_queue_add(&lock->movers, op);
+		return false;
+	} else if (lock->waiting.head || !lock_admits(lock, op)) {
+		okv_queue_add(&lock->waiting, op);
+		return false;
+	} else {
+		lock_hold(lock, op);
+	}
+	return true;
+}
+
+static void run_ready(struct okv_partition *p);
+
+/* Before it waits for room: is there a move that waits for its lock? Then that goes first. */
+bool okv_op_yields(struct okv_op *op)
+{
+	struct okv_op *mover = op->kind == OKV_OP_RELOCATE ? NULL : okv_queue_take(&op->lock->movers);
+
+	if (!mover)
+		return false;
+	lock_lend(op->lock, mover);
+	okv_queue_add(&op->partition->ready, mover);
+	run_ready(op->partition);
+	return true;
+}
+
+static void lock_release(struct okv_partition *p, struct okv_lock *lock, bool reader)
+{
+	struct okv_lock **at;
+	struct okv_op *op;
+
+	if (reader)
+		lock->nr_readers--;
+	else
+		lock->writer = NULL;
+	if (!lock->writer && !lock->nr_readers && lock->movers.head) {
+		op = okv_queue_take(&lock->movers);
+		lock_hold(lock, op);
+		okv_queue_add(&p->ready, op);
+	}
+	while (lock->waiting.head && lock_admits(lock, lock->waiting.head)) {
+		op = okv_queue_take(&lock->waiting);
+		lock_hold(lock, op);
+		okv_queue_add(&p->ready, op);
+	}
+	if (!lock->nr_readers && !lock->writer) {
+		at = lock_slot(p, lock->identity);
+		*at = lock->next;
+		free(lock);
+	}
+}
+
+bool okv_value_is_good(const struct okv_partition *p, const struct okv_record_disk *record, const void *value)
+{
+	return okv_sum(value, record->value_len, p->layout->super.secret) == record->value_sum;
+}
+
+/* Header and key. @bytes of it are there to be looked at, at least a header. */
+bool okv_record_is_good(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location, uint32_t bytes)
+{
+	if (record->magic != OKV_RECORD_MAGIC || !record->key_len || record->key_len > OKV_KEY_BYTES_MAX ||
+	    sizeof(*record) + record->key_len > bytes)
+		return false;
+	return record->sum == okv_sum_behind(record, sizeof(*record) + record->key_len, okv_location_seed(p, location));
+}
+
+/* The record in op->buf, which was read from the block on that it begins in. */
+static const struct okv_record_disk *record_of(const struct okv_op *op)
+{
+	return (const void *)((const char *)op->buf + op->at * OKV_ALIGN_BYTES % op->partition->disk->block_bytes);
+}
+
+static bool wants_value(const struct okv_op *op)
+{
+	return op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH || op->flags & OKV_WANT_OLD;
+}
+
+static void op_probe(struct okv_op *op, uint64_t from);
+static void op_decide(struct okv_op *op);
+
+/* May the value be used? Else it is not wanted, or the operation is over. */
+static bool op_take_value(struct okv_op *op, const struct okv_record_disk *record)
+{
+	const char *value = (const char *)(record + 1) + record->key_len;
+
+	op->out_len = record->value_len;
+	if (!wants_value(op))
+		return true;
+	if (sizeof(*record) + record->key_len + record->value_len > op->record_bytes || !okv_value_is_good(op->partition, record, value)) {
+		op->partition->stats.nr_corrupt++;
+		okv_op_finish(op, OKV_CORRUPT);
+		return false;
+	}
+	op->out = value;
+	return true;
+}
+
+static void op_read_done(struct okv_io *io)
+{
+	struct okv_op *op = io->owner;
+	struct okv_partition *p = op->partition;
+	const struct okv_record_disk *record = record_of(op);
+	bool same;
+
+	if (io->result) {
+		p->stats.nr_read_errors++;
+		okv_op_finish(op, OKV_IO_ERROR);
+		return;
+	}
+	if (!okv_record_is_good(p, record, op->at, op->record_bytes)) {
+		p->stats.nr_corrupt++;
+		op->suspect = true;
+		op_probe(op, op->at + 1);
+		return;
+	}
+	if (op->kind == OKV_OP_KEYS) {
+		if (!okv_is_expired(record->expire_ms, p->now_ms))
+			okv_scan_found(op, record);
+		op_probe(op, op->at + 1);
+		return;
+	}
+	same = op->kind == OKV_OP_EXPIRE ? okv_is_expired(record->expire_ms, p->now_ms) :
+	       record->key_len == op->key_len && !memcmp(record + 1, op->key, op->key_len);
+	if (!same) {
+		op_probe(op, op->at + 1);
+		return;
+	}
+	op->present = true;
+	op->found = !okv_is_expired(record->expire_ms, p->now_ms);
+	op->old_expire_ms = record->expire_ms;
+	if (op->kind == OKV_OP_EXPIRE) {
+		op->key = record + 1;
+		op->key_len = record->key_len;
+		op->hash = record->hash;
+	}
+	if (!op->found || op_take_value(op, record))
+		op_decide(op);
+}
+
+/* Read the next candidate, in whole where the value is wanted, else header and key. */
+static void op_probe(struct okv_op *op, uint64_t from)
+{
+	struct okv_partition *p = op->partition;
+	uint32_t block_bytes = p->disk->block_bytes, skip;
+	struct okv_entry entry;
+	uint64_t offset;
+
+	okv_op_release(op);
+	do {
+		if (!okv_index_find(&p->index, op->hash, op->tenant, from, &entry)) {
+			op_decide(op);
+			return;
+		}
+		from = entry.location + 1;
+	} while (op->kind == OKV_OP_EXPIRE && !entry.expires);
+	op->at = entry.location;
+	op->record_bytes = entry.size * OKV_ALIGN_BYTES;
+	if (!wants_value(op) && op->record_bytes > sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX)
+		op->record_bytes = sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX;
+	offset = p->offset_bytes + op->at * OKV_ALIGN_BYTES;
+	skip = offset % block_bytes;
+	op->io = (struct okv_io){ .kind = OKV_READ, .ioprio = op->ioprio, .offset_bytes = offset - skip,
+				  .bytes = okv_round_up(skip + op->record_bytes, block_bytes), .done = op_read_done, .owner = op };
+	op->buf = okv_alloc_blocks(p->disk, op->io.bytes);
+	op->io.buf = op->buf;
+	p->disk->ops->submit(p->disk, &op->io);
+}
+
+static void op_decide_put(struct okv_op *op)
+{
+	if (op->flags & OKV_IF_ABSENT && op->found)
+		okv_op_finish(op, OKV_EXISTS);
+	else if (op->flags & OKV_IF_PRESENT && !op->found)
+		okv_op_finish(op, OKV_NOT_FOUND);
+	else {
+		if (op->flags & OKV_KEEP_TTL && op->found)
+			op->expire_ms = op->out_expire_ms;
+		okv_op_write(op);
+	}
+}
+
+static void op_decide_update(struct okv_op *op)
+{
+	enum okv_status status;
+
+	op->expire_ms = op->out_expire_ms;
+	status = op->update(op);
+	if (status == OKV_OK)
+		okv_op_write(op);
+	else
+		okv_op_finish(op, status);
+}
+
+/* All that can be known of the key is: op->present, op->found and what was read. */
+static void op_decide(struct okv_op *op)
+{
+	if (!op->present && op->suspect) {
+		okv_op_finish(op, OKV_CORRUPT);
+		return;
+	}
+	if (!op->present)
+		op->at = OKV_NOWHERE;
+	op->out_expire_ms = op->found ? op->old_expire_ms : 0;
+	switch (op->kind) {
+	case OKV_OP_GET:
+	case OKV_OP_STAT:
+		okv_op_finish(op, op->found ? OKV_OK : OKV_NOT_FOUND);
+		break;
+	case OKV_OP_PUT:
+		op_decide_put(op);
+		break;
+	case OKV_OP_UPDATE:
+		op_decide_update(op);
+		break;
+	case OKV_OP_TOUCH:
+		if (op->found) {
+			op->value = op->out;
+			op->value_len = op->out_len;
+			okv_op_write(op);
+		} else {
+			okv_op_finish(op, OKV_NOT_FOUND);
+		}
+		break;
+	case OKV_OP_DELETE:
+		if (op->found)
+			okv_op_write(op);
+		else
+			okv_op_finish(op, OKV_NOT_FOUND);
+		break;
+	case OKV_OP_EXPIRE:
+		if (op->present)
+			okv_op_write(op);
+		else
+			okv_op_finish(op, OKV_NOT_FOUND);
+		break;
+	case OKV_OP_KEYS:
+		okv_op_finish(op, OKV_OK);
+		break;
+	case OKV_OP_RELOCATE:
+		break;
+	}
+}
+
+static bool makes_room(const struct okv_op *op)
+{
+	return op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE || op->kind == OKV_OP_RELOCATE;
+}
+
+/* To the log, if there is room. */
+void okv_op_write(struct okv_op *op)
+{
+	struct okv_partition *p = op->partition;
+
+	if (makes_room(op) && op->kind != OKV_OP_RELOCATE)
+		op->value_len = 0;
+	if (p->refusing) {
+		okv_op_finish(op, OKV_IO_ERROR);
+		return;
+	}
+	if (op->value_len > p->layout->value_bytes_max) {
+		okv_op_finish(op, OKV_TOO_LARGE);
+		return;
+	}
+	op->record_bytes = okv_record_bytes(op->key_len, op->value_len);
+	if (!makes_room(op) && !op->tried && !okv_log_has_room(p, op->record_bytes)) {
+		p->stats.nr_full++;
+		okv_op_finish(op, OKV_FULL);
+		return;
+	}
+	okv_log_submit(op);
+}
+
+/* Its record is durable: from now on the index says so. */
+void okv_op_applied(struct okv_op *op)
+{
+	struct okv_partition *p = op->partition;
+	bool deletes = op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE;
+
+	if (op->present)
+		okv_map_remove(p, op->hash, op->at);
+	if (!deletes) {
+		struct okv_record_disk record = { .tenant = op->tenant, .key_len = op->key_len, .value_len = op->value_len,
+						  .hash = op->hash, .expire_ms = op->expire_ms };
+
+		okv_map_add(p, &record, op->to);
+	}
+	p->stats.nr_deletes += op->kind == OKV_OP_DELETE;
+	p->stats.nr_expired += op->kind == OKV_OP_EXPIRE;
+	p->stats.nr_puts += op->kind == OKV_OP_PUT || op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH;
+	okv_op_finish(op, OKV_OK);
+}
+
+static void op_start(struct okv_op *op)
+{
+	struct okv_partition *p = op->partition;
+
+	if (op->kind != OKV_OP_RELOCATE) {
+		op_probe(op, 0);
+	} else if (okv_index_at(&p->index, op->hash, op->at)) {
+		op->present = true;
+		okv_op_write(op);
+	} else {
+		okv_op_finish(op, OKV_NOT_FOUND);
+	}
+}
+
+static void run_ready(struct okv_partition *p)
+{
+	struct okv_op *op;
+
+	if (p->running)
+		return;
+	p->running = true;
+	while ((op = okv_queue_take(&p->ready)))
+		op_start(op);
+	p->running = false;
+}
+
+/* The move has ended: the writer that yielded has its lock again, and goes on. */
+static void give_back(struct okv_lock *lock, const struct okv_op *mover)
+{
+	struct okv_op *writer = mover->yielder;
+
+	lock->writer = writer;
+	if (mover->status == OKV_OK && writer->present && writer->at == mover->at)
+		writer->at = mover->to;
+}
+
+void okv_op_finish(struct okv_op *op, enum okv_status status)
+{
+	struct okv_partition *p = op->partition;
+	struct okv_lock *lock = op->lock;
+	struct okv_op *yielder = op->yielder;
+	bool reader = is_reader(op);
+
+	op->status = status;
+	p->stats.nr_gets += op->kind == OKV_OP_GET;
+	if (!op->out)
+		okv_op_release(op);
+	if (yielder)
+		give_back(lock, op);
+	p->nr_ops--;
+	op->done(op);
+	if (yielder)
+		okv_op_write(yielder);
+	else if (lock)
+		lock_release(p, lock, reader);
+	run_ready(p);
+}
+
+void okv_op_release(struct okv_op *op)
+{
+	free(op->buf);
+	op->buf = NULL;
+	op->out = NULL;
+}
+
+void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
+{
+	bool own = op->kind == OKV_OP_RELOCATE || op->kind == OKV_OP_EXPIRE || op->kind == OKV_OP_KEYS;
+
+	op->partition = p;
+	op->lock = NULL;
+	op->yielder = NULL;
+	op->queued = op->tried = false;
+	op->buf = NULL;
+	op->out = NULL;
+	op->out_len = 0;
+	op->out_expire_ms = 0;
+	op->found = op->present = op->suspect = false;
+	p->nr_ops++;
+	if (op->tenant >= OKV_NR_TENANTS || (!own && (!op->key_len || op->key_len > OKV_KEY_BYTES_MAX))) {
+		okv_op_finish(op, OKV_TOO_LARGE);
+		return;
+	}
+	if (lock_take(p, op)) {
+		okv_queue_add(&p->ready, op);
+		run_ready(p);
+	}
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * recover.c - opening a partition: the newest checkpoint, then what the log has beyond it
+ *
+ * Replay. Records are applied in the order of the log: "remove the entry of the record that I replace, if it is there; add
+ * my own, if it is not". No key is read or compared, and a checkpoint that shows some of it already does no harm: in the
+ * end there is an entry for each record that was added, here or before, and that no record of the log removes.
+ *
+ * Where the log goes on. Segments have lives, numbered in the order of their use. The tail of the log is the segment of
+ * the root, from the offset there, and all segments of later lives, in their order. Which these are says their first
+ * batch. Batches are numbered without gaps; a segment whose first batch repeats numbers of the one before it was written
+ * after a failed write, and what it repeats counts.
+ *
+ * Where it ends. The first batch that is not there, or is torn, ends the log: it was not acknowledged, and neither was
+ * what is beyond it. That is so because batches are acknowledged in order - if the device did what it said. If it did
+ * not, a later batch that says that all below some number were acknowledged is the witness. All of the last segment is
+ * searched for witnesses, at every block. An acknowledged batch that is missing makes the open fail; one of which only a
+ * value is wrong is applied, and reading that value fails.
+ *
+ * After it. A checkpoint is written, so that what is beyond the end of the log is never looked at again, with a number of
+ * lives that is beyond all that may have been used. Its flush makes durable what was found, before anybody can see it:
+ * after kill -9 it may still be in the device's cache only.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition.h"
+
+struct tail_segment {
+	uint32_t segment;
+	uint64_t life;
+	uint64_t first_seq;
+};
+
+struct recovery {
+	struct okv_partition *p;
+	struct tail_segment *tail;
+	uint32_t nr_tail;
+	uint64_t max_life;
+	uint64_t acknowledged;	/* a witness says that all batches below this one were */
+	uint64_t seq;		/* the next one to apply */
+	char *buf;		/* a segment */
+};
+
+bool okv_batch_is_good(const struct okv_partition *p, const struct okv_batch_disk *b, uint32_t segment, uint32_t offset)
+{
+	uint64_t seed;
+
+	if (b->magic != OKV_BATCH_MAGIC || b->partition != p->number || b->bytes < sizeof(*b) || b->bytes > p->segment_bytes - offset)
+		return false;
+	seed = okv_seed(&p->layout->super, p->number, okv_location(p, segment, offset), b->life);
+	return b->sum == okv_sum_behind(b, sizeof(*b), seed);
+}
+
+int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *root)
+{
+	void *page = okv_alloc_blocks(p->disk, OKV_PAGE_BYTES);
+	int error = okv_disk_io(p->disk, OKV_READ, okv_root_offset(p->number, slot), page, OKV_PAGE_BYTES);
+
+	memcpy(root, page, sizeof(*root));
+	free(page);
+	if (error)
+		return error;
+	if (root->magic != OKV_ROOT_MAGIC || root->partition != p->number || root->generation % OKV_NR_ROOTS != slot % OKV_NR_ROOTS ||
+	    root->nr_segments > OKV_NR_ROOT_SEGMENTS || !root->generation || root->offset_bytes > p->segment_bytes ||
+	    root->offset_bytes % p->disk->block_bytes ||
+	    root->sum != okv_sum_behind(root, sizeof(*root), okv_root_seed(&p->layout->super, p->number, slot)))
+		return -EUCLEAN;
+	for (uint32_t i = 0; i < root->nr_segments; i++) {
+		if (root->segments[i] >= p->nr_segments)
+			return -EUCLEAN;
+	}
+	return 0;
+}
+
+static int read_segment(struct recovery *r, uint32_t segment)
+{
+	struct okv_partition *p = r->p;
+	struct okv_open_options *options = &p->store->options;
+	int error = 0;
+
+	for (uint32_t at = 0; at < p->segment_bytes && !error; at += OKV_READ_BYTES) {
+		uint32_t bytes = p->segment_bytes - at < OKV_READ_BYTES ? p->segment_bytes - at : OKV_READ_BYTES;
+
+		error = okv_disk_io(p->disk, OKV_READ, okv_segment_offset(p, segment) + at, r->buf + at, bytes);
+	}
+	p->stats.recovered_bytes += p->segment_bytes;
+	if (options->progress)
+		options->progress(options->owner, p->number, p->stats.recovered_bytes, (uint64_t)r->nr_tail * p->segment_bytes);
+	return error;
+}
+
+static int by_life(const void *a, const void *b)
+{
+	const struct tail_segment *s = a, *t = b;
+
+	return s->life < t->life ? -1 : s->life > t->life;
+}
+
+/* Is it of the tail? One of its two headers and its first batch is enough; *b is the one that was found. */
+static int look_at(struct recovery *r, uint32_t segment, uint64_t after_life, const struct okv_batch_disk **found)
+{
+	struct okv_partition *p = r->p;
+	uint32_t block_bytes = p->disk->block_bytes, offsets[] = { 0, block_bytes, p->segment_bytes - block_bytes };
+	uint64_t at = okv_segment_offset(p, segment);
+	int error = okv_disk_io(p->disk, OKV_READ, at, r->buf, 2 * block_bytes);
+
+	*found = NULL;
+	for (int i = 0; i < 3 && !error && !*found; i++) {
+		const struct okv_batch_disk *b = (void *)(r->buf + offsets[i]);
+
+		if (i == 2)
+			error = okv_disk_io(p->disk, OKV_READ, at + offsets[i], r->buf + offsets[i], block_bytes);
+		if (!error && okv_batch_is_good(p, b, segment, offsets[i]) && b->life > after_life)
+			*found = b;
+	}
+	return error;
+}
+
+/* All segments that may be part of the tail. */
+static int find_tail(struct recovery *r, const struct okv_root_disk *root)
+{
+	struct okv_partition *p = r->p;
+
+	r->tail = okv_alloc(p->nr_segments * sizeof(*r->tail));
+	r->max_life = root->next_life;
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		const struct okv_batch_disk *b;
+		int error;
+
+		if (i == root->segment || (p->segments[i].life && p->segments[i].life <= root->life))
+			continue;
+		error = look_at(r, i, root->life, &b);
+		if (error)
+			return error;
+		if (!b)
+			continue;
+		r->tail[r->nr_tail++] = (struct tail_segment){ .segment = i, .life = b->life, .first_seq = b->seq };
+		if (b->life > r->max_life)
+			r->max_life = b->life;
+		if (b->durable > r->acknowledged)
+			r->acknowledged = b->durable;
+	}
+	if (root->segment < p->nr_segments)
+		r->tail[r->nr_tail++] = (struct tail_segment){ .segment = root->segment, .life = root->life, .first_seq = root->seq };
+	qsort(r->tail, r->nr_tail, sizeof(*r->tail), by_life);
+	return 0;
+}
+
+/* Search the last segment for the latest word about what was acknowledged. */
+static int find_witness(struct recovery *r)
+{
+	struct okv_partition *p = r->p;
+	const struct tail_segment *last = &r->tail[r->nr_tail - 1];
+	int error;
+
+	if (!r->nr_tail)
+		return 0;
+	error = read_segment(r, last->segment);
+	for (uint32_t at = 0; at < p->segment_bytes && !error; at += p->disk->block_bytes) {
+		const struct okv_batch_disk *b = (void *)(r->buf + at);
+
+		if (okv_batch_is_good(p, b, last->segment, at) && b->life == last->life && b->durable > r->acknowledged)
+			r->acknowledged = b->durable;
+	}
+	return error;
+}
+
+enum verdict { GOOD, BAD_VALUE, BAD };
+
+/* Are all records of a batch there? */
+static enum verdict judge_batch(struct okv_partition *p, const struct okv_batch_disk *b, uint32_t segment, uint32_t offset)
+{
+	const char *begin = (const char *)b;
+	enum verdict verdict = GOOD;
+	uint32_t at = sizeof(*b);
+
+	for (uint32_t i = 0; i < b->nr_records; i++) {
+		const struct okv_record_disk *record = (const void *)(begin + at);
+		uint64_t location = okv_location(p, segment, offset + at);
+
+		if (b->bytes - at < sizeof(*record) || !okv_record_is_good(p, record, location, b->bytes - at) ||
+		    record->value_len > p->layout->value_bytes_max || record->tenant >= OKV_NR_TENANTS ||
+		    okv_record_bytes(record->key_len, record->value_len) > b->bytes - at)
+			return BAD;
+		if (!okv_value_is_good(p, record, (const char *)(record + 1) + record->key_len))
+			verdict = BAD_VALUE;
+		at += okv_record_bytes(record->key_len, record->value_len);
+	}
+	return at == b->bytes ? verdict : BAD;
+}
+
+static void apply_batch(struct okv_partition *p, const struct okv_batch_disk *b, uint32_t segment, uint32_t offset)
+{
+	uint32_t at = sizeof(*b);
+
+	for (uint32_t i = 0; i < b->nr_records; i++) {
+		const struct okv_record_disk *record = (const void *)((const char *)b + at);
+		uint64_t location = okv_location(p, segment, offset + at);
+
+		if (record->prev != OKV_NOWHERE)
+			okv_map_remove(p, record->hash, record->prev);
+		if (record->kind == OKV_RECORD_PUT && !okv_index_at(&p->index, record->hash, location))
+			okv_map_add(p, record, location);
+		at += okv_record_bytes(record->key_len, record->value_len);
+		p->stats.nr_replayed_records++;
+	}
+}
+
+/* Batches of one segment from an offset on, up to the number at which the next segment begins. */
+static int replay_segment(struct recovery *r, const struct tail_segment *t, uint32_t offset, uint64_t limit)
+{
+	struct okv_partition *p = r->p;
+	int error = read_segment(r, t->segment);
+
+	p->segments[t->segment].life = t->life;
+	p->segments[t->segment].state = OKV_SEGMENT_SEALED;
+	while (!error && offset + sizeof(struct okv_batch_disk) <= p->segment_bytes && r->seq < limit) {
+		const struct okv_batch_disk *b = (void *)(r->buf + offset);
+		enum verdict verdict;
+
+		if (!okv_batch_is_good(p, b, t->segment, offset) || b->life != t->life || b->seq != r->seq)
+			break;
+		verdict = judge_batch(p, b, t->segment, offset);
+		if (verdict == BAD || (verdict == BAD_VALUE && r->seq >= r->acknowledged))
+			break;
+		apply_batch(p, b, t->segment, offset);
+		r->seq++;
+		offset += okv_round_up(b->bytes, p->disk->block_bytes);
+	}
+	return error;
+}
+
+static int replay(struct recovery *r, const struct okv_root_disk *root)
+{
+	int error = 0;
+
+	r->seq = root->seq;
+	for (uint32_t i = 0; i < r->nr_tail && !error; i++) {
+		const struct tail_segment *t = &r->tail[i];
+		uint64_t limit = UINT64_MAX;
+
+		for (uint32_t j = i + 1; j < r->nr_tail; j++)
+			limit = r->tail[j].first_seq < limit ? r->tail[j].first_seq : limit;
+		/* Written in vain, after a write that failed or was torn; a later life has these numbers again. */
+		if (t->first_seq > r->seq)
+			continue;
+		error = replay_segment(r, t, t->segment == root->segment && t->life == root->life ? root->offset_bytes : r->p->disk->block_bytes,
+				       limit);
+	}
+	if (!error && r->acknowledged > r->seq)
+		return -EUCLEAN;
+	return error;
+}
+
+/* All entries lie in segments of the log, and what is not in one is free. */
+static int settle_segments(struct okv_partition *p, uint64_t seq)
+{
+	p->nr_free = 0;
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		struct okv_segment *s = &p->segments[i];
+
+		s->last_seq = seq - 1;
+		if ((s->state == OKV_SEGMENT_FREE || s->state == OKV_SEGMENT_CHECKPOINT) && s->live_bytes)
+			return -EUCLEAN;
+		p->nr_free += s->state == OKV_SEGMENT_FREE;
+	}
+	return 0;
+}
+
+static void forget(struct okv_partition *p)
+{
+	okv_index_free(&p->index);
+	okv_index_init(&p->index, p->layout->partition_bits, (uint64_t)p->nr_segments * p->segment_bytes);
+	memset(p->segments, 0, p->nr_segments * sizeof(*p->segments));
+	memset(p->usage, 0, OKV_NR_TENANTS * sizeof(*p->usage));
+	p->live_bytes = 0;
+}
+
+static void take_root(struct okv_partition *p, const struct okv_root_disk *root, bool fallback)
+{
+	struct okv_root *mine = &p->roots[root->generation % OKV_NR_ROOTS];
+
+	p->generation = root->generation + (fallback ? 2 : 0);
+	mine->generation = root->generation;
+	mine->nr_segments = root->nr_segments;
+	mine->segments = okv_alloc(root->nr_segments * sizeof(*mine->segments));
+	memcpy(mine->segments, root->segments, root->nr_segments * sizeof(*mine->segments));
+	for (uint32_t i = 0; i < root->nr_segments; i++)
+		p->segments[root->segments[i]].state = OKV_SEGMENT_CHECKPOINT;
+}
+
+/* From one of the roots. */
+static int recover_from(struct okv_partition *p, const struct okv_root_disk *root, bool fallback)
+{
+	struct recovery r = { .p = p };
+	int error;
+
+	forget(p);
+	error = okv_checkpoint_load(p, root);
+	if (error)
+		return error;
+	r.buf = okv_alloc_blocks(p->disk, p->segment_bytes);
+	error = find_tail(&r, root);
+	if (!error)
+		error = find_witness(&r);
+	if (!error)
+		error = replay(&r, root);
+	if (!error) {
+		p->next_seq = r.seq;
+		/* More than can have been used since that root: a segment is used again only after two more. */
+		p->next_life = r.max_life + 4ULL * p->nr_segments;
+		take_root(p, root, fallback);
+		error = settle_segments(p, r.seq);
+	}
+	free(r.buf);
+	free(r.tail);
+	return error;
+}
+
+int okv_recover(struct okv_partition *p)
+{
+	struct okv_root_disk roots[OKV_NR_ROOTS];
+	int errors[OKV_NR_ROOTS], error;
+	uint32_t newest;
+
+	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
+		errors[i] = okv_root_read(p, i, &roots[i]);
+	newest = errors[0] || (!errors[1] && roots[1].generation > roots[0].generation);
+	/* One that could not be read this time may be the newest. */
+	error = errors[newest] && errors[!newest] != -EUCLEAN ? errors[!newest] : errors[newest];
+	if (!error)
+		error = recover_from(p, &roots[newest], errors[!newest]);
+	if (error == -EUCLEAN && !errors[!newest])
+		error = recover_from(p, &roots[!newest], true);
+	return error ? error : okv_checkpoint_wait(p);
+}

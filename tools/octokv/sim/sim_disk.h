@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * sim_disk.h - a device in memory that fails the way devices do, the same way again for the same seed
+ *
+ * What has been written lies in the cache; reads see it. What a power cut leaves is another copy: FUA writes and flushes
+ * bring it up to date. At a cut, each write that was in flight or not flushed is dropped, kept, or torn at 512 bytes,
+ * each for itself, so they are reordered as well. Killing the process (kill -9) instead leaves the cache as it is.
+ *
+ * Time is virtual: each request takes a random time, some of them a hundred times as long, and sim_disk.now_us jumps to
+ * the next completion. The device lies only where the plan says so: writes that do nothing (lost), that go elsewhere
+ * (misdirected), and bits that flip where they lie.
+ */
+#ifndef OKV_SIM_DISK_H
+#define OKV_SIM_DISK_H
+
+#include "../disk.h"
+
+/* How often, in a million requests. */
+struct sim_plan {
+	uint32_t slow_ppm;
+	uint32_t read_error_ppm, write_error_ppm, flush_error_ppm;
+	uint32_t lost_ppm, misdirected_ppm, flip_ppm;
+};
+
+struct sim_disk {
+	struct okv_disk disk;
+	struct sim_plan plan;
+	uint64_t random;
+	uint64_t now_us;
+	uint64_t nr_completed;
+	uint64_t cut_at;		/* power goes when so many requests have completed; 0 never */
+	bool process_only;		/* ... and the device keeps it */
+	bool is_dead;			/* everything fails */
+	uint64_t nr_lies;
+	char *cache, *durable;
+	struct sim_request *in_flight;
+	struct sim_unflushed *unflushed, **last_unflushed;
+};
+
+void sim_disk_init(struct sim_disk *d, uint64_t size_bytes, uint32_t block_bytes, bool has_fua, uint64_t seed);
+void sim_disk_free(struct sim_disk *d);
+
+/* Power is back, or the process has been started anew. Nothing may be in flight. */
+void sim_disk_revive(struct sim_disk *d);
+
+uint64_t sim_random(uint64_t *state);
+uint64_t sim_draw(uint64_t *state, uint64_t below);
+bool sim_chance(uint64_t *state, uint32_t ppm);
+
+#endif

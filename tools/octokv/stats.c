@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * stats.c - counters as text; stats.h says which
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "stats.h"
+#include "tenant.h"
+
+struct page {
+	struct resp_out *out;
+	const struct worker *w;
+	const struct okv_stats *store;
+	uint64_t nr_keys;
+};
+
+__attribute__((format(printf, 2, 3))) static void line(struct page *p, const char *format, ...)
+{
+	char text[512];
+	va_list args;
+	int len;
+
+	va_start(args, format);
+	len = vsnprintf(text, sizeof(text) - 2, format, args);
+	va_end(args);
+	if (len > (int)sizeof(text) - 3)
+		len = sizeof(text) - 3;
+	memcpy(text + len, "\r\n", 2);
+	resp_raw(p->out, text, len + 2);
+}
+
+static uint64_t sum(const struct page *p, enum counter which)
+{
+	return server_sum(p->w->server, which);
+}
+
+static void write_server(struct page *p)
+{
+	const struct server *s = p->w->server;
+	uint64_t up_s = (p->w->now_ms - s->started_ms) / 1000;
+
+	line(p, "redis_version:" REDIS_VERSION);
+	line(p, "octokvd_version:" OCTOKVD_VERSION);
+	line(p, "redis_mode:standalone");
+	line(p, "process_id:%d", getpid());
+	line(p, "tcp_port:%u", s->config.port);
+	line(p, "uptime_in_seconds:%" PRIu64, up_s);
+	line(p, "uptime_in_days:%" PRIu64, up_s / 86400);
+	line(p, "reactors:%u", s->nr_workers);
+	line(p, "data:%s", s->config.data);
+}
+
+static void write_clients(struct page *p)
+{
+	uint64_t nr = 0;
+
+	for (uint32_t i = 0; i < p->w->server->nr_workers; i++)
+		nr += __atomic_load_n(&p->w->server->workers[i]->nr_conns, __ATOMIC_RELAXED);
+	line(p, "connected_clients:%" PRIu64, nr);
+	line(p, "maxclients:%u", p->w->server->config.max_connections);
+	line(p, "blocked_clients:0");
+}
+
+static void write_memory(struct page *p)
+{
+	line(p, "index_bytes:%" PRIu64, p->store->index_bytes);
+	line(p, "index_bytes_per_key:%.1f", p->store->nr_keys ? (double)p->store->index_bytes / p->store->nr_keys : 0.0);
+	line(p, "maxmemory:0");
+}
+
+static void write_persistence(struct page *p)
+{
+	line(p, "loading:0");
+	line(p, "aof_enabled:1");
+	line(p, "aof_last_write_status:%s", p->store->nr_refusing ? "err" : "ok");
+	line(p, "device_live_bytes:%" PRIu64, p->store->live_bytes);
+	line(p, "device_capacity_bytes:%" PRIu64, p->store->capacity_bytes);
+	line(p, "segments:%" PRIu64, p->store->nr_segments);
+	line(p, "free_segments:%" PRIu64, p->store->nr_free_segments);
+	line(p, "write_batches:%" PRIu64, p->store->nr_batches);
+	line(p, "write_batch_bytes:%" PRIu64, p->store->batch_bytes);
+	line(p, "flushes:%" PRIu64, p->store->nr_flushes);
+	line(p, "checkpoints:%" PRIu64, p->store->nr_checkpoints);
+	line(p, "gc_segments:%" PRIu64, p->store->nr_gc_segments);
+	line(p, "gc_bytes:%" PRIu64, p->store->gc_bytes);
+	line(p, "replayed_records:%" PRIu64, p->store->nr_replayed_records);
+	line(p, "checksum_errors:%" PRIu64, p->store->nr_corrupt);
+	line(p, "read_errors:%" PRIu64, p->store->nr_read_errors);
+	line(p, "write_errors:%" PRIu64, p->store->nr_write_errors);
+	line(p, "refused_full:%" PRIu64, p->store->nr_full);
+	line(p, "partitions_refusing_writes:%u", p->store->nr_refusing);
+}
+
+static void write_stats(struct page *p)
+{
+	line(p, "total_connections_received:%" PRIu64, sum(p, COUNT_CONNECTIONS));
+	line(p, "total_commands_processed:%" PRIu64, sum(p, COUNT_COMMANDS));
+	line(p, "total_net_input_bytes:%" PRIu64, sum(p, COUNT_BYTES_IN));
+	line(p, "total_net_output_bytes:%" PRIu64, sum(p, COUNT_BYTES_OUT));
+	line(p, "rejected_connections:%" PRIu64, sum(p, COUNT_REFUSED));
+	line(p, "timed_out_connections:%" PRIu64, sum(p, COUNT_TIMEOUTS));
+	line(p, "total_error_replies:%" PRIu64, sum(p, COUNT_ERRORS));
+	line(p, "keyspace_hits:%" PRIu64, sum(p, COUNT_HITS));
+	line(p, "keyspace_misses:%" PRIu64, sum(p, COUNT_MISSES));
+	line(p, "expired_keys:%" PRIu64, p->store->nr_expired);
+	line(p, "evicted_keys:0");
+}
+
+static void write_replication(struct page *p)
+{
+	line(p, "role:master");
+	line(p, "connected_slaves:0");
+}
+
+static void write_tenants(struct page *p)
+{
+	const struct server *s = p->w->server;
+
+	for (uint32_t i = 0; i < s->tenants->nr; i++) {
+		const struct tenant *tenant = &s->tenants->list[i];
+		struct tenant_usage usage;
+
+		tenant_sum(tenant, s->nr_workers, &usage);
+		line(p, "tenant%u:name=%s,weight=%u,ioprio=%u,connections=%u,requests=%" PRIu64 ",max_bytes=%" PRIu64 ",max_keys=%" PRIu64,
+		     tenant->id, tenant->name, tenant->weight, tenant->ioprio, __atomic_load_n(&tenant->nr_connections, __ATOMIC_RELAXED),
+		     usage.nr_requests, tenant->max_bytes, tenant->max_keys);
+	}
+}
+
+static void write_reactors(struct page *p)
+{
+	const struct server *s = p->w->server;
+
+	for (uint32_t i = 0; i < s->nr_workers; i++) {
+		const struct worker *w = s->workers[i];
+
+		line(p, "reactor%u:connections=%" PRIu64 ",network=%" PRIu64 ",store=%" PRIu64 ",disk=%" PRIu64 ",mail=%" PRIu64 ",wakes=%"
+		     PRIu64 ",busy_us=%" PRIu64 ",migrated=%" PRIu64, i, __atomic_load_n(&w->nr_conns, __ATOMIC_RELAXED),
+		     worker_counter(w, COUNT_NETWORK), worker_counter(w, COUNT_STORE), worker_counter(w, COUNT_DISK),
+		     worker_counter(w, COUNT_MAIL), worker_counter(w, COUNT_WAKES), worker_counter(w, COUNT_BUSY_NS) / 1000,
+		     worker_counter(w, COUNT_MIGRATED));
+	}
+}
+
+static void write_keyspace(struct page *p)
+{
+	if (p->nr_keys)
+		line(p, "db0:keys=%" PRIu64 ",expires=0,avg_ttl=0", p->nr_keys);
+}
+
+static const struct {
+	const char *name;
+	const char *title;
+	void (*write)(struct page *p);
+} sections[] = {
+	{ "server", "Server", write_server },
+	{ "clients", "Clients", write_clients },
+	{ "memory", "Memory", write_memory },
+	{ "persistence", "Persistence", write_persistence },
+	{ "stats", "Stats", write_stats },
+	{ "replication", "Replication", write_replication },
+	{ "tenants", "Tenants", write_tenants },
+	{ "reactors", "Reactors", write_reactors },
+	{ "keyspace", "Keyspace", write_keyspace },
+};
+
+void stats_write(struct resp_out *out, const struct worker *w, const struct okv_stats *store, uint64_t nr_keys, const char *section)
+{
+	struct page page = { out, w, store, nr_keys };
+	bool all = !*section || !strcasecmp(section, "all") || !strcasecmp(section, "everything") || !strcasecmp(section, "default");
+
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+		if (!all && strcasecmp(section, sections[i].name))
+			continue;
+		if (out->nr_bytes)
+			line(&page, "%s", "");
+		line(&page, "# %s", sections[i].title);
+		sections[i].write(&page);
+	}
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * store.h - the store: records in partitions of a device, durable when acknowledged
+ *
+ * A device is formatted once into partitions. A hash of tenant and key, keyed with a secret of the device, chooses the
+ * partition by its top bits. A partition has an index in memory and a log on the device, and shares nothing with the
+ * other ones. Documentation/octokv-format.rst has what lies on the device and why it survives.
+ *
+ * Threads. There are none, no locks, no globals and no clock: a partition is used by one thread, which submits
+ * operations, runs the completions of its disk and calls okv_partition_tick(). Several threads open the same device, each
+ * with a disk (a ring) of its own and for partitions of its own. okv_device_*(), okv_store_open() and okv_store_close()
+ * block, through wait() of the disk; nothing else does.
+ *
+ * Order. Operations of one key take effect and complete in the order of their submission; those of different keys in
+ * any. The tenant is part of the key: two tenants may use the same one.
+ *
+ * Durability. OKV_OK for a PUT, UPDATE, TOUCH or DELETE means that it survives power loss, and no GET ever returns what
+ * would not. OKV_IO_ERROR for one of them leaves open whether it happened; the partition refuses writes from then on
+ * until it is opened again. All other failures mean that nothing was changed.
+ */
+#ifndef OKV_STORE_H
+#define OKV_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "disk.h"
+
+struct okv_store;
+struct okv_partition;
+struct okv_op;
+struct okv_lock;
+
+enum {
+	OKV_KEY_BYTES_MAX	= 1024,
+	OKV_VALUE_BYTES_MAX	= 8 << 20,	/* okv_device_info has what a small device takes */
+	OKV_NR_TENANTS		= 1024,		/* as many as there are hints in an ioprio */
+	OKV_PARTITIONS_DEFAULT	= 16,
+	OKV_PARTITIONS_MAX	= 256,
+};
+
+enum okv_status {
+	OKV_OK,
+	OKV_NOT_FOUND,
+	OKV_EXISTS,		/* IF_ABSENT, and there is one */
+	OKV_FULL,		/* no room for it; reads and deletes go on */
+	OKV_CORRUPT,		/* what the device returned is not what was written; counted */
+	OKV_IO_ERROR,
+	OKV_TOO_LARGE,		/* key or value; or the tenant's number */
+	OKV_ABORTED,		/* for the update callback: leave it as it is */
+};
+
+enum okv_op_kind {
+	OKV_OP_GET,
+	OKV_OP_STAT,		/* length and expiry, without reading the value */
+	OKV_OP_PUT,
+	OKV_OP_DELETE,
+	OKV_OP_UPDATE,		/* read, call update(), write */
+	OKV_OP_TOUCH,		/* set the expiry only */
+	/* Of the store's own. */
+	OKV_OP_EXPIRE,
+	OKV_OP_RELOCATE,
+	OKV_OP_KEYS,
+};
+
+enum okv_op_flags {
+	OKV_IF_ABSENT	= 1 << 0,	/* PUT: else OKV_EXISTS */
+	OKV_IF_PRESENT	= 1 << 1,	/* PUT: else OKV_NOT_FOUND */
+	OKV_KEEP_TTL	= 1 << 2,	/* PUT: the expiry of the old one, if there is one */
+	OKV_WANT_OLD	= 1 << 3,	/* PUT, DELETE: out is the old value */
+};
+
+/**
+ * struct okv_op - one operation, in memory of the caller's until done()
+ * @kind, @flags:	what to do
+ * @tenant:		below OKV_NR_TENANTS
+ * @ioprio:		for the device requests that it causes
+ * @hash:		okv_store_hash() of @tenant and @key
+ * @key, @key_len:	1 to OKV_KEY_BYTES_MAX bytes; must stay until done()
+ * @value, @value_len:	PUT: must stay until done(). UPDATE: set by update()
+ * @expire_ms:		PUT, TOUCH: Unix time at which it is gone, 0 for never. UPDATE: that of the old one, may be changed
+ * @update:		UPDATE: called once, when @out has the old value (@out is NULL: there is none). Sets @value, @value_len,
+ *			@expire_ms and returns OKV_OK to have them written; any other status ends the operation with it.
+ *			What it points @value to must stay until done(); that may be within @out.
+ * @done:		called once, perhaps before okv_partition_submit() returns. It may submit, and may free the operation, after
+ *			okv_op_release()
+ * @owner:		the caller's
+ * @status:		how it went
+ * @found:		there was a live record when it was looked up, whatever became of it
+ * @out, @out_len:	GET, UPDATE, WANT_OLD: the (old) value, until okv_op_release(). NULL if there is none; an empty value is
+ *			not NULL. STAT, DELETE, TOUCH: @out_len is the length of the (old) value
+ * @out_expire_ms:	expiry of the record that was found
+ *
+ * The rest belongs to the store.
+ */
+struct okv_op {
+	enum okv_op_kind kind;
+	uint16_t flags;
+	uint16_t tenant;
+	uint16_t ioprio;
+	uint16_t key_len;
+	uint64_t hash;
+	const void *key;
+	const void *value;
+	uint32_t value_len;
+	uint64_t expire_ms;
+	enum okv_status (*update)(struct okv_op *op);
+	void (*done)(struct okv_op *op);
+	void *owner;
+
+	enum okv_status status;
+	bool found;
+	const void *out;
+	uint32_t out_len;
+	uint64_t out_expire_ms;
+
+	struct okv_partition *partition;
+	struct okv_op *next;
+	struct okv_lock *lock;
+	void *buf;
+	struct okv_io io;
+	uint64_t at;		/* the record that it found; RELOCATE: that it moves */
+	uint64_t to;		/* the record that it wrote */
+	uint64_t sum;		/* RELOCATE: checksum of the value, kept as it is */
+	uint64_t old_expire_ms;
+	uint32_t record_bytes;
+	bool present;		/* @at is the key's, perhaps expired */
+	struct okv_op *yielder;	/* RELOCATE: whose lock it has borrowed */
+	bool queued;		/* waits for room in the log */
+	bool tried;		/* was in a write that failed: it may have happened */
+	bool suspect;		/* a candidate could not be made out */
+};
+
+/** struct okv_scan - one step through the keys of a tenant in a partition
+ * @cursor:	0 to begin; okv_partition_scan() leaves the next one there, 0 at the end
+ * @tenant:	whose keys
+ * @nr_max:	about how many to look at: more if hashes collide
+ * @ioprio:	for the reads
+ * @key:	called for each key. Present throughout the whole walk: at least once. Never an expired one
+ * @done:	called once; @status is OKV_OK, or OKV_IO_ERROR or OKV_CORRUPT if some keys could not be read
+ */
+struct okv_scan {
+	uint64_t cursor;
+	uint16_t tenant;
+	uint16_t ioprio;
+	uint32_t nr_max;
+	void (*key)(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len, uint64_t expire_ms);
+	void (*done)(struct okv_scan *scan);
+	void *owner;
+	enum okv_status status;
+
+	struct okv_partition *partition;
+	uint32_t nr_pending;
+};
+
+/**
+ * struct okv_device_info - what the superblock says
+ * @value_bytes_max:	the longest value; less than OKV_VALUE_BYTES_MAX only on a device formatted with small segments
+ * @nr_copies_bad:	copies of the superblock that could not be used, of okv_device_info.nr_copies
+ */
+struct okv_device_info {
+	uint8_t uuid[16];
+	uint32_t version;
+	uint32_t block_bytes;
+	uint32_t nr_partitions;
+	uint32_t segment_bytes;
+	uint32_t nr_segments;	/* of each partition */
+	uint32_t value_bytes_max;
+	uint64_t size_bytes;
+	uint32_t nr_copies;
+	uint32_t nr_copies_bad;
+};
+
+/**
+ * struct okv_format_options - 0 for a default
+ * @nr_partitions:	a power of two; default OKV_PARTITIONS_DEFAULT, or as many as a small device has room for
+ * @segment_bytes:	default 16 MiB and a bit; smaller ones make small devices and short values
+ * @seed:		of the device's secrets, for the simulator; 0 draws them from the kernel
+ */
+struct okv_format_options {
+	uint32_t nr_partitions;
+	uint32_t segment_bytes;
+	uint64_t seed;
+};
+
+/**
+ * struct okv_open_options - 0 for a default
+ * @first_partition, @nr_partitions: those to open; 0 partitions: all
+ * @nr_writes_max:	writes in flight per partition (default 4): fewer make larger groups
+ * @batch_bytes_max:	size of a write (default 256 KiB), but for a larger record
+ * @now_ms:		Unix time
+ * @progress:		called now and then during recovery
+ */
+struct okv_open_options {
+	uint32_t first_partition;
+	uint32_t nr_partitions;
+	uint32_t nr_writes_max;
+	uint32_t batch_bytes_max;
+	uint64_t now_ms;
+	void (*progress)(void *owner, uint32_t partition, uint64_t done_bytes, uint64_t total_bytes);
+	void *owner;
+};
+
+/* Counters since the open, and gauges; sums over the partitions that are open. */
+struct okv_stats {
+	uint64_t nr_keys;
+	uint64_t live_bytes;		/* on the device, with headers */
+	uint64_t capacity_bytes;	/* that live_bytes can reach, about */
+	uint64_t index_bytes;		/* memory */
+	uint64_t nr_segments, nr_free_segments;
+	uint64_t nr_gets, nr_puts, nr_deletes;
+	uint64_t nr_batches, batch_bytes;
+	uint64_t nr_flushes;
+	uint64_t nr_corrupt;		/* reads whose checksum was wrong */
+	uint64_t nr_read_errors, nr_write_errors;
+	uint64_t nr_full;
+	uint64_t nr_expired;
+	uint64_t nr_checkpoints;
+	uint64_t nr_gc_segments, gc_bytes;
+	uint64_t nr_replayed_records, recovered_bytes;
+	uint32_t nr_refusing;		/* partitions that take no writes after errors */
+};
+
+/**
+ * okv_device_format() - make an empty store of a device; blocks
+ *
+ * Return: 0; -EINVAL for options that do not fit, -ENOSPC for a device that is too small, or what a write returned.
+ */
+int okv_device_format(struct okv_disk *disk, const struct okv_format_options *options);
+
+/**
+ * okv_device_info() - read the superblock; blocks
+ *
+ * Return: 0; -ENODATA: nothing of ours; -EPROTONOSUPPORT: a later version's; -EUCLEAN: ours, and too few copies agree;
+ * -ENOSPC: the device has become smaller; or what a read returned.
+ */
+int okv_device_info(struct okv_disk *disk, struct okv_device_info *info);
+
+/**
+ * okv_store_open() - open partitions and recover them; blocks
+ *
+ * Return: 0, or as okv_device_info(); -EUCLEAN also for a partition that lost something it had acknowledged.
+ */
+int okv_store_open(struct okv_store **store, struct okv_disk *disk, const struct okv_open_options *options);
+
+/* Wait for what is in flight, write checkpoints so that the next open is fast, and free it. Blocks. */
+void okv_store_close(struct okv_store *store);
+
+/* Forget everything at once, for after a failed disk: the caller sees to it that nothing completes any more. */
+void okv_store_drop(struct okv_store *store);
+
+/**
+ * okv_partition_settle() - let a partition come to rest, to be moved to another store of the same device
+ *
+ * To be called again and again, with nothing submitted in between, until it returns true: then nothing of it is in flight, and
+ * okv_store_detach() takes it out of its store and the thread of another one puts it there by okv_store_attach(), which ends the rest.
+ */
+bool okv_partition_settle(struct okv_partition *p);
+struct okv_partition *okv_store_detach(struct okv_store *store, uint32_t partition);
+void okv_store_attach(struct okv_store *store, struct okv_partition *p);
+
+uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key, size_t key_len);
+uint32_t okv_store_partition_of(const struct okv_store *store, uint64_t hash);
+
+/* NULL if that partition is not one of those opened. */
+struct okv_partition *okv_store_partition(struct okv_store *store, uint32_t partition);
+
+const struct okv_device_info *okv_store_info(const struct okv_store *store);
+void okv_store_stats(const struct okv_store *store, struct okv_stats *stats);
+
+/* Of the partitions that are open: value and key bytes, with headers, and number of keys of a tenant. */
+void okv_store_tenant_usage(const struct okv_store *store, uint16_t tenant, uint64_t *bytes, uint64_t *nr_keys);
+
+void okv_partition_submit(struct okv_partition *p, struct okv_op *op);
+
+/* Give back the memory of op->out. Fine without any. */
+void okv_op_release(struct okv_op *op);
+
+void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan);
+
+/**
+ * okv_partition_tick() - set the clock, and do a step of what needs doing in the background
+ *
+ * To be called some ten times a second. Checkpoints and garbage collection that a write waits for do not wait for it.
+ */
+void okv_partition_tick(struct okv_partition *p, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * server_memstore.h - a store in memory behind store.h, for tests of the server's half without a device
+ *
+ * Operations complete at once, or, with memstore_hold(), when memstore_release() says so, in an order of its choice: last come, first served.
+ */
+#ifndef SERVER_MEMSTORE_H
+#define SERVER_MEMSTORE_H
+
+#include "../store.h"
+
+struct okv_store *memstore_new(void);
+void memstore_free(struct okv_store *store);
+void memstore_hold(struct okv_store *store, bool hold);
+void memstore_release(struct okv_store *store);
+void memstore_fail(struct okv_store *store, enum okv_status status);	/* of all operations, until OKV_OK */
+
+#endif

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The key-value daemon: unit tests, the fuzzer's seeds, and the daemon with real clients, in the lab's root filesystem.
+
+All under the address and undefined-behaviour sanitizers; what goes from reactor to reactor under the thread sanitizer as well.
+"""
+import os
+import re
+
+from .host import ENTER
+from .report import CHECKOUT, Group
+
+BUILD = os.path.join(CHECKOUT, "results", "octokv")
+FUZZ_S, FUZZ_LONG_S = 5, 600
+# Cases of tools/octokv/test/server_daemon that have work for several reactors.
+THREADED = ["redis_py", "moves"]
+
+
+def make(*targets):
+    return [*ENTER, "nice", "make", "-s", "-C", "tools/octokv", f"BUILD={BUILD}", *targets]
+
+
+def unit(report):
+    """The unit tests: a line `ok NAME: text` each."""
+    report.begin("unit tests")
+    status, out, err = report.command(make("check"))
+    found = re.findall(r"^ok (\S+): (.*)$", out, re.M)
+    for name, text in found:
+        report.ok(f"unit/{name}", text, seconds=0)
+    if status != 0 or not found:
+        report.fail("unit", f"make check: status {status}", detail=out + err)
+
+
+def fuzz(report):
+    """libFuzzer over the seeds, and a little further."""
+    report.begin("fuzz")
+    seconds = FUZZ_LONG_S if report.long else FUZZ_S
+    status, out, err = report.command(make("fuzz", f"FUZZ_SECONDS={seconds}"), timeout_s=4 * seconds + 300)
+    runs = re.findall(r"stat::number_of_executed_units: (\d+)", out + err)
+    if status == 0 and runs:
+        report.ok("fuzz", f"{' + '.join(runs)} inputs in {seconds} s each")
+    else:
+        report.fail("fuzz", f"status {status}; the input is in results/octokv", detail=out + err)
+
+
+def daemon(report, kind, cases):
+    """tools/octokv/test/server_daemon: a line `ok NAME SECONDS text` or `not ok ...` each."""
+    report.begin(f"daemon, {kind}")
+    environment = ["env", f"OCTOKVD={BUILD}/octokvd-{kind}", f"ROUNDS={30 if report.long else 4}"]
+    status, out, err = report.command([*ENTER, *environment, "tools/octokv/test/server_daemon", BUILD, *cases], timeout_s=1800)
+    found = re.findall(r"^(ok|not ok) (\S+) ([\d.]+) (.*)$", out, re.M)
+    for verdict, name, seconds, text in found:
+        report.case("ok" if verdict == "ok" else "FAIL", f"{kind}/{name}", text, seconds=float(seconds), detail=err)
+    if not found or (status != 0 and all(verdict == "ok" for verdict, *_ in found)):
+        report.fail(f"{kind}", f"server_daemon: status {status}", detail=out + err)
+
+
+def octokv(report):
+    """All of it, or the cases of the daemon that are named."""
+    report.begin("build")
+    status, out, err = report.command(make("all", "daemon-test"))
+    report.expect("build", None if status == 0 else f"status {status}", detail=out + err)
+    if status != 0:
+        return
+    if report.parts:
+        daemon(report, "asan", report.parts)
+        return
+    unit(report)
+    fuzz(report)
+    daemon(report, "asan", [])
+    daemon(report, "tsan", THREADED)
+
+
+GROUPS = [Group("octokv", "octokvd: unit tests, fuzzing, and the daemon with real clients and wrong use", octokv)]
