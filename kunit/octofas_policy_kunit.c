@@ -187,6 +187,7 @@ static void fairness_test(struct kunit *test)
 	struct context *c = context(test);
 	struct octofas_policy *p = &c->policy;
 	u64 dense_ns, alone_ns;
+	u32 i;
 
 	crowded(c);
 	window(c);
@@ -199,14 +200,29 @@ static void fairness_test(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, p->flow[DENSE].dense);
 	KUNIT_EXPECT_FALSE(test, p->flow[SPARSE].dense);
 
-	/* One flow is fair to itself, and so is none; a few requests say nothing. */
+	/* What is known of a flow stays while it has few requests, until it has had enough to be judged anew. */
 	clear(c);
 	load(c, DENSE, 0, 3000, 300, 100);
-	add(c, SPARSE, 0, 0, OCTOFAS_LEAST_REQUESTS - 1, 900, 100);
+	add(c, SPARSE, 0, 0, OCTOFAS_LEAST_REQUESTS / 2, 400, 100);
 	window(c);
+	KUNIT_EXPECT_EQ(test, p->flow[DENSE].slowdown, 3000);
+	KUNIT_EXPECT_EQ(test, p->flow[SPARSE].slowdown, 2000);
+	window(c);
+	KUNIT_EXPECT_EQ(test, p->flow[SPARSE].slowdown, 4000);
+	KUNIT_EXPECT_EQ(test, p->flow[SPARSE].intensity, OCTOFAS_LEAST_REQUESTS * 5);
+
+	/* One that has gone is forgotten. One flow is fair to itself, and so is none. */
+	clear(c);
+	load(c, DENSE, 0, 3000, 300, 100);
+	for (i = 0; i < OCTOFAS_PATIENCE; i++) {
+		KUNIT_EXPECT_LT(test, octofas_last_window(p)->fairness, OCTOFAS_ONE);
+		window(c);
+	}
 	KUNIT_EXPECT_EQ(test, octofas_last_window(p)->fairness, OCTOFAS_ONE);
 	clear(c);
-	window(c);
+	for (i = 0; i < OCTOFAS_PATIENCE; i++)
+		window(c);
+	KUNIT_EXPECT_EQ(test, p->flow[DENSE].slowdown, 0);
 	KUNIT_EXPECT_EQ(test, octofas_last_window(p)->fairness, OCTOFAS_ONE);
 	KUNIT_EXPECT_EQ(test, octofas_last_window(p)->balance, OCTOFAS_ONE);
 }

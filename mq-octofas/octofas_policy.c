@@ -37,6 +37,9 @@
  * flag that is up changes what it is computed from, so it stays for some windows after its cause is
  * gone; if the cause comes back at once, for twice as many the next time, up to 64.
  *
+ * A flow with few requests is judged when it has had 8, over as many windows as that takes, and is
+ * forgotten if it has not in 8 windows.
+ *
  * Dense is a flow with more than 5/4 of the flows' mean intensity, sparse the others. There is nothing
  * unfair to mend if there is no dense flow.
  *
@@ -118,28 +121,46 @@ u64 octofas_base_ns(u64 before_ns, u64 least_ns)
 
 /* ---- flows ---- */
 
-/* Slowdown and intensity of each flow, and who is dense. Return: F. */
+/* Slowdown and intensity of a flow, if there is enough to tell; else they stay for a while. */
+static void octofas_judge_flow(struct octofas_flow_state *f, const struct octofas_flow_sample *fs,
+			       u64 length_ns)
+{
+	f->since.nr += fs->nr;
+	f->since.latency_ns += fs->latency_ns;
+	f->since.alone_ns += fs->alone_ns;
+	f->length_ns += length_ns;
+	f->nr_windows++;
+	if (f->since.nr < OCTOFAS_LEAST_REQUESTS && f->nr_windows < OCTOFAS_PATIENCE)
+		return;
+	f->intensity = octofas_per_s(f->since.nr, f->length_ns);
+	f->slowdown = 0;
+	if (f->since.nr >= OCTOFAS_LEAST_REQUESTS)
+		f->slowdown = max(1U, octofas_ratio(f->since.latency_ns, f->since.alone_ns));
+	f->since = (struct octofas_flow_sample) {};
+	f->length_ns = 0;
+	f->nr_windows = 0;
+}
+
+/* Judges all flows, and who is dense. Return: F. */
 static u32 octofas_look_at_flows(struct octofas_policy *p, const struct octofas_sample *s)
 {
 	u32 least = U32_MAX, most = 0, nr = 0, i;
 	u64 sum = 0;
 
 	for (i = 0; i < OCTOFAS_FLOWS; i++) {
-		const struct octofas_flow_sample *fs = &s->flow[i];
 		struct octofas_flow_state *f = &p->flow[i];
 
-		f->intensity = octofas_per_s(fs->nr, s->length_ns);
-		f->slowdown = 0;
-		if (fs->nr < OCTOFAS_LEAST_REQUESTS)
+		octofas_judge_flow(f, &s->flow[i], s->length_ns);
+		if (!f->slowdown)
 			continue;
-		f->slowdown = max(1U, octofas_ratio(fs->latency_ns, fs->alone_ns));
 		least = min(least, f->slowdown);
 		most = max(most, f->slowdown);
-		sum += fs->nr;
+		sum += f->intensity;
 		nr++;
 	}
 	for (i = 0; i < OCTOFAS_FLOWS; i++)
-		WRITE_ONCE(p->flow[i].dense, p->flow[i].slowdown && 4 * nr * s->flow[i].nr > 5 * sum);
+		WRITE_ONCE(p->flow[i].dense, p->flow[i].slowdown &&
+					     4 * nr * p->flow[i].intensity > 5 * sum);
 	return most ? octofas_ratio(least, most) : OCTOFAS_ONE;
 }
 

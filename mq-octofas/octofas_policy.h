@@ -59,8 +59,12 @@ enum {
 	OCTOFAS_FLOWS		= 64,
 	OCTOFAS_OTHERS		= 0,
 
-	/* A flow, or a queue, with fewer requests in a window says nothing. */
+	/*
+	 * A queue with fewer requests in a window says nothing; a flow is judged when it has had so
+	 * many, and forgotten if it has not in so many windows.
+	 */
 	OCTOFAS_LEAST_REQUESTS	= 8,
+	OCTOFAS_PATIENCE	= 8,
 
 	/* Places in the round of targets. */
 	OCTOFAS_ROUND		= 64,
@@ -123,6 +127,9 @@ struct octofas_sample {
 
 /**
  * struct octofas_flow_state - what is known of a flow, and decided for it
+ * @since:	what has been counted since it was judged
+ * @nr_windows:	in how many windows
+ * @length_ns:	of these
  * @intensity:	requests per second
  * @slowdown:	Equation 1, in thousandths; 0: not known
  * @dense:	more intense than others
@@ -130,6 +137,9 @@ struct octofas_sample {
  * @backward:	B, Equation 5
  */
 struct octofas_flow_state {
+	struct octofas_flow_sample since;
+	u32 nr_windows;
+	u64 length_ns;
 	u64 intensity;
 	u32 slowdown;
 	bool dense;

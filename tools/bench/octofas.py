@@ -37,7 +37,6 @@ WAYS = {"none": ("none", {}), "bfq": ("bfq", {}), "mq-mqfq": ("mq-mqfq", {}), "w
         "inter(sparse)": _octofas("inter", migrate="sparse"), "inter(dense), ps": _octofas("inter", migrate="dense", spread="ps"),
         "intra, B 5": _octofas("intra", max_backward=5), "intra, B 10": _octofas("intra", max_backward=10),
         "intra, B 20": _octofas("intra", max_backward=20), "hybrid": _octofas("hybrid"), "auto": _octofas("auto")}
-QUICK_WAYS = ("none", "watching", "inter(all)", "inter(dense)", "intra, B 20", "hybrid", "auto")
 SERIES_WAYS = ("none", "auto")
 
 
@@ -50,10 +49,16 @@ def job_text(rw, flows):
     return "\n".join(out)
 
 
+def case_name(rw, threads):
+    """How a case is called in the result."""
+    return f"{rw}, 2 against {threads}" if threads else f"{rw}, 6 against 6, balanced"
+
+
 def _step(rw, threads, way, flows=("flow1", "flow2")):
+    """One measurement; with 0 threads the control, in which both flows have a thread on each queue."""
     scheduler, tunables = WAYS[way]
-    cpus = {"flow1": (0, 1), "flow2": ORDER[:threads]}
-    case = f"{rw}, 2 against {threads}"
+    cpus = {"flow1": (0, 1), "flow2": ORDER[:threads]} if threads else {flow: range(QUEUES) for flow in flows}
+    case = case_name(rw, threads)
     return {"label": f"{case}, {way}, {'+'.join(flows)}", "case": case, "device": DRIVE, "name": way, "scheduler": scheduler,
             "tunables": tunables, "measure": "fio", "job_text": job_text(rw, {flow: cpus[flow] for flow in flows}), "flows": flows,
             "cgroups": {"control": scheduler, "weights": {flow: 100 for flow in flows}},
@@ -65,10 +70,10 @@ def _case(rw, threads, ways):
 
 
 def plans(quick):
-    """A plan for a quick look; else two, so that both cores have something to do."""
+    """A plan for a quick look, reads with 2 against 8 threads; else two, so that both cores have something to do."""
     if quick:
-        return [_case("randread", CROWD, QUICK_WAYS)]
-    series = [step for threads in THREADS if threads != CROWD for step in _case("randread", threads, SERIES_WAYS)]
+        return [_case("randread", CROWD, WAYS) + _case("randread", 0, SERIES_WAYS)]
+    series = [step for threads in (*THREADS, 0) if threads != CROWD for step in _case("randread", threads, SERIES_WAYS)]
     return [_case("randread", CROWD, WAYS) + series[:8], _case("randwrite", CROWD, WAYS) + series[8:]]
 
 
@@ -111,7 +116,7 @@ def run(args):
     todo = plans(args.quick)
     release, results = lab.run_plans([(guest, plan) for plan in todo])
     found = [entry for plan, answers in zip(todo, results) for entry in all_rows(plan, answers)]
-    order = {case: number for number, case in enumerate(f"{rw}, 2 against {threads}" for rw in ("randread", "randwrite") for threads in THREADS)}
+    order = {case: number for number, case in enumerate(case_name(rw, threads) for rw in ("randread", "randwrite") for threads in (*THREADS, 0))}
     return {"benchmark": "octofas", "backend": guest.words(), "kernel": release,
             "parameters": {"device": "ssdsim, 6 hardware queues of 400 us service each, 16 channels, tR 100 us, tPROG 200 us", "cpus": QUEUES,
                            "runtime_s": 1, "block_bytes": 16384, "jobs": "generated", "tunables": "defaults, but for what the name says",
