@@ -27,7 +27,7 @@ kbuild = +$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) V=$(V)
 unsigned = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
 
 .DEFAULT_GOAL := modules
-.PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo simulate lab graft help
+.PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo simulate fuzz lab graft help
 
 modules: preflight
 	$(kbuild) $(config) modules
@@ -70,6 +70,9 @@ demo:
 simulate:
 	$(Q)tools/lab/lab enter -- nice make -s -C tools/octokv simulate SEEDS=$(SEEDS)
 
+fuzz:
+	$(Q)tools/lab/lab enter -- nice make -s -C tools/octokv fuzz fuzz-disk FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600)
+
 lab:
 	$(Q)tools/lab/lab setup $(ARGS)
 
@@ -90,6 +93,7 @@ help:
 	@echo '  make test          everything in the lab, ends with the number passed, failed, skipped'
 	@echo '  make test-long     the same with soaks and long stress'
 	@echo '  make simulate      the key-value store on a simulated device, SEEDS=N (20000) lives; prints the seed that fails'
+	@echo '  make fuzz          libFuzzer on the protocol and on what reads the device, FUZZ_SECONDS=N (600) each'
 	@echo 'See'
 	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us, as tables and pictures'
 	@echo '  make bench NAME=X  a benchmark: fairness, latency, cost, throughput, tabs'
