@@ -171,6 +171,8 @@ static void close_partition(struct okv_partition *p)
 	okv_maintain(p);
 	while (is_busy(p) && !error)
 		error = p->disk->ops->wait(p->disk);
+	/* With no segment open there is nothing to look for behind the checkpoint. */
+	okv_log_seal(p);
 	if (!error && !p->refusing)
 		okv_checkpoint_wait(p);
 }
