@@ -14,7 +14,7 @@
 #include "../mailbox.h"
 #include "server_test.h"
 
-enum { NR_MESSAGES = 300000, LIMIT_S = 120 };
+enum { NR_MESSAGES = 100000, LIMIT_S = 120 };
 
 struct numbered {
 	struct kv_msg msg;
@@ -65,7 +65,7 @@ int main(void)
 			nr_wakes++;
 			sem_post(&wakes);
 		}
-		while ((random >> 50) % 8 == 0 && __atomic_load_n(&nr_arrived, __ATOMIC_ACQUIRE) < i)
+		while ((random >> 50) % 32 == 0 && __atomic_load_n(&nr_arrived, __ATOMIC_ACQUIRE) < i)
 			sched_yield();
 	}
 	pthread_join(thread, NULL);
