@@ -32,6 +32,7 @@ enum okv_io_kind {
 	OKV_WRITE,
 	OKV_FLUSH,
 	OKV_DISCARD,	/* a hint: the range may read as anything from now on */
+	OKV_PREPARE,	/* the range holds nothing and will be written: allocate it, if that is not done; may write zeros */
 };
 
 enum okv_io_flags {
@@ -75,6 +76,7 @@ struct okv_disk_ops {
  * @size_bytes:	multiple of @block_bytes
  * @block_bytes: unit of writes, a power of two of 512 or more
  * @read_align_bytes: unit of reads, no more than @block_bytes: a record seldom fills its last block
+ * @is_sparse:	a first write to a range has to allocate it, which is slow: OKV_PREPARE does that for many at once
  * @has_fua:	OKV_FUA costs no more than a write and a flush; else the store writes plainly and shares flushes
  */
 struct okv_disk {
@@ -83,6 +85,7 @@ struct okv_disk {
 	uint32_t block_bytes;
 	uint32_t read_align_bytes;
 	bool has_fua;
+	bool is_sparse;
 };
 
 #endif

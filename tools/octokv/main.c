@@ -352,6 +352,8 @@ static void run_format(const struct options *o)
 	if (okv_device_info(&b.disk.disk, &info))
 		die("%s: what was written cannot be read back", o->config.data);
 	print_info(o, &info);
+	io_uring_queue_exit(&b.ring);
+	disk_uring_destroy(&b.disk);
 }
 
 static void run_check(const struct options *o)
@@ -379,6 +381,8 @@ static void run_check(const struct options *o)
 	       (unsigned long long)(stats.live_bytes >> 20), (unsigned long long)(stats.capacity_bytes >> 20),
 	       (unsigned long long)stats.nr_replayed_records, (unsigned long long)stats.index_bytes);
 	okv_store_close(store);
+	io_uring_queue_exit(&b.ring);
+	disk_uring_destroy(&b.disk);
 }
 
 /* ---- --stats ---- */
@@ -459,6 +463,7 @@ static uint32_t prepare_store(const struct options *o, int fd, bool created)
 		fprintf(stderr, "octokvd: %s: %u of %u copies of the superblock are damaged; the others serve\n", o->config.data,
 			info.nr_copies_bad, info.nr_copies);
 	io_uring_queue_exit(&b.ring);
+	disk_uring_destroy(&b.disk);
 	return info.nr_partitions;
 }
 

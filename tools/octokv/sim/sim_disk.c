@@ -192,6 +192,7 @@ static int do_request(struct sim_disk *d, struct sim_request *r)
 		do_flush(d, r->submitted);
 		return 0;
 	case OKV_DISCARD:
+	case OKV_PREPARE:
 		break;
 	}
 	return 0;
@@ -260,7 +261,7 @@ void sim_disk_init(struct sim_disk *d, uint64_t size_bytes, uint32_t block_bytes
 {
 	memset(d, 0, sizeof(*d));
 	d->disk = (struct okv_disk){ .ops = &sim_ops, .size_bytes = size_bytes, .block_bytes = block_bytes,
-				     .read_align_bytes = SECTOR_BYTES, .has_fua = has_fua };
+				     .read_align_bytes = SECTOR_BYTES, .has_fua = has_fua, .is_sparse = seed & 1 };
 	d->random = seed;
 	d->cache = calloc(1, size_bytes);
 	d->durable = calloc(1, size_bytes);
