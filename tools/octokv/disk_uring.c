@@ -2,8 +2,9 @@
 /*
  * disk_uring.c - reads, writes and flushes of the store as requests of a ring
  *
- * block device says in sysfs which it is. On a file system a DSYNC write may have to wait for a journal, so there writes share flushes:
- * while one is under way those that come wait, and then become one, whichever partition asked.
+ * OKV_FUA is RWF_DSYNC with O_DIRECT: on a block device that has FUA, one request with REQ_FUA; the kernel adds a flush where it has not. A
+ * block device says in sysfs which it is. In a file, a DSYNC write over what is there is as good.
+ * Flushes are shared: while one is under way those that come wait, and then become one, whichever partition asked.
  * A file is sparse at first. The first write to each 16 KiB of it would take its lock and a place in the journal; on ext4 that was ten times slower than
  * writing where there is something, so a segment that is a hole is written with zeros as a whole before it is used.
  * A discard is a hint, and so is what becomes of it.
@@ -198,24 +199,27 @@ static int of_device(struct disk_uring *d, const struct stat *st)
 	if (ioctl(d->fd, BLKGETSIZE64, &d->disk.size_bytes) || ioctl(d->fd, BLKSSZGET, &logical) || ioctl(d->fd, BLKPBSZGET, &physical))
 		return -errno;
 	d->disk.block_bytes = physical <= BLOCK_BYTES_MAX && (int)physical > logical ? physical : (uint32_t)logical;
+	d->disk.read_align_bytes = logical;
 	d->disk.has_fua = sysfs_char(st, "fua") == '1' || sysfs_char(st, "write_cache") == 't';
 	return 0;
 }
 
+/* Blocks are those of the file system: with less, which would do for direct I/O, the next write would share a block with the last. */
 static int of_file(struct disk_uring *d, const struct stat *st)
 {
 	struct statx stx;
 
 	d->disk.size_bytes = st->st_size;
+	d->disk.has_fua = true;
 	d->disk.is_sparse = true;
 	d->zeros = aligned_alloc(BLOCK_BYTES_MAX, ZERO_BYTES);
 	if (!d->zeros)
 		return -ENOMEM;
 	memset(d->zeros, 0, ZERO_BYTES);
-	d->disk.block_bytes = BLOCK_BYTES_MAX;
+	d->disk.block_bytes = d->disk.read_align_bytes = BLOCK_BYTES_MAX;
 	if (!statx(d->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) && stx.stx_mask & STATX_DIOALIGN && stx.stx_dio_offset_align &&
 	    stx.stx_dio_offset_align <= BLOCK_BYTES_MAX)
-		d->disk.block_bytes = stx.stx_dio_offset_align < BLOCK_BYTES_MIN ? BLOCK_BYTES_MIN : stx.stx_dio_offset_align;
+		d->disk.read_align_bytes = stx.stx_dio_offset_align < BLOCK_BYTES_MIN ? BLOCK_BYTES_MIN : stx.stx_dio_offset_align;
 	return 0;
 }
 

@@ -51,12 +51,12 @@ static void op_done(struct okv_op *op)
 	double at = now();
 
 	okv_op_release(op);
-	nr_failed += op->status != OKV_OK && !(kind == OKV_OP_GET && op->status == OKV_NOT_FOUND);
-	nr_done++;
+	nr_done += op->status == OKV_OK;
+	nr_failed += op->status != OKV_OK && op->status != OKV_NOT_FOUND;
 	if (nr_samples < NR_SAMPLES_MAX)
 		samples_us[nr_samples++] = (at - u->start) * 1e6;
 	nr_busy--;
-	if (at < end)
+	if (at < end && !nr_failed)
 		submit_one(u);
 }
 
@@ -139,10 +139,6 @@ int main(int argc, char **argv)
 	error = io_uring_queue_init(1024, &ring, 0);
 	if (!error)
 		error = disk_uring_init(&disk, &ring, open(argv[1], O_RDWR | O_DIRECT | O_CLOEXEC));
-	if (getenv("FUA"))
-		disk.disk.has_fua = atoi(getenv("FUA"));
-	if (getenv("WRITES"))
-		options.nr_writes_max = atoi(getenv("WRITES"));
 	if (!error && kind == OKV_OP_PUT)
 		error = okv_device_format(&disk.disk, &format);
 	start = now();
