@@ -125,15 +125,12 @@ static void kv_op_home(struct worker *w, struct kv_msg *msg)
 {
 	struct kv_op *kv = (struct kv_op *)msg;
 	struct request *r = kv->request;
+	uint32_t len = kv->value ? resp_chunk_len(kv->value) : 0, decayed = r->conn->value_bytes - r->conn->value_bytes / 8;
 
 	(void)w;
 	r->nr_flying--;
-	if (kv->value) {
-		uint32_t len = resp_chunk_len(kv->value), decayed = r->conn->value_bytes - r->conn->value_bytes / 8;
-
-		r->reply_bytes += len;
-		r->conn->value_bytes = len > decayed ? len : decayed;
-	}
+	r->reply_bytes += len;
+	r->conn->value_bytes = len > decayed ? len : decayed;
 	submit_more(r);
 }
 

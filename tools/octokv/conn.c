@@ -18,7 +18,8 @@ static const struct resp_limits stranger_limits = { .max_bulk_bytes = 16 << 10, 
 
 void conn_init(struct conn *c, struct worker *w)
 {
-	*c = (struct conn){ .worker = w, .id = w->next_conn++ * MAX_WORKERS + w->id, .since_ns = w->now_ns, .moved_ns = w->now_ns };
+	*c = (struct conn){ .worker = w, .id = w->next_conn++ * MAX_WORKERS + w->id, .since_ns = w->now_ns, .moved_ns = w->now_ns,
+			    .value_bytes = CONN_FIRST_VALUE_BYTES };
 	resp_init(&c->parser, &stranger_limits);
 	tenant_enter(c, tenants_default(w->server->tenants));
 	c->next = w->conns;

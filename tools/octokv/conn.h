@@ -20,6 +20,7 @@ struct request;
 enum {
 	CONN_MAX_REQUESTS	= 128,
 	CONN_MAX_VALUES_BYTES	= 8 << 20,	/* the number of requests times the largest recent value */
+	CONN_FIRST_VALUE_BYTES	= 256 << 10,	/* what is assumed of a client that is new */
 	CONN_MAX_OUTPUT_BYTES	= 1 << 20,
 	CONN_MAX_COMMAND_BYTES	= 1 << 20,	/* of all requests under way */
 	CONN_NAME_BYTES		= 64,

@@ -8,8 +8,8 @@
  *
  * Who calls what. A disk belongs to one thread. submit() takes a request and returns; done() of the request runs later,
  * from the caller's event loop or from wait(), and never from within submit(). The request and its buffer belong to the
- * disk from submit() to done(). Offsets, lengths and buffers are multiples of block_bytes, but for flush and discard
- * without buffers. Requests that are in flight together complete in any order and may be torn at 512 bytes by a power
+ * disk from submit() to done(). Offsets, lengths and buffers are multiples of block_bytes, of reads those of
+ * read_align_bytes; flush has none. Requests that are in flight together complete in any order and may be torn at 512 bytes by a power
  * cut. What survives a power cut:
  *
  *	write with OKV_FUA	once its done() has been called with a result of 0
@@ -32,6 +32,7 @@ enum okv_io_kind {
 	OKV_WRITE,
 	OKV_FLUSH,
 	OKV_DISCARD,	/* a hint: the range may read as anything from now on */
+	OKV_PREPARE,	/* the range holds nothing and will be written: allocate it, if that is not done; may write zeros */
 };
 
 enum okv_io_flags {
@@ -73,14 +74,18 @@ struct okv_disk_ops {
  * struct okv_disk - a device
  * @ops:	how to reach it
  * @size_bytes:	multiple of @block_bytes
- * @block_bytes: unit of requests, a power of two of 512 or more
+ * @block_bytes: unit of writes, a power of two of 512 or more
+ * @read_align_bytes: unit of reads, no more than @block_bytes: a record seldom fills its last block
+ * @is_sparse:	a first write to a range has to allocate it, which is slow: OKV_PREPARE does that for many at once
  * @has_fua:	OKV_FUA costs no more than a write and a flush; else the store writes plainly and shares flushes
  */
 struct okv_disk {
 	const struct okv_disk_ops *ops;
 	uint64_t size_bytes;
 	uint32_t block_bytes;
+	uint32_t read_align_bytes;
 	bool has_fua;
+	bool is_sparse;
 };
 
 #endif

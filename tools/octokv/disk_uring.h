@@ -12,18 +12,23 @@
 
 #include "disk.h"
 
+enum { ZERO_BYTES = 1 << 20, NR_ZERO_IOVECS = 64 };
+
 struct disk_uring {
 	struct okv_disk disk;
 	struct io_uring *ring;
 	int fd;
 	struct okv_io *flushing;	/* a chain of flushes that one request of the ring does */
 	struct okv_io *to_flush;	/* those that the next one does */
+	char *zeros;			/* for files */
+	struct iovec zero_iov[NR_ZERO_IOVECS];
 };
 
 /*
  * @fd is open for direct I/O. Returns 0, or a negative errno.
  */
 int disk_uring_init(struct disk_uring *d, struct io_uring *ring, int fd);
+void disk_uring_destroy(struct disk_uring *d);
 void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result);
 
 #endif

@@ -150,6 +150,7 @@ static int write_roots(struct okv_disk *disk, const struct okv_super_disk *super
 		root->generation = OKV_NR_ROOTS + slot;
 		root->seq = 1;
 		root->next_life = 1;
+		root->segment = super->nr_segments;	/* no batch yet */
 		root->sum = okv_sum_behind(root, sizeof(*root), okv_root_seed(super, partition, slot));
 		error = okv_disk_io(disk, OKV_WRITE, okv_root_offset(partition, slot), page, OKV_PAGE_BYTES);
 	}

@@ -11,7 +11,7 @@
 
 #include "listen.h"
 
-enum { BACKLOG = 1024 };
+enum { BACKLOG = 1024, NR_TRIES = 20, TRY_US = 50000 };
 
 static struct addrinfo *resolve(const char *address, uint16_t port, char *why, size_t why_bytes)
 {
@@ -62,8 +62,14 @@ int listen_on(const char *address, uint16_t port, char *why, size_t why_bytes)
 
 bool listen_is_free(const char *address, uint16_t port, char *why, size_t why_bytes)
 {
-	int fd = bound(address, port, false, why, why_bytes);
+	int fd = -1;
 
+	/* Of one that was killed the kernel may still be taking the ring apart, and the socket that it accepts from. */
+	for (int i = 0; i < NR_TRIES && fd < 0; i++) {
+		if (i)
+			usleep(TRY_US);
+		fd = bound(address, port, false, why, why_bytes);
+	}
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0;

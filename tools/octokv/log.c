@@ -260,12 +260,49 @@ static void write_header(struct okv_partition *p, uint32_t offset)
  * The first and the last block of a segment: batches without records. Nothing waits for them and nothing needs them, unless the device
  * loses the first batch, or writes something else over it: then they are what tells recovery that there was one.
  */
+static void write_headers(struct okv_partition *p)
+{
+	write_header(p, 0);
+	write_header(p, p->segment_bytes - p->disk->block_bytes);
+}
+
+struct preparation {
+	struct okv_partition *p;
+	uint32_t segment;
+	struct okv_io io;
+};
+
+static void prepared(struct okv_io *io)
+{
+	struct preparation *prep = io->owner;
+	struct okv_partition *p = prep->p;
+
+	if (--p->nr_preparing == 0 && p->open_segment == prep->segment)
+		write_headers(p);
+	free(prep);
+	okv_log_pump(p);
+}
+
+/* On a sparse file each write would allocate a little, under locks and with a journal: have the whole segment allocated before. */
+static void prepare_segment(struct okv_partition *p)
+{
+	struct preparation *prep = okv_alloc(sizeof(*prep));
+
+	*prep = (struct preparation){ .p = p, .segment = p->open_segment };
+	prep->io = (struct okv_io){ .kind = OKV_PREPARE, .offset_bytes = okv_segment_offset(p, p->open_segment), .bytes = p->segment_bytes,
+				    .done = prepared, .owner = prep };
+	p->nr_preparing++;
+	p->disk->ops->submit(p->disk, &prep->io);
+}
+
 static void begin_segment(struct okv_partition *p)
 {
 	p->open_segment = okv_segment_take(p, OKV_SEGMENT_OPEN);
-	write_header(p, 0);
-	write_header(p, p->segment_bytes - p->disk->block_bytes);
 	p->open_offset = p->disk->block_bytes;
+	if (p->disk->is_sparse)
+		prepare_segment(p);
+	else
+		write_headers(p);
 }
 
 /* What the next batch begins with, if anything may. */
@@ -285,7 +322,7 @@ void okv_log_pump(struct okv_partition *p)
 	if (p->in_pump)
 		return;
 	p->in_pump = true;
-	while (p->nr_writing < p->nr_writes_max && !p->failing && !p->refusing) {
+	while (p->nr_writing < p->nr_writes_max && !p->nr_preparing && !p->failing && !p->refusing) {
 		op = next_op(p);
 		if (!op)
 			break;
@@ -294,6 +331,7 @@ void okv_log_pump(struct okv_partition *p)
 		if (!fits(p, alone_bytes(p, op))) {
 			okv_log_seal(p);
 			begin_segment(p);
+			continue;
 		}
 		send_batch(p);
 	}

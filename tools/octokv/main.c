@@ -32,7 +32,7 @@
 #include "stats.h"
 #include "tenant.h"
 
-enum { FILE_BYTES_DEFAULT_SHIFT = 34, PROBE_BYTES = 1 << 20, FD_SPARE = 64 };
+enum { FILE_BYTES_DEFAULT_SHIFT = 34, PROBE_BYTES = 1 << 20, FD_SPARE = 64, LOCK_TRIES = 40, LOCK_TRY_US = 50000 };
 
 enum mode { MODE_SERVE, MODE_FORMAT, MODE_CHECK, MODE_STATS, MODE_HASH };
 
@@ -259,6 +259,24 @@ static void parse(struct options *o, int argc, char **argv)
 
 /* ---- the device ---- */
 
+/* Of an octokvd that was killed the kernel may still be completing requests, and hold its files so long: try for some seconds. */
+static int open_alone(const char *path, int flags)
+{
+	for (int i = 0; ; i++) {
+		int fd = open(path, flags), error;
+
+		if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
+			return fd;
+		error = errno;
+		if (fd >= 0)
+			close(fd);
+		errno = error;
+		if (i == LOCK_TRIES || (error != EBUSY && error != EWOULDBLOCK))
+			return -1;
+		usleep(LOCK_TRY_US);
+	}
+}
+
 static int open_data(const struct options *o, bool *created)
 {
 	const char *path = o->config.data;
@@ -269,22 +287,22 @@ static int open_data(const struct options *o, bool *created)
 	if (stat(path, &st)) {
 		if (errno != ENOENT || o->mode == MODE_CHECK)
 			die("%s: %s", path, strerror(errno));
-		fd = open(path, flags | O_CREAT | O_EXCL, 0600);
+		fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
+		if (fd < 0)
+			die("%s: %s", path, strerror(errno));
+		close(fd);
+		fd = open_alone(path, flags);
 		if (fd >= 0 && ftruncate(fd, o->size_bytes))
 			die("%s: cannot make it %llu bytes long: %s", path, (unsigned long long)o->size_bytes, strerror(errno));
 		*created = true;
-	} else if (S_ISBLK(st.st_mode)) {
-		fd = open(path, flags | O_EXCL);
-	} else if (S_ISREG(st.st_mode)) {
-		fd = open(path, flags);
+	} else if (S_ISBLK(st.st_mode) || S_ISREG(st.st_mode)) {
+		fd = open_alone(path, S_ISBLK(st.st_mode) ? flags | O_EXCL : flags);
 	} else {
 		die("%s is neither a file nor a block device", path);
 	}
 	if (fd < 0 && errno == EINVAL)
 		die("%s: its file system has no direct I/O", path);
 	if (fd < 0)
-		die("%s: %s", path, store_refusal(errno));
-	if (flock(fd, LOCK_EX | LOCK_NB))
 		die("%s: %s", path, store_refusal(errno));
 	return fd;
 }
@@ -352,6 +370,8 @@ static void run_format(const struct options *o)
 	if (okv_device_info(&b.disk.disk, &info))
 		die("%s: what was written cannot be read back", o->config.data);
 	print_info(o, &info);
+	io_uring_queue_exit(&b.ring);
+	disk_uring_destroy(&b.disk);
 }
 
 static void run_check(const struct options *o)
@@ -379,6 +399,8 @@ static void run_check(const struct options *o)
 	       (unsigned long long)(stats.live_bytes >> 20), (unsigned long long)(stats.capacity_bytes >> 20),
 	       (unsigned long long)stats.nr_replayed_records, (unsigned long long)stats.index_bytes);
 	okv_store_close(store);
+	io_uring_queue_exit(&b.ring);
+	disk_uring_destroy(&b.disk);
 }
 
 /* ---- --stats ---- */
@@ -459,6 +481,7 @@ static uint32_t prepare_store(const struct options *o, int fd, bool created)
 		fprintf(stderr, "octokvd: %s: %u of %u copies of the superblock are damaged; the others serve\n", o->config.data,
 			info.nr_copies_bad, info.nr_copies);
 	io_uring_queue_exit(&b.ring);
+	disk_uring_destroy(&b.disk);
 	return info.nr_partitions;
 }
 

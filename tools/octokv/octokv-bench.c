@@ -175,6 +175,8 @@ static uint64_t pick_key(struct bench *b)
 	case LATEST: {
 		uint64_t back = zipf_next(&b->zipf, &b->random);
 
+		/* Not those that are on their way. */
+		back += (uint64_t)b->o.nr_clients * b->o.nr_pipelined;
 		return b->nr_inserted - 1 - back % b->nr_inserted;
 	}
 	case UNIFORM:

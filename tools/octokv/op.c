@@ -141,10 +141,12 @@ bool okv_record_is_good(struct okv_partition *p, const struct okv_record_disk *r
 	return record->sum == okv_sum_behind(record, sizeof(*record) + record->key_len, okv_location_seed(p, location));
 }
 
-/* The record in op->buf, which was read from the block on that it begins in. */
+/* The record in op->buf, which was read from the sector on that it begins in. */
 static const struct okv_record_disk *record_of(const struct okv_op *op)
 {
-	return (const void *)((const char *)op->buf + op->at * OKV_ALIGN_BYTES % op->partition->disk->block_bytes);
+	const struct okv_partition *p = op->partition;
+
+	return (const void *)((const char *)op->buf + (p->offset_bytes + op->at * OKV_ALIGN_BYTES) % p->disk->read_align_bytes);
 }
 
 static bool wants_value(const struct okv_op *op)
@@ -218,7 +220,7 @@ static void op_read_done(struct okv_io *io)
 static void op_probe(struct okv_op *op, uint64_t from)
 {
 	struct okv_partition *p = op->partition;
-	uint32_t block_bytes = p->disk->block_bytes, skip;
+	uint32_t align_bytes = p->disk->read_align_bytes, skip;
 	struct okv_entry entry;
 	uint64_t offset;
 
@@ -235,9 +237,9 @@ static void op_probe(struct okv_op *op, uint64_t from)
 	if (!wants_value(op) && op->record_bytes > sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX)
 		op->record_bytes = sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX;
 	offset = p->offset_bytes + op->at * OKV_ALIGN_BYTES;
-	skip = offset % block_bytes;
+	skip = offset % align_bytes;
 	op->io = (struct okv_io){ .kind = OKV_READ, .ioprio = op->ioprio, .offset_bytes = offset - skip,
-				  .bytes = okv_round_up(skip + op->record_bytes, block_bytes), .done = op_read_done, .owner = op };
+				  .bytes = okv_round_up(skip + op->record_bytes, align_bytes), .done = op_read_done, .owner = op };
 	op->buf = okv_alloc_blocks(p->disk, op->io.bytes);
 	op->io.buf = op->buf;
 	p->disk->ops->submit(p->disk, &op->io);

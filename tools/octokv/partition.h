@@ -164,7 +164,7 @@ struct okv_partition {
 	struct okv_queue queues[OKV_NR_CLASSES];
 	uint64_t waiting_bytes;
 	struct okv_batch *batches, *last_batch;
-	uint32_t nr_writing, nr_headers;
+	uint32_t nr_writing, nr_headers, nr_preparing;
 	uint32_t nr_writes_max, batch_bytes_max;
 	uint32_t open_segment;		/* nr_segments: none */
 	uint32_t open_offset;

@@ -152,8 +152,11 @@ static void watch_stop(struct reactor *r)
 static void stop(struct reactor *r)
 {
 	r->stopping = r->net.stopping = true;
-	if (r->net.listen_fd >= 0)
+	/* A closed socket listens on until the ring lets go of it; one that is shut down does not. */
+	if (r->net.listen_fd >= 0) {
+		shutdown(r->net.listen_fd, SHUT_RDWR);
 		close(r->net.listen_fd);
+	}
 	r->net.listen_fd = -1;
 }
 
@@ -344,6 +347,7 @@ static void *reactor_main(void *argument)
 		serve(r);
 	if (have_store)
 		okv_store_close(r->worker.store);
+	disk_uring_destroy(&r->disk);
 	/* Nobody sends a wake to a ring that is gone. */
 	pthread_barrier_wait(&shared.ready);
 	if (have_net)

@@ -112,13 +112,20 @@ static int look_at(struct recovery *r, uint32_t segment, uint64_t after_life, co
 
 		if (i == 2)
 			error = okv_disk_io(p->disk, OKV_READ, at + offsets[i], r->buf + offsets[i], block_bytes);
-		if (!error && okv_batch_is_good(p, b, segment, offsets[i]) && b->life > after_life)
+		if (error || !okv_batch_is_good(p, b, segment, offsets[i]))
+			continue;
+		if (b->life > after_life)
 			*found = b;
+		else if (b->life == p->segments[segment].life)
+			break;
 	}
 	return error;
 }
 
-/* All segments that may be part of the tail. */
+/*
+ * All segments that may be part of the tail. Those that the checkpoint knows are looked at as well: if the roots on the device are older than the
+ * store had reason to believe, they may have been used again.
+ */
 static int find_tail(struct recovery *r, const struct okv_root_disk *root)
 {
 	struct okv_partition *p = r->p;
@@ -129,7 +136,7 @@ static int find_tail(struct recovery *r, const struct okv_root_disk *root)
 		const struct okv_batch_disk *b;
 		int error;
 
-		if (i == root->segment || (p->segments[i].life && p->segments[i].life <= root->life))
+		if (i == root->segment)
 			continue;
 		error = look_at(r, i, root->life, &b);
 		if (error)

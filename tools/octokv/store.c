@@ -11,6 +11,8 @@
 
 #include "partition.h"
 
+enum { WRITES_OF_A_DEVICE = 8 };
+
 void okv_map_count(struct okv_partition *p, const struct okv_entry *entry, int sign)
 {
 	int64_t bytes = (int64_t)sign * entry->size * OKV_ALIGN_BYTES;
@@ -53,6 +55,12 @@ static void free_partition(struct okv_partition *p)
 	free(p);
 }
 
+/* Few writes and large ones, and yet some in flight where there are few partitions. */
+static uint32_t writes_max(const struct okv_super_disk *super)
+{
+	return super->nr_partitions < WRITES_OF_A_DEVICE ? WRITES_OF_A_DEVICE / super->nr_partitions : 1;
+}
+
 static int open_partition(struct okv_store *store, uint32_t number, struct okv_partition **opened)
 {
 	const struct okv_super_disk *super = &store->layout.super;
@@ -68,7 +76,7 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 	p->nr_segments = super->nr_segments;
 	p->offset_bytes = super->data_offset_bytes + (uint64_t)number * super->nr_segments * super->segment_bytes;
 	p->open_segment = p->nr_segments;
-	p->nr_writes_max = options->nr_writes_max ? options->nr_writes_max : 4;
+	p->nr_writes_max = options->nr_writes_max ? options->nr_writes_max : writes_max(super);
 	p->batch_bytes_max = options->batch_bytes_max ? options->batch_bytes_max : 256 << 10;
 	p->now_ms = options->now_ms;
 	p->segments = okv_alloc(p->nr_segments * sizeof(*p->segments));
@@ -157,7 +165,7 @@ err_store:
 
 static bool is_busy(const struct okv_partition *p)
 {
-	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight || p->nr_headers ||
+	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight || p->nr_headers || p->nr_preparing ||
 	       p->checkpoint.step != OKV_CHECKPOINT_NONE;
 }
 
@@ -171,6 +179,8 @@ static void close_partition(struct okv_partition *p)
 	okv_maintain(p);
 	while (is_busy(p) && !error)
 		error = p->disk->ops->wait(p->disk);
+	/* With no segment open there is nothing to look for behind the checkpoint. */
+	okv_log_seal(p);
 	if (!error && !p->refusing)
 		okv_checkpoint_wait(p);
 }

@@ -187,7 +187,7 @@ struct okv_format_options {
 /**
  * struct okv_open_options - 0 for a default
  * @first_partition, @nr_partitions: those to open; 0 partitions: all
- * @nr_writes_max:	writes in flight per partition (default 4): fewer make larger groups
+ * @nr_writes_max:	writes in flight per partition (default: 8 among all of the device, at least 1): fewer make larger groups
  * @batch_bytes_max:	size of a write (default 256 KiB), but for a larger record
  * @now_ms:		Unix time
  * @progress:		called now and then during recovery

@@ -35,3 +35,7 @@ fuzz-disk: $(BUILD)/fuzz_disk
 	@mkdir -p $(BUILD)/corpus-disk
 	$< -max_total_time=$(FUZZ_SECONDS) -max_len=512 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
 		-artifact_prefix=$(BUILD)/ $(BUILD)/corpus-disk fuzz-seeds/disk
+
+# How fast, without a network: see the head of the file.
+$(BUILD)/store_rate: $(addprefix $(BUILD)/plain/,test/store_rate.o $(STORE:=.o))
+	$(CC) -o $@ $^ $(LDLIBS)

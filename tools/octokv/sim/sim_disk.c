@@ -57,9 +57,10 @@ static void sim_submit(struct okv_disk *disk, struct okv_io *io)
 {
 	struct sim_disk *d = sim_of(disk);
 	struct sim_request *r = calloc(1, sizeof(*r));
+	uint32_t align_bytes = io->kind == OKV_READ ? disk->read_align_bytes : disk->block_bytes;
 
-	if (!r || io->offset_bytes % disk->block_bytes || io->bytes % disk->block_bytes ||
-	    io->offset_bytes + io->bytes > disk->size_bytes || (uintptr_t)io->buf % disk->block_bytes)
+	if (!r || io->offset_bytes % align_bytes || io->bytes % align_bytes || io->offset_bytes + io->bytes > disk->size_bytes ||
+	    (uintptr_t)io->buf % align_bytes)
 		abort();
 	r->io = io;
 	r->submitted = d->nr_completed;
@@ -191,6 +192,7 @@ static int do_request(struct sim_disk *d, struct sim_request *r)
 		do_flush(d, r->submitted);
 		return 0;
 	case OKV_DISCARD:
+	case OKV_PREPARE:
 		break;
 	}
 	return 0;
@@ -258,7 +260,8 @@ static const struct okv_disk_ops sim_ops = {
 void sim_disk_init(struct sim_disk *d, uint64_t size_bytes, uint32_t block_bytes, bool has_fua, uint64_t seed)
 {
 	memset(d, 0, sizeof(*d));
-	d->disk = (struct okv_disk){ .ops = &sim_ops, .size_bytes = size_bytes, .block_bytes = block_bytes, .has_fua = has_fua };
+	d->disk = (struct okv_disk){ .ops = &sim_ops, .size_bytes = size_bytes, .block_bytes = block_bytes,
+				     .read_align_bytes = SECTOR_BYTES, .has_fua = has_fua, .is_sparse = seed & 1 };
 	d->random = seed;
 	d->cache = calloc(1, size_bytes);
 	d->durable = calloc(1, size_bytes);

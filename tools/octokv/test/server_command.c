@@ -327,12 +327,24 @@ static void test_bounds(void)
 	memstore_hold(world.worker.store, true);
 	for (fed = 0; conn_feed(world.c, "GET k\r\n", 7); fed++)
 		;
-	EXPECT(fed == CONN_MAX_REQUESTS && !conn_overdue(world.c, world.worker.now_ns + 6000000000));
+	EXPECT(fed == CONN_MAX_VALUES_BYTES / CONN_FIRST_VALUE_BYTES && !conn_overdue(world.c, world.worker.now_ns + 6000000000));
 	memstore_release(world.worker.store);
 	conn_sent(world.c, world.c->out.nr_bytes);
 	for (fed = 0; conn_feed(world.c, "GET k\r\n", 7); fed++)
 		;
 	EXPECT(fed == CONN_MAX_VALUES_BYTES / 100000 + 1);
+	memstore_release(world.worker.store);
+	conn_sent(world.c, world.c->out.nr_bytes);
+	/* Small ones make it forget. */
+	memstore_hold(world.worker.store, false);
+	TALK("SET k small", "+OK\r\n");
+	for (int i = 0; i < 100; i++)
+		say(world.c, "GET k\r\n");
+	conn_sent(world.c, world.c->out.nr_bytes);
+	memstore_hold(world.worker.store, true);
+	for (fed = 0; conn_feed(world.c, "GET k\r\n", 7); fed++)
+		;
+	EXPECT(fed == CONN_MAX_REQUESTS);
 	memstore_release(world.worker.store);
 	conn_sent(world.c, world.c->out.nr_bytes);
 	memstore_hold(world.worker.store, false);

@@ -6,7 +6,7 @@ All under the address and undefined-behaviour sanitizers; what goes from reactor
 import os
 import re
 
-from .host import ENTER
+from .host import ENTER, SOME_MUTANTS
 from .report import CHECKOUT, Group
 
 BUILD = os.path.join(CHECKOUT, "results", "octokv")
@@ -28,6 +28,18 @@ def unit(report):
         report.ok(f"unit/{name}", text, seconds=0)
     if status != 0 or not found:
         report.fail("unit", f"make check: status {status}", detail=out + err)
+
+
+def mutants(report):
+    """Each mutant is a case: `ok: server mutant: NAME: what noticed` or `not ok: server mutant: NAME: why`."""
+    report.begin("mutants")
+    every = "1" if report.long else SOME_MUTANTS
+    status, out, err = report.command([*ENTER, "nice", "env", f"EVERY={every}", "make", "-s", "-C", "tools/octokv", "server-mutants"], timeout_s=1800)
+    found = re.findall(r"^(ok|not ok): server mutant: (.*?): (.*)$", out, re.M)
+    for verdict, name, text in found:
+        report.case("ok" if verdict == "ok" else "FAIL", f"mutant/{name}", text, seconds=0)
+    if not found or (status != 0 and all(verdict == "ok" for verdict, *_ in found)):
+        report.fail("mutants", f"status {status}", detail=out + err)
 
 
 def fuzz(report):
@@ -65,6 +77,7 @@ def octokv(report):
         daemon(report, "asan", report.parts)
         return
     unit(report)
+    mutants(report)
     fuzz(report)
     daemon(report, "asan", [])
     daemon(report, "tsan", THREADED)
