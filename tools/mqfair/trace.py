@@ -76,18 +76,31 @@ def run(args):
     if args.kind == "waits" and device.scheduler() != "mq-mqfq":
         raise DeviceError(f"the scheduler of {device.name} is {device.scheduler()}; waits is for mq-mqfq")
     if args.kind == "inflight":
-        return inflight(device, args.seconds, args.json)
+        inflight(device, args.seconds, args.json)
+        return 0
     if not shutil.which("bpftrace"):
         raise DeviceError("there is no bpftrace: install the package bpftrace")
     if os.geteuid() != 0:
         raise DeviceError("tracing needs root")
     argv = ["bpftrace", *(["-f", "json"] if args.json else []), script(args.kind), str(number_of(device))]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
-        first = child.stdout.readline()     # "Attaching N probes": compiling takes seconds, and is not part of the time
-        if not re.search("[Aa]ttach", first):
-            raise DeviceError(f"bpftrace: {(first + child.stdout.read()).strip().splitlines()[-1:]}")
-        print(f"mqfair: watching {device.name} for {args.seconds:g} s", file=sys.stderr, flush=True)
-        time.sleep(args.seconds)
-        child.send_signal(signal.SIGINT)
-        print((first if args.json else "") + child.stdout.read().strip())
-    return child.returncode
+        try:
+            return watch(child, device, args)
+        finally:
+            child.kill()        # if it has ended, that is nothing to it
+
+
+def watch(child, device, args):
+    """Let bpftrace attach, wait, end it so that it prints."""
+    said = []
+    for line in child.stdout:       # "Attaching N probes": compiling takes seconds, and is not part of the time
+        said.append(line.strip())
+        if re.search("[Aa]ttach", line):
+            break
+    else:
+        raise DeviceError(f"bpftrace: {said[-1] if said else 'no output'}")
+    print(f"mqfair: watching {device.name} for {args.seconds:g} s", file=sys.stderr, flush=True)
+    time.sleep(args.seconds)
+    child.send_signal(signal.SIGINT)
+    print("\n".join([*(said if args.json else ()), child.stdout.read().strip()]))
+    return child.wait()

@@ -138,6 +138,10 @@ MUTANTS = [
      "return mqfq_may_go_ahead(q, e) || true;", "037/mq-mqfq", False),
     ("mq-mqfq: a throttled queue is forgotten", "mq-mqfq/mqfq_policy.c", r"mqfq_wake\(mqfq_queue_of_leaf\(context, leaf\), MQFQ_THROTTLED\);",
      "(void)context;", "034/mq-mqfq", False),
+    ("mq-tabs: what is held is never overdue", "mq-tabs/tabs_policy.c", r"return now_ns > since_ns && [^;]*;",
+     "return (void)now_ns, (void)since_ns, (void)max_ns, (void)spare_ns, false;", "040/mq-tabs", False),
+    ("mq-tabs: what may go wakes nobody", "mq-tabs/tabs.c", r"\tif \(!test_bit\(BLK_MQ_S_STOPPED[\s\S]*?\n\t\ttabs_wake_all\(td\);\n", "\t(void)hctx;\n",
+     "044/mq-tabs", False),
     ("no alias to load it by", "mq-k2/k2.c", r'MODULE_ALIAS\("mq-k2-iosched"\);\n', "", "003/mq-k2", False),
 ]
 
