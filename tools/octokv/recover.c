@@ -348,5 +348,8 @@ int okv_recover(struct okv_partition *p)
 		error = recover_from(p, &roots[newest], errors[!newest]);
 	if (error == -EUCLEAN && !errors[!newest])
 		error = recover_from(p, &roots[!newest], true);
+	/* What it lacks may be in the root that could not be read this time. */
+	if (error == -EUCLEAN && errors[!newest])
+		error = errors[!newest];
 	return error ? error : okv_checkpoint_wait(p);
 }
