@@ -74,21 +74,28 @@ int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *
 	return 0;
 }
 
+static void nothing_more(struct okv_partition *p)
+{
+	(void)p;
+}
+
 static int read_segment(struct recovery *r, uint32_t segment)
 {
 	struct okv_partition *p = r->p;
 	struct okv_open_options *options = &p->store->options;
-	int error = 0;
+	struct okv_load load;
 
-	for (uint32_t at = 0; at < p->segment_bytes && !error; at += OKV_READ_BYTES) {
-		uint32_t bytes = p->segment_bytes - at < OKV_READ_BYTES ? p->segment_bytes - at : OKV_READ_BYTES;
+	okv_segment_load(p, &load, segment, r->buf, nothing_more);
+	while (load.nr_pending) {
+		int error = p->disk->ops->wait(p->disk);
 
-		error = okv_disk_io(p->disk, OKV_READ, okv_segment_offset(p, segment) + at, r->buf + at, bytes);
+		if (error)
+			return error;
 	}
 	p->stats.recovered_bytes += p->segment_bytes;
 	if (options->progress)
 		options->progress(options->owner, p->number, p->stats.recovered_bytes, (uint64_t)r->nr_tail * p->segment_bytes);
-	return error;
+	return load.error;
 }
 
 static int by_life(const void *a, const void *b)
