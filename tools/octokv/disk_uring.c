@@ -107,6 +107,7 @@ static void submit(struct okv_disk *disk, struct okv_io *io)
 		break;
 	case OKV_WRITE:
 		io_uring_prep_write(sqe, d->fd, io->buf, io->bytes, io->offset_bytes);
+		if (io->flags & OKV_FUA)
 			sqe->rw_flags = RWF_DSYNC;
 		break;
 	case OKV_DISCARD:
