@@ -34,19 +34,23 @@ def steps(quick):
     return out + [_step("both", name, CLIENTS, READER_DEPTH) for name in (QUICK_SCHEDULERS if quick else SCHEDULERS)]
 
 
+def rows(todo, results):
+    """A row for each figure of each step."""
+    return [report.row(step["case"], step["scheduler"], METRICS[name][0], [value], METRICS[name][1])
+            for step, found in zip(todo, results) for name, value in found.items()]
+
+
 def run(args):
     """Measure; the result dictionary."""
     started = time.monotonic()
     guest = lab.Guest("vm", args.kernel, CPUS, virtual_time=True)
     todo = steps(args.quick)
     release, (results,) = lab.run_plans([(guest, todo)])
-    rows = [report.row(step["case"], step["scheduler"], METRICS[name][0], [value], METRICS[name][1])
-            for step, found in zip(todo, results) for name, value in found.items()]
     return {"benchmark": "postgres", "backend": guest.words(), "kernel": release,
             "parameters": {"device": "ssdsim, default profile, 1 GiB, 4 hardware queues; ext4", "cpus": CPUS, "scale": SCALE, "clients": CLIENTS,
                            "reader": f"16 KiB at random, depth {READER_DEPTH}", "runtime_s": SECONDS, "tunables": todo[1]["tunables"],
                            "wall_s": round(time.monotonic() - started)},
-            "rows": rows}
+            "rows": rows(todo, results)}
 
 
 def table(result):
