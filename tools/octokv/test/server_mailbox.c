@@ -3,8 +3,8 @@
  * server_mailbox.c - a sender and a receiver at full speed: every message arrives, in order, and no wake is missed
  *
  * The receiver sleeps on a semaphore, as a reactor sleeps on its ring, and takes the mail after each wake only. The sender posts batches of random
- * size, and now and then waits until all has arrived, so that the receiver does fall asleep. A missed wake is a hang: the alarm ends it. To be run
- * under the thread sanitizer.
+ * size, and now and then waits until all has arrived, so that the receiver does fall asleep. A missed wake is a hang: the alarm ends it. Before that a
+ * watcher, who takes nothing, looks whether the place is ever empty again once something was posted. To be run under the thread sanitizer.
  */
 #include <sched.h>
 #include <semaphore.h>
@@ -14,7 +14,7 @@
 #include "../mailbox.h"
 #include "server_test.h"
 
-enum { NR_MESSAGES = 100000, LIMIT_S = 120 };
+enum { NR_MESSAGES = 100000, LIMIT_S = 300 };
 
 struct numbered {
 	struct kv_msg msg;
@@ -25,6 +25,7 @@ static struct mailbox box;
 static struct numbered messages[NR_MESSAGES];
 static sem_t wakes;
 static uint32_t nr_arrived, nr_wakes, nr_posts;
+static bool watching = true, watched;
 
 static void *receive(void *unused)
 {
@@ -45,6 +46,38 @@ static void *receive(void *unused)
 	return NULL;
 }
 
+static void *watch(void *unused)
+{
+	bool posted = false;
+
+	(void)unused;
+	while (__atomic_load_n(&watching, __ATOMIC_RELAXED)) {
+		bool empty = !__atomic_load_n(&box.place, __ATOMIC_RELAXED);
+
+		EXPECT(!posted || !empty);
+		posted |= !empty;
+		__atomic_store_n(&watched, true, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* A receiver that finds nothing goes to sleep: what is posted must be there from then on. */
+static void test_never_empty(void)
+{
+	pthread_t thread;
+
+	EXPECT(!pthread_create(&thread, NULL, watch, NULL));
+	while (!__atomic_load_n(&watched, __ATOMIC_RELAXED))
+		sched_yield();
+	for (uint32_t i = 0; i < NR_MESSAGES; i++) {
+		mailbox_add(&box, &messages[i].msg);
+		EXPECT(mailbox_post(&box) == !i);
+	}
+	__atomic_store_n(&watching, false, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	mailbox_take(&box);
+}
+
 int main(void)
 {
 	uint64_t random = 1;
@@ -52,6 +85,7 @@ int main(void)
 	uint32_t i = 0;
 
 	alarm(LIMIT_S);
+	test_never_empty();
 	sem_init(&wakes, 0, 0);
 	EXPECT(!pthread_create(&thread, NULL, receive, NULL));
 	while (i < NR_MESSAGES) {
