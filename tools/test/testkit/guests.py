@@ -87,10 +87,10 @@ def run_list(report, lab, options, arguments, prefix="", limit_s=LIST_S, cwd=CHE
     return listing
 
 
-def guest_list(*options, only="", brief=False):
-    """A group's function: the list on one kernel, or what @only finds of it; @brief: the short run has less of it, see tools/test/guest."""
+def guest_list(*options, only="", short=()):
+    """A group's function: the list on one kernel, or what @only finds of it; @short: options of tools/test/guest for the short run."""
     def run(report):
-        arguments = (["--long"] if report.long else ["--second-try", *["--brief"] * brief]) + (["--only", only] if only else []) + report.parts
+        arguments = (["--long"] if report.long else ["--second-try", *short]) + (["--only", only] if only else []) + report.parts
         run_list(report, LAB, ["--cpus", "4", *options], arguments, limit_s=LIST_LONG_S if report.long else LIST_S)
     return run
 
@@ -261,15 +261,15 @@ def packages(report):
 
 def debug_list(name, about, only):
     """The list on the debug kernel is long: two groups, and two guests that run side by side."""
-    return Group(name, f"the list on 7.2 with KASAN and lockdep, {about}", guest_list("--backend", "vm", "--kernel", "debug", only=only, brief=True), kernels=("debug",))
+    return Group(name, f"the list on 7.2 with KASAN and lockdep, {about}", guest_list("--backend", "vm", "--kernel", "debug", only=only, short=("--brief", "--share", "0")), kernels=("debug",))
 
 
 GROUPS = [
     debug_list("debug", "what is on top: drivers, file systems, policies", "^(?!0(0.|1[0-3]))"),
     debug_list("debug-life", "ends of life: modules, switches, hardware queues, removal", "^0(0.|1[0-3])"),
     Group("kunit", "the KUnit suites in User-Mode Linux", kunit, kernels=("uml",)),
-    Group("7.2", "the list on stock 7.2", guest_list("--backend", "vm", "--kernel", "7.2")),
-    Group("6.12", "the list on stock 6.12", guest_list("--backend", "vm", "--kernel", "6.12", brief=True)),
+    Group("7.2", "the list on stock 7.2", guest_list("--backend", "vm", "--kernel", "7.2", short=("--share", "2"))),
+    Group("6.12", "the list on stock 6.12", guest_list("--backend", "vm", "--kernel", "6.12", short=("--brief", "--share", "1"))),
     Group("uml", "the list on User-Mode Linux 7.2", guest_list(), kernels=("uml",)),
     Group("ssdsim", "ssdsim against its closed forms, in virtual time", ssdsim),
     Group("mutants", "broken builds of the schedulers that the tests must notice", mutants, kernels=("uml",)),
