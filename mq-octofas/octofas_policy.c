@@ -480,6 +480,10 @@ int octofas_choose_target(struct octofas_policy *p, u32 home, u32 flow)
 	    (!READ_ONCE(q->yields) && octofas_load(q) < READ_ONCE(p->average)))
 		return OCTOFAS_NO_TARGET;
 	target = octofas_next_target(p, home);
+	/*
+	 * CPUs that meet here may all have seen the same credit. It is then below 0, by one request per
+	 * CPU at most, and has to be saved again before the next one moves.
+	 */
 	if (target != OCTOFAS_NO_TARGET)
 		atomic_sub(OCTOFAS_CREDIT, &q->credit);
 	return target;

@@ -28,25 +28,14 @@ enum { BLOCK_BYTES_MIN = 512, BLOCK_BYTES_MAX = 4096 };
 
 static_assert(ZERO_BYTES % BLOCK_BYTES_MAX == 0, "zeros come in blocks");
 
-static struct io_uring_sqe *get_sqe(struct io_uring *ring)
-{
-	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
-
-	while (!sqe) {
-		io_uring_submit(ring);
-		sqe = io_uring_get_sqe(ring);
-	}
-	return sqe;
-}
-
 static void start_flush(struct disk_uring *d)
 {
-	struct io_uring_sqe *sqe = get_sqe(d->ring);
+	struct io_uring_sqe *sqe = ring_sqe(d->ring);
 
 	d->flushing = d->to_flush;
 	d->to_flush = NULL;
 	io_uring_prep_fsync(sqe, d->fd, IORING_FSYNC_DATASYNC);
-	io_uring_sqe_set_data(sqe, d->flushing);
+	ring_tag(sqe, d->flushing, TAG_DISK);
 }
 
 static void submit_flush(struct disk_uring *d, struct okv_io *io)
@@ -100,28 +89,20 @@ static void submit(struct okv_disk *disk, struct okv_io *io)
 		submit_flush(d, io);
 		return;
 	}
-	sqe = get_sqe(d->ring);
-	switch (io->kind) {
-	case OKV_READ:
+	sqe = ring_sqe(d->ring);
+	if (io->kind == OKV_READ) {
 		io_uring_prep_read(sqe, d->fd, io->buf, io->bytes, io->offset_bytes);
-		break;
-	case OKV_WRITE:
-		io_uring_prep_write(sqe, d->fd, io->buf, io->bytes, io->offset_bytes);
-		if (io->flags & OKV_FUA)
-			sqe->rw_flags = RWF_DSYNC;
-		break;
-	case OKV_DISCARD:
-		io_uring_prep_fallocate(sqe, d->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, io->offset_bytes, io->bytes);
-		break;
-	case OKV_PREPARE:
-		prep_zeros(d, sqe, io);
-		break;
-	case OKV_FLUSH:
-		break;
-	}
-	if (io->kind == OKV_READ || io->kind == OKV_WRITE)
 		sqe->ioprio = io->ioprio;
-	io_uring_sqe_set_data(sqe, io);
+	} else if (io->kind == OKV_WRITE) {
+		io_uring_prep_write(sqe, d->fd, io->buf, io->bytes, io->offset_bytes);
+		sqe->rw_flags = io->flags & OKV_FUA ? RWF_DSYNC : 0;
+		sqe->ioprio = io->ioprio;
+	} else if (io->kind == OKV_DISCARD) {
+		io_uring_prep_fallocate(sqe, d->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, io->offset_bytes, io->bytes);
+	} else {
+		prep_zeros(d, sqe, io);
+	}
+	ring_tag(sqe, io, TAG_DISK);
 }
 
 void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result)
@@ -157,7 +138,7 @@ static int wait_for_one(struct okv_disk *disk)
 
 		result = cqe->res;
 		io_uring_cqe_seen(d->ring, cqe);
-		if (!(user_data & 7))
+		if ((user_data & TAG_MASK) == TAG_DISK)
 			disk_uring_complete(d, user_data, result);
 	}
 	return 0;

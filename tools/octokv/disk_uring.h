@@ -2,15 +2,14 @@
 /*
  * disk_uring.h - a file or a block device as a disk (disk.h), on an io_uring of the caller's
  *
- * The caller submits and reaps the ring. Completions whose user_data has 0 in its low three bits are the disk's:
+ * The caller submits and reaps the ring. Completions with TAG_DISK (ring.h) are the disk's:
  * they go to disk_uring_complete(). While the store blocks (open, close) the disk reaps, and drops what is not its own.
  */
 #ifndef OKV_DISK_URING_H
 #define OKV_DISK_URING_H
 
-#include <liburing.h>
-
 #include "disk.h"
+#include "ring.h"
 
 enum { ZERO_BYTES = 1 << 20, NR_ZERO_IOVECS = 64 };
 

@@ -9,11 +9,11 @@
 #ifndef OKV_LINK_H
 #define OKV_LINK_H
 
-#include <liburing.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "conn.h"
+#include "ring.h"
 
 enum {
 	RECV_BUFFERS		= 256,
@@ -22,9 +22,6 @@ enum {
 	SEND_IOVECS		= 32,
 	ACCEPT_RETRY_NS		= 100000000,
 };
-
-/* The low bits of user_data say what completes; the disk's requests have 0 there. */
-enum ring_tag { TAG_DISK, TAG_RECV, TAG_SEND, TAG_ACCEPT, TAG_WAKE, TAG_STOP, TAG_MASK = 7 };
 
 struct link {
 	struct conn conn;
@@ -69,21 +66,5 @@ void net_run(struct net *net);
 /* To be called some times a second: ends those that are still for too long. */
 void net_tick(struct net *net);
 void net_end_all(struct net *net);
-
-static inline struct io_uring_sqe *ring_sqe(struct io_uring *ring)
-{
-	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
-
-	while (!sqe) {
-		io_uring_submit(ring);
-		sqe = io_uring_get_sqe(ring);
-	}
-	return sqe;
-}
-
-static inline void ring_tag(struct io_uring_sqe *sqe, void *of, enum ring_tag tag)
-{
-	io_uring_sqe_set_data64(sqe, (uint64_t)(uintptr_t)of | tag);
-}
 
 #endif
