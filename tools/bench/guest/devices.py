@@ -144,5 +144,10 @@ def set_scheduler(disk, scheduler, tunables):
         # mq-deadline may be built in, which modprobe accepts.
         call("modprobe", module)
     write(f"/sys/block/{disk}/queue/scheduler", scheduler)
+    set_tunables(disk, tunables)
+
+
+def set_tunables(disk, tunables):
+    """Write @tunables of the scheduler that @disk has."""
     for name, value in tunables.items():
         write(f"/sys/block/{disk}/queue/iosched/{name}", value)
