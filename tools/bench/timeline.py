@@ -29,15 +29,17 @@ NR_PHASES = {"mq-tabs": 5, "mq-octofas": 2}
 WORDS = {"mq-tabs": ("reader alone", "1 writer comes", "another joins", "it leaves", "the first leaves"), "mq-octofas": ("policy none", "policy auto")}
 
 
-def _section(name, first, last, more):
-    return f"\n[{name}]\nwrite_bw_log={name}\nstartdelay={first * PHASE_MS}ms\nruntime={(last - first) * PHASE_MS}ms\n{more}"
+def _section(case, name, first, last, more):
+    """A job from phase @first to phase @last; one that is there to the end goes on a little, so that the last window is whole."""
+    runtime_ms = (last - first) * PHASE_MS + (4 * WINDOW_MS if last == NR_PHASES[case] else 0)
+    return f"\n[{name}]\nwrite_bw_log={name}\nstartdelay={first * PHASE_MS}ms\nruntime={runtime_ms}ms\n{more}"
 
 
 def tabs_job():
     """The reader, and the writers that come and go."""
     deep = "ioengine=libaio\niodepth=128\n"
-    return COMMON + _section("reader", 0, NR_PHASES["mq-tabs"], f"{deep}rw=randread\n") + "".join(
-        _section(name, *when, f"{deep}rw=randwrite\nsync=dsync\n") for name, when in WRITERS.items())
+    return COMMON + _section("mq-tabs", "reader", 0, NR_PHASES["mq-tabs"], f"{deep}rw=randread\n") + "".join(
+        _section("mq-tabs", name, *when, f"{deep}rw=randwrite\nsync=dsync\n") for name, when in WRITERS.items())
 
 
 def octofas_threads():
@@ -48,7 +50,7 @@ def octofas_threads():
 
 def octofas_job():
     """A section for each thread."""
-    return COMMON + "".join(_section(name, 0, NR_PHASES["mq-octofas"], f"ioengine=psync\nrw=randread\ncgroup={flow}\ncpus_allowed={cpu}\n")
+    return COMMON + "".join(_section("mq-octofas", name, 0, NR_PHASES["mq-octofas"], f"ioengine=psync\nrw=randread\ncgroup={flow}\ncpus_allowed={cpu}\n")
                             for name, (flow, cpu) in octofas_threads().items())
 
 
