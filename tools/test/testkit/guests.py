@@ -270,7 +270,7 @@ GROUPS = [
     Group("kunit", "the KUnit suites in User-Mode Linux", kunit, kernels=("uml",)),
     Group("7.2", "the list on stock 7.2", guest_list("--backend", "vm", "--kernel", "7.2", short=("--share", "2"))),
     Group("6.12", "the list on stock 6.12", guest_list("--backend", "vm", "--kernel", "6.12", short=("--brief", "--share", "1"))),
-    Group("uml", "the list on User-Mode Linux 7.2", guest_list(), kernels=("uml",)),
+    Group("uml", "the list on User-Mode Linux 7.2", guest_list(short=("--share", "3", "--thorough")), kernels=("uml",)),
     Group("ssdsim", "ssdsim against its closed forms, in virtual time", ssdsim),
     Group("mutants", "broken builds of the schedulers that the tests must notice", mutants, kernels=("uml",)),
     Group("kcsan", "the list on 7.2 with the concurrency sanitizer", guest_list("--backend", "vm", "--kernel", "kcsan"), long=True,
