@@ -17,15 +17,15 @@ from benchkit import lab, report
 ONE_LINE = "two users of octokvd on an NVMe-oF device, 2 clients against 16 (vm, virtual time)"
 
 CPUS = 2
-SERVICE_US = 8000
+SERVICE_US = 2000
 DRIVE = {"kind": "nvme-tcp", "params": {"queues": 1, "queue_service_ns": SERVICE_US * 1000, "size_mb": 512}, "sysfs": {"queue/scheduler": "none"}}
 BUILD = os.path.join(lab.RESULTS, "octokv-guest")
 CLIENTS = {"few": 2, "many": 16}
 # Name: scheduler, tunables, weights of few and many.
-MQFQ = {"flow": "ioprio", "slots": 2}
+MQFQ = {"flow": "ioprio", "slots": 2, "throttle_kb": 0}
 WAYS = {"none": ("none", {}, (100, 100)), "mq-mqfq": ("mq-mqfq", MQFQ, (100, 100)), "mq-mqfq, weights 3:1": ("mq-mqfq", MQFQ, (300, 100))}
 WORKLOADS = {"gets": "readrandom", "puts": "fillrandom"}
-RECORDS, VALUE_BYTES, SECONDS = 50, 16384, 8
+RECORDS, VALUE_BYTES, SECONDS = 100, 16384, 4
 
 
 def _step(case, way, tenants=tuple(CLIENTS)):
