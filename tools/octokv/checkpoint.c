@@ -231,6 +231,8 @@ static void finish(struct okv_partition *p)
 	p->generation = root->generation;
 	p->nr_checkpoint_failures = 0;
 	p->stats.nr_checkpoints++;
+	if (c->settles && p->nr_unsettled)
+		p->nr_unsettled--;
 	end(p);
 	okv_segments_reclaim(p);
 }
@@ -295,6 +297,7 @@ void okv_checkpoint_start(struct okv_partition *p)
 	struct okv_checkpoint *c = &p->checkpoint;
 
 	c->step = OKV_CHECKPOINT_CHUNKS;
+	c->settles = p->nr_unsettled;
 	c->next_shard = 0;
 	c->root = okv_alloc_blocks(p->disk, OKV_PAGE_BYTES);
 	memset(c->root, 0, OKV_PAGE_BYTES);

@@ -193,7 +193,7 @@ static uint32_t mark_drained(struct okv_partition *p)
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
 		struct okv_segment *s = &p->segments[i];
 
-		if ((s->state == OKV_SEGMENT_SEALED || s->state == OKV_SEGMENT_BAD) && !s->live_bytes &&
+		if ((s->state == OKV_SEGMENT_SEALED || s->state == OKV_SEGMENT_BAD) && !s->live_bytes && !s->nr_headers &&
 		    s->last_seq < okv_log_durable_seq(p) && !(p->gc.active && p->gc.victim == i)) {
 			s->state = OKV_SEGMENT_DRAINED;
 			s->drained_generation = p->generation + 1 + (p->checkpoint.step != OKV_CHECKPOINT_NONE);
@@ -267,6 +267,12 @@ static void maintain_once(struct okv_partition *p)
 	bool stalled = okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) || okv_log_is_stalled(p, OKV_MOVES);
 	bool low = p->nr_free <= okv_reserve(p) + p->nr_segments / 16;
 
+	if (p->nr_unsettled) {
+		start_checkpoint(p);
+		if (p->checkpoint.step == OKV_CHECKPOINT_NONE)
+			okv_log_stop(p);
+		return;
+	}
 	if (p->is_quiet) {
 		if (okv_log_is_stalled(p, OKV_MOVES))
 			okv_log_refuse(p, OKV_MOVES);

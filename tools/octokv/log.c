@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * log.c - the log: operations to batches, batches to segments, acknowledgements in order
+ * log.c - the log: operations to batches, batches to segments, acknowledgements
  *
- * Group commit. Up to nr_writes_max writes are in flight. What arrives in the meantime waits and becomes one batch, one
- * write, when a write completes. A batch begins at a block of its own and no block is ever written twice, so a torn write
- * harms nothing that was acknowledged; within a batch, records are packed. Batches are numbered without gaps.
+ * Group commit. What arrives while writes are in flight waits and becomes one batch, one write, when a write completes. A
+ * batch begins at a block of its own and no block is ever written twice, so a torn write harms nothing that was
+ * acknowledged; within a batch, records are packed. Batches are numbered without gaps.
+ *
+ * Lanes. A scheduler below tells tenants apart by the tag that a write carries, so a batch has records of one tag only, and
+ * nobody waits for the writes of others: each lane, which is a tag but for collisions, has its own nr_writes_max in flight.
  *
  * Durable. Where a write can be made so by itself (FUA), each is. Elsewhere one flush serves all writes that completed
  * before it began, and the next flush begins when this one ends.
  *
- * In order. Batches may complete in any order and are acknowledged in that of their numbers: all batches below an
- * acknowledged one are durable. Recovery therefore reads on from batch to batch, and the first one that it does not find
- * ends the log. Each batch says below which number all are acknowledged: one that is missing below it was lost by the
+ * In any order. A batch is acknowledged when it is durable, whatever became of those before it: what is in flight together
+ * concerns different keys (op.c), so that none of it depends on the rest. Recovery takes what it finds, and goes on behind
+ * what is missing; so that it looks there, the first batch of a segment or its header has to be durable as well. Each batch says below which number all are acknowledged: one that is missing below it was lost by the
  * device, and recovery says so.
  *
- * Errors. When a write fails, nothing more is sent until all in flight are back. Then the segment is given up and all that
- * was not acknowledged is written anew, with the same numbers, in another one. After three such segments in a row the
- * partition refuses writes, and what was in flight has failed: it may turn up after the next open, or not.
+ * Errors. When a write fails, nothing more is sent until all in flight are back. Then the segment is given up, and what was
+ * not acknowledged gets new numbers in another one. What has failed may be on the device all the same, in part or as a
+ * whole, and must not count beside what is written anew; so first two checkpoints are written, one for each root, and no
+ * root has it in its tail any more. After three such segments in a row the partition refuses writes, and what was in flight
+ * has failed: it may turn up after the next open, or not.
  *
  * Room. Some segments are kept back: deletes, moves of live records and checkpoints may use what writes of users may not.
  */
@@ -36,6 +41,7 @@ uint32_t okv_segment_take(struct okv_partition *p, enum okv_segment_state state)
 			s->state = state;
 			s->life = p->next_life++;
 			s->last_seq = 0;
+			s->is_known = false;
 			p->nr_free--;
 			return i;
 		}
@@ -77,6 +83,21 @@ static enum okv_class class_of(const struct okv_op *op)
 	if (op->kind == OKV_OP_RELOCATE)
 		return OKV_MOVES;
 	return op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE ? OKV_DELETES : OKV_PUTS;
+}
+
+/* Bits 3 to 12 of a tag say whose it is (IOPRIO_PRIO_HINT). */
+static uint32_t lane_of(const struct okv_op *op)
+{
+	return op->ioprio / 8 % OKV_NR_LANES;
+}
+
+static void set_queued(struct okv_op *op, bool queued)
+{
+	struct okv_partition *p = op->partition;
+
+	op->queued = queued;
+	p->nr_waiting += queued ? 1 : -1;
+	p->lanes[lane_of(op)].nr_waiting += queued ? 1 : -1;
 }
 
 static uint32_t alone_bytes(const struct okv_partition *p, const struct okv_op *op)
@@ -166,7 +187,7 @@ static void write_batch(struct okv_batch *b, uint32_t bytes, uint32_t nr_records
 	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, okv_location(p, b->segment, b->offset_bytes)));
 }
 
-/* Take what goes into the batch, its beginning included, and return how many bytes that is. */
+/* Take what goes into a batch of that lane, its beginning included, and return how many bytes that is. */
 static uint32_t fill(struct okv_partition *p, struct okv_batch *b, uint32_t *nr_records)
 {
 	uint32_t bytes = sizeof(struct okv_batch_disk), most = p->segment_bytes - p->disk->block_bytes - p->open_offset;
@@ -174,12 +195,19 @@ static uint32_t fill(struct okv_partition *p, struct okv_batch *b, uint32_t *nr_
 	if (most > p->batch_bytes_max)
 		most = p->batch_bytes_max;
 	for (int i = 0; i < OKV_NR_CLASSES; i++) {
-		struct okv_queue *q = &p->queues[i];
+		struct okv_op *op, *before = NULL;
 
-		while (q->head && (!*nr_records || bytes + q->head->record_bytes <= most) && may_begin(p, q->head)) {
-			bytes += q->head->record_bytes;
-			q->head->queued = false;
-			okv_queue_add(&b->ops, okv_queue_take(q));
+		for (op = p->queues[i].head; op && p->lanes[b->lane].nr_waiting; op = before ? before->next : p->queues[i].head) {
+			if (lane_of(op) != b->lane) {
+				before = op;
+				continue;
+			}
+			if ((*nr_records && bytes + op->record_bytes > most) || !may_begin(p, op))
+				break;
+			bytes += op->record_bytes;
+			okv_queue_take_behind(&p->queues[i], before);
+			set_queued(op, false);
+			okv_queue_add(&b->ops, op);
 			++*nr_records;
 		}
 	}
@@ -188,12 +216,13 @@ static uint32_t fill(struct okv_partition *p, struct okv_batch *b, uint32_t *nr_
 
 static void write_done(struct okv_io *io);
 
-static void send_batch(struct okv_partition *p)
+static void send_batch(struct okv_partition *p, uint32_t lane)
 {
 	struct okv_batch *b = okv_alloc(sizeof(*b));
 	uint32_t bytes, nr_records = 0;
 
 	b->partition = p;
+	b->lane = lane;
 	b->seq = p->next_seq++;
 	b->segment = p->open_segment;
 	b->offset_bytes = p->open_offset;
@@ -213,6 +242,7 @@ static void send_batch(struct okv_partition *p)
 	p->open_offset += b->io.bytes;
 	p->bytes_since_checkpoint += b->io.bytes;
 	p->nr_writing++;
+	p->lanes[lane].nr_writing++;
 	p->stats.nr_batches++;
 	p->stats.batch_bytes += b->io.bytes;
 	p->disk->ops->submit(p->disk, &b->io);
@@ -220,6 +250,7 @@ static void send_batch(struct okv_partition *p)
 
 struct segment_header {
 	struct okv_partition *p;
+	uint32_t segment;
 	void *buf;
 	struct okv_io io;
 };
@@ -230,9 +261,11 @@ static void header_done(struct okv_io *io)
 	struct okv_partition *p = h->p;
 
 	p->nr_headers--;
+	p->segments[h->segment].nr_headers--;
+	p->segments[h->segment].is_known |= !io->result && p->disk->has_fua;
 	free(h->buf);
 	free(h);
-	okv_log_pump(p);
+	advance(p);
 }
 
 static void write_header(struct okv_partition *p, uint32_t offset)
@@ -242,6 +275,7 @@ static void write_header(struct okv_partition *p, uint32_t offset)
 	struct okv_batch_disk *header;
 
 	h->p = p;
+	h->segment = p->open_segment;
 	h->buf = okv_alloc_blocks(p->disk, bytes);
 	memset(h->buf, 0, bytes);
 	header = h->buf;
@@ -253,12 +287,13 @@ static void write_header(struct okv_partition *p, uint32_t offset)
 	h->io = (struct okv_io){ .kind = OKV_WRITE, .flags = OKV_FUA, .offset_bytes = okv_segment_offset(p, p->open_segment) + offset,
 				 .buf = h->buf, .bytes = bytes, .done = header_done, .owner = h };
 	p->nr_headers++;
+	p->segments[p->open_segment].nr_headers++;
 	p->disk->ops->submit(p->disk, &h->io);
 }
 
 /*
- * The first and the last block of a segment: batches without records. Nothing waits for them and nothing needs them, unless the device
- * loses the first batch, or writes something else over it: then they are what tells recovery that there was one.
+ * The first and the last block of a segment: batches without records, which tell recovery that there is something. The first batch does that,
+ * too, but it may come late, or never, or the device loses it.
  */
 static void write_headers(struct okv_partition *p)
 {
@@ -305,12 +340,28 @@ static void begin_segment(struct okv_partition *p)
 		write_headers(p);
 }
 
+/*
+ * The first of a class whose lane has a write to spare. Others than the first are looked at only if somebody of another lane waits.
+ */
+static struct okv_op *first_of(const struct okv_partition *p, enum okv_class class)
+{
+	struct okv_op *op = p->queues[class].head;
+
+	if (!op || p->lanes[lane_of(op)].nr_writing < p->nr_writes_max || p->lanes[lane_of(op)].nr_waiting == p->nr_waiting)
+		return op && p->lanes[lane_of(op)].nr_writing < p->nr_writes_max ? op : NULL;
+	while (op && p->lanes[lane_of(op)].nr_writing >= p->nr_writes_max)
+		op = op->next;
+	return op;
+}
+
 /* What the next batch begins with, if anything may. */
 static struct okv_op *next_op(struct okv_partition *p)
 {
 	for (int i = 0; i < OKV_NR_CLASSES; i++) {
-		if (p->queues[i].head && may_begin(p, p->queues[i].head))
-			return p->queues[i].head;
+		struct okv_op *op = first_of(p, i);
+
+		if (op && may_begin(p, op))
+			return op;
 	}
 	return NULL;
 }
@@ -322,7 +373,7 @@ void okv_log_pump(struct okv_partition *p)
 	if (p->in_pump)
 		return;
 	p->in_pump = true;
-	while (p->nr_writing < p->nr_writes_max && !p->nr_preparing && !p->failing && !p->refusing) {
+	while (!p->nr_preparing && !p->failing && !p->refusing && !p->nr_unsettled) {
 		op = next_op(p);
 		if (!op)
 			break;
@@ -333,7 +384,7 @@ void okv_log_pump(struct okv_partition *p)
 			begin_segment(p);
 			continue;
 		}
-		send_batch(p);
+		send_batch(p, lane_of(op));
 	}
 	p->in_pump = false;
 	okv_maintain(p);
@@ -347,7 +398,7 @@ void okv_log_submit(struct okv_op *op)
 		return;
 	if (class_of(op) == OKV_PUTS)
 		p->waiting_bytes += op->record_bytes;
-	op->queued = true;
+	set_queued(op, true);
 	okv_queue_add(&p->queues[class_of(op)], op);
 	okv_log_pump(p);
 }
@@ -366,7 +417,7 @@ void okv_log_withdraw(struct okv_op *op)
 	struct okv_op *other;
 
 	leave(p, op);
-	op->queued = false;
+	set_queued(op, false);
 	q->head = q->tail = NULL;
 	while ((other = okv_queue_take(&all))) {
 		if (other != op)
@@ -382,7 +433,7 @@ static void fail_queue(struct okv_partition *p, struct okv_queue *q, enum okv_st
 	q->head = q->tail = NULL;
 	/* None of them is to be found in a queue any more. */
 	for (op = failed.head; op; op = op->next)
-		op->queued = false;
+		set_queued(op, false);
 	while ((op = okv_queue_take(&failed))) {
 		leave(p, op);
 		okv_op_finish(op, status);
@@ -393,6 +444,7 @@ static void fail_queue(struct okv_partition *p, struct okv_queue *q, enum okv_st
 void okv_log_stop(struct okv_partition *p)
 {
 	p->refusing = true;
+	p->nr_unsettled = 0;
 	for (int i = 0; i < OKV_NR_CLASSES; i++)
 		fail_queue(p, &p->queues[i], OKV_IO_ERROR);
 }
@@ -416,16 +468,6 @@ static void free_batch(struct okv_batch *b)
 	free(b);
 }
 
-static struct okv_batch *pop_batch(struct okv_partition *p)
-{
-	struct okv_batch *b = p->batches;
-
-	p->batches = b->next;
-	if (!p->batches)
-		p->last_batch = NULL;
-	return b;
-}
-
 /* Those that wait again let moves of their records go first, which did not wait for them while they were in flight. */
 static void yield_all(struct okv_queue *q)
 {
@@ -440,26 +482,28 @@ static void yield_all(struct okv_queue *q)
 	}
 }
 
-/* Nothing is in flight and the first batch has failed: all of them anew, elsewhere. */
+/* Nothing is in flight, and something has failed: all that is not acknowledged anew, elsewhere. */
 static void go_back(struct okv_partition *p)
 {
 	struct okv_queue ops[OKV_NR_CLASSES] = { 0 };
+	struct okv_batch *b;
 	struct okv_op *op;
 
-	p->next_seq = p->batches->seq;
-	while (p->batches) {
-		struct okv_batch *b = pop_batch(p);
-
+	while ((b = p->batches)) {
+		p->batches = b->next;
 		while ((op = okv_queue_take(&b->ops))) {
-			op->queued = op->tried = true;
+			set_queued(op, true);
+			op->tried = true;
 			okv_queue_add(&ops[class_of(op)], op);
 		}
 		free_batch(b);
 	}
+	p->last_batch = NULL;
 	for (int i = 0; i < OKV_NR_CLASSES; i++)
 		okv_queue_put_back(&p->queues[i], &ops[i]);
 	okv_log_seal(p);
 	p->failing = false;
+	p->nr_unsettled = OKV_NR_ROOTS;
 	if (p->refusing || p->nr_retries++ >= OKV_NR_RETRIES) {
 		okv_log_stop(p);
 		return;
@@ -468,6 +512,14 @@ static void go_back(struct okv_partition *p)
 	yield_all(&p->queues[OKV_DELETES]);
 	yield_all(&p->queues[OKV_PUTS]);
 	p->in_pump = false;
+}
+
+static void note_durable(struct okv_batch *b)
+{
+	struct okv_partition *p = b->partition;
+
+	b->durable = true;
+	p->segments[b->segment].is_known |= b->offset_bytes == p->disk->block_bytes;
 }
 
 static void flush_done(struct okv_io *io)
@@ -480,8 +532,9 @@ static void flush_done(struct okv_io *io)
 		if (!b->flushing)
 			continue;
 		b->flushing = false;
-		b->durable = !io->result;
 		b->failed = io->result;
+		if (!io->result)
+			note_durable(b);
 	}
 	advance(p);
 }
@@ -511,25 +564,29 @@ static void write_done(struct okv_io *io)
 	struct okv_partition *p = b->partition;
 
 	p->nr_writing--;
+	p->lanes[b->lane].nr_writing--;
 	b->written = true;
 	b->failed = io->result;
-	b->durable = !io->result && p->disk->has_fua;
+	if (!io->result && p->disk->has_fua)
+		note_durable(b);
 	p->stats.nr_write_errors += b->failed;
 	advance(p);
 }
 
-/* Acknowledge what can be, go back where a write failed, and send more. */
-static void advance(struct okv_partition *p)
+/* What is durable, in whatever order it became so, if recovery would find it. */
+static void acknowledge(struct okv_partition *p)
 {
+	struct okv_batch **at = &p->batches, *b;
 	struct okv_op *op;
 
-	for (struct okv_batch *b = p->batches; b; b = b->next)
-		p->failing |= b->failed;
-	/* No batch and no checkpoint begins while one is half applied. */
-	p->in_pump = true;
-	while (p->batches && p->batches->durable) {
-		struct okv_batch *b = pop_batch(p);
-
+	p->last_batch = NULL;
+	while ((b = *at)) {
+		if (!b->durable || !p->segments[b->segment].is_known) {
+			p->last_batch = b;
+			at = &b->next;
+			continue;
+		}
+		*at = b->next;
 		p->nr_retries = 0;
 		while ((op = okv_queue_take(&b->ops))) {
 			leave(p, op);
@@ -537,9 +594,19 @@ static void advance(struct okv_partition *p)
 		}
 		free_batch(b);
 	}
+}
+
+/* Acknowledge what can be, go back where a write failed, and send more. */
+static void advance(struct okv_partition *p)
+{
+	for (struct okv_batch *b = p->batches; b; b = b->next)
+		p->failing |= b->failed;
+	/* No batch and no checkpoint begins while one is half applied. */
+	p->in_pump = true;
+	acknowledge(p);
 	p->in_pump = false;
 	start_flush(p);
-	if (p->failing && !p->nr_writing && !p->flush_in_flight && p->batches)
+	if (p->failing && !p->nr_writing && !p->flush_in_flight)
 		go_back(p);
 	okv_log_pump(p);
 }

@@ -4,7 +4,7 @@
  *
  *	store.c		open, close, counters
  *	op.c		operations: locks by identity, looking records up, deciding what to write
- *	log.c		the log: operations in batches, segments, acknowledging in order
+ *	log.c		the log: operations in batches, segments, acknowledging
  *	checkpoint.c	the index to the device, and from it
  *	recover.c	opening: checkpoint, then what the log has beyond it
  *	gc.c		segments with few live records: move these, reuse the segment; removal of what has expired
@@ -28,6 +28,7 @@ enum {
 	OKV_READ_BYTES		= 1 << 20,	/* of a request, when a whole segment is read */
 	OKV_CHUNK_BYTES		= 256 << 10,
 	OKV_NR_MOVES		= 64,		/* records on the move at a time */
+	OKV_NR_LANES		= 16,
 };
 
 /* What waits for the log, the first before the second before the third, and how deep each may dig into what is kept back. */
@@ -53,12 +54,16 @@ enum okv_segment_state {
  * @last_seq:		no batch in it has a greater number
  * @drained_generation:	DRAINED: the first checkpoint that does not know it
  * @live_bytes:		of records that the index points to
+ * @nr_headers:		header blocks that are being written: it may not become something else until they are
+ * @is_known:		recovery would find it: its header or its first batch is durable
  */
 struct okv_segment {
 	uint64_t life;
 	uint64_t last_seq;
 	uint64_t drained_generation;
 	uint32_t live_bytes;
+	uint32_t nr_headers;
+	bool is_known;
 	enum okv_segment_state state;
 };
 
@@ -75,7 +80,13 @@ struct okv_lock {
 	struct okv_op *writer;
 };
 
-/* One write of the log, from the building of it to the acknowledgement of all before it and itself. */
+/* Of a partition's writes, those with one tag. */
+struct okv_lane {
+	uint32_t nr_writing;
+	uint32_t nr_waiting;		/* operations in the queues */
+};
+
+/* One write of the log, from the building of it to its acknowledgement. */
 struct okv_batch {
 	struct okv_batch *next;
 	struct okv_partition *partition;
@@ -84,6 +95,7 @@ struct okv_batch {
 	uint64_t seq;
 	uint32_t segment;
 	uint32_t offset_bytes;
+	uint32_t lane;
 	bool written, flushing, durable, failed;
 	struct okv_io io;
 };
@@ -113,6 +125,7 @@ enum okv_checkpoint_step {
 
 struct okv_checkpoint {
 	enum okv_checkpoint_step step;
+	bool settles;			/* it began when nothing was in doubt */
 	struct okv_root_disk *root;	/* a page */
 	struct okv_io io;
 	char *buf;
@@ -164,12 +177,15 @@ struct okv_partition {
 	struct okv_queue queues[OKV_NR_CLASSES];
 	uint64_t waiting_bytes;
 	struct okv_batch *batches, *last_batch;
+	struct okv_lane lanes[OKV_NR_LANES];
+	uint32_t nr_waiting;
 	uint32_t nr_writing, nr_headers, nr_preparing;
 	uint32_t nr_writes_max, batch_bytes_max;
 	uint32_t open_segment;		/* nr_segments: none */
 	uint32_t open_offset;
 	uint64_t next_seq, next_life;
 	uint32_t nr_retries;
+	uint32_t nr_unsettled;		/* checkpoints to be written before the next batch */
 	bool failing;
 	bool in_pump;
 	struct okv_io flush;
@@ -218,6 +234,22 @@ static inline struct okv_op *okv_queue_take(struct okv_queue *q)
 		op->next = NULL;
 	}
 	return op;
+}
+
+/* Takes the one behind @before, or the first. */
+static inline void okv_queue_take_behind(struct okv_queue *q, struct okv_op *before)
+{
+	struct okv_op *op;
+
+	if (!before) {
+		okv_queue_take(q);
+		return;
+	}
+	op = before->next;
+	before->next = op->next;
+	if (q->tail == op)
+		q->tail = before;
+	op->next = NULL;
 }
 
 /* All of @front before what is in @q. */

@@ -8,18 +8,19 @@
  *
  * Where the log goes on. Segments have lives, numbered in the order of their use. The tail of the log is the segment of
  * the root, from the offset there, and all segments of later lives, in their order. Which these are says their first
- * batch. Batches are numbered without gaps; a segment whose first batch repeats numbers of the one before it was written
- * after a failed write, and what it repeats counts.
+ * batch. Batches are numbered without gaps; where two segments have the same numbers, the later life counts.
  *
- * Where it ends. The first batch that is not there, or is torn, ends the log: it was not acknowledged, and neither was
- * what is beyond it. That is so because batches are acknowledged in order - if the device did what it said. If it did
- * not, a later batch that says that all below some number were acknowledged is the witness. All of the last segment is
- * searched for witnesses, at every block. An acknowledged batch that is missing makes the open fail; one of which only a
- * value is wrong is applied, and reading that value fails.
+ * What is missing. Batches are acknowledged in any order. One that is not there, or is torn, was not acknowledged, but one
+ * behind it may have been: every block behind a gap may begin a batch, and what is found counts. It was in flight
+ * together with what is missing, so it concerns other keys. All this is so if the device did what it said. If it did not, a
+ * later batch that says that all below some number were acknowledged is the witness. All of the last segment is
+ * searched for witnesses. An acknowledged batch that is missing makes the open fail; one of which only a value is wrong
+ * is applied, and reading that value fails.
  *
- * After it. A checkpoint is written, so that what is beyond the end of the log is never looked at again, with a number of
+ * After it. A checkpoint is written, so that what is behind the end of the log is never looked at again, with a number of
  * lives that is beyond all that may have been used. Its flush makes durable what was found, before anybody can see it:
- * after kill -9 it may still be in the device's cache only.
+ * after kill -9 it may still be in the device's cache only. If there was a gap a second one follows, over the root from
+ * which it could be seen: later batches will say that all before them were acknowledged.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ struct recovery {
 	uint64_t max_life;
 	uint64_t acknowledged;	/* a witness says that all batches below this one were */
 	uint64_t seq;		/* the next one to apply */
+	uint64_t gap_seq;	/* the first one that is missing before others; UINT64_MAX: none */
 	char *buf;		/* a segment */
 };
 
@@ -222,7 +224,19 @@ static void apply_batch(struct okv_partition *p, const struct okv_batch_disk *b,
 	}
 }
 
-/* Batches of one segment from an offset on, up to the number at which the next segment begins. */
+/* Is a batch to be applied there? */
+static bool is_next(const struct recovery *r, const struct tail_segment *t, uint32_t offset, uint64_t limit)
+{
+	const struct okv_batch_disk *b = (void *)(r->buf + offset);
+	enum verdict verdict;
+
+	if (!okv_batch_is_good(r->p, b, t->segment, offset) || b->life != t->life || b->seq < r->seq || b->seq >= limit)
+		return false;
+	verdict = judge_batch(r->p, b, t->segment, offset);
+	return verdict == GOOD || (verdict == BAD_VALUE && b->seq < r->acknowledged);
+}
+
+/* Batches of one segment from an offset on, below the number at which a later segment begins. */
 static int replay_segment(struct recovery *r, const struct tail_segment *t, uint32_t offset, uint64_t limit)
 {
 	struct okv_partition *p = r->p;
@@ -230,17 +244,18 @@ static int replay_segment(struct recovery *r, const struct tail_segment *t, uint
 
 	p->segments[t->segment].life = t->life;
 	p->segments[t->segment].state = OKV_SEGMENT_SEALED;
-	while (!error && offset + sizeof(struct okv_batch_disk) <= p->segment_bytes && r->seq < limit) {
+	/* The last block is a header, and not a batch of the log. */
+	while (!error && offset + p->disk->block_bytes < p->segment_bytes) {
 		const struct okv_batch_disk *b = (void *)(r->buf + offset);
-		enum verdict verdict;
 
-		if (!okv_batch_is_good(p, b, t->segment, offset) || b->life != t->life || b->seq != r->seq)
-			break;
-		verdict = judge_batch(p, b, t->segment, offset);
-		if (verdict == BAD || (verdict == BAD_VALUE && r->seq >= r->acknowledged))
-			break;
+		if (!is_next(r, t, offset, limit)) {
+			offset += p->disk->block_bytes;
+			continue;
+		}
+		if (b->seq > r->seq && r->gap_seq == UINT64_MAX)
+			r->gap_seq = r->seq;
 		apply_batch(p, b, t->segment, offset);
-		r->seq++;
+		r->seq = b->seq + 1;
 		offset += okv_round_up(b->bytes, p->disk->block_bytes);
 	}
 	return error;
@@ -251,19 +266,17 @@ static int replay(struct recovery *r, const struct okv_root_disk *root)
 	int error = 0;
 
 	r->seq = root->seq;
+	r->gap_seq = UINT64_MAX;
 	for (uint32_t i = 0; i < r->nr_tail && !error; i++) {
 		const struct tail_segment *t = &r->tail[i];
 		uint64_t limit = UINT64_MAX;
 
 		for (uint32_t j = i + 1; j < r->nr_tail; j++)
 			limit = r->tail[j].first_seq < limit ? r->tail[j].first_seq : limit;
-		/* Written in vain, after a write that failed or was torn; a later life has these numbers again. */
-		if (t->first_seq > r->seq)
-			continue;
 		error = replay_segment(r, t, t->segment == root->segment && t->life == root->life ? root->offset_bytes : r->p->disk->block_bytes,
 				       limit);
 	}
-	if (!error && r->acknowledged > r->seq)
+	if (!error && r->acknowledged > (r->gap_seq < r->seq ? r->gap_seq : r->seq))
 		return -EUCLEAN;
 	return error;
 }
@@ -325,6 +338,7 @@ static int recover_from(struct okv_partition *p, const struct okv_root_disk *roo
 		p->next_seq = r.seq;
 		/* More than can have been used since that root: a segment is used again only after two more. */
 		p->next_life = r.max_life + 4ULL * p->nr_segments;
+		p->nr_unsettled = r.gap_seq == UINT64_MAX ? 1 : OKV_NR_ROOTS;
 		take_root(p, root, fallback);
 		error = settle_segments(p, r.seq);
 	}
@@ -351,5 +365,7 @@ int okv_recover(struct okv_partition *p)
 	/* What it lacks may be in the root that could not be read this time. */
 	if (error == -EUCLEAN && errors[!newest])
 		error = errors[!newest];
-	return error ? error : okv_checkpoint_wait(p);
+	while (!error && p->nr_unsettled)
+		error = okv_checkpoint_wait(p);
+	return error;
 }

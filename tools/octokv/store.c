@@ -165,7 +165,7 @@ err_store:
 
 static bool is_busy(const struct okv_partition *p)
 {
-	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight || p->nr_headers || p->nr_preparing ||
+	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight || p->nr_headers || p->nr_preparing || p->nr_unsettled ||
 	       p->checkpoint.step != OKV_CHECKPOINT_NONE;
 }
 

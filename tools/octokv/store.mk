@@ -18,6 +18,10 @@ $(BUILD)/octokv-sim: $(addprefix $(BUILD)/plain/,$(SIMULATOR:=.o))
 $(BUILD)/octokv-sim-asan: $(addprefix $(BUILD)/asan/,$(SIMULATOR:=.o))
 	$(CC) $(ASAN) -o $@ $^
 
+$(BUILD)/test/store_lanes: $(addprefix $(BUILD)/asan/,test/store_lanes.o $(filter-out sim/%,$(SIMULATED:=.o)))
+	@mkdir -p $(@D)
+	$(CC) $(ASAN) -o $@ $^
+
 simulate: $(BUILD)/octokv-sim
 	$< --seeds 1..$(or $(SEEDS),20000)
 

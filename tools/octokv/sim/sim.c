@@ -21,6 +21,7 @@
  *	lying	writes are lost or go elsewhere, bits flip. An answer of OKV_CORRUPT, or an open that refuses, is right; a wrong
  *		value, or a "not found" for a key that is there, is not. The very last writes before a cut could be lost
  *		without a trace, so the device lies no more some time before the cut.
+ * Where the device keeps its word, one of the two roots of a partition may be spoilt between two lives, which nobody may notice.
  * In any kind hashes may be made to collide, and the device is small enough to be full at times.
  */
 #include <errno.h>
@@ -29,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../format.h"
 #include "../store.h"
 #include "sim_disk.h"
 
@@ -78,7 +80,7 @@ struct sim {
 	enum run_kind kind;
 	struct sim_disk disk;
 	struct okv_store *store;
-	uint32_t nr_keys, nr_clients;
+	uint32_t nr_keys, nr_clients, nr_partitions;
 	uint32_t value_bytes_max, ttl_pct;
 	uint64_t hash_mask;
 	uint64_t now_ms;
@@ -87,7 +89,7 @@ struct sim {
 	uint32_t nr_busy;
 	uint32_t next_version;
 	uint64_t nr_submitted, nr_ops, nr_acknowledged, nr_cuts, nr_corrupt, nr_refused_opens, nr_full;
-	bool has_failed, trace;
+	bool has_failed, trace, was_open;
 	bool gave_up;		/* the store refused to open, rightly */
 	bool refuses;		/* writes, after an error: the next open mends it */
 };
@@ -337,6 +339,7 @@ static void submit(struct sim *s, struct client *c, struct key *k, enum okv_op_k
 	memset(op, 0, sizeof(*op));
 	op->kind = kind;
 	op->tenant = k->tenant;
+	op->ioprio = k->tenant << 3;
 	op->hash = k->hash;
 	op->key = k->name;
 	op->key_len = k->name_len;
@@ -560,13 +563,41 @@ static void drop_store(struct sim *s)
 	s->store = NULL;
 }
 
+/* Is there a root, and would it be after a cut? */
+static bool root_is_there(const struct sim *s, uint32_t partition, uint32_t slot)
+{
+	const struct okv_super_disk *super = (const void *)s->disk.durable;
+	uint64_t at = okv_root_offset(partition, slot);
+	const struct okv_root_disk *root = (const void *)(s->disk.durable + at);
+
+	return !memcmp(s->disk.cache + at, root, sizeof(*root)) && root->magic == OKV_ROOT_MAGIC &&
+	       root->sum == okv_sum_behind(root, sizeof(*root), okv_root_seed(super, partition, slot));
+}
+
+/*
+ * One of the two roots of a partition cannot be read any more: the other one has to do, whichever it is. That is promised
+ * once a store is open: its recovery uses the chunks of the older root for a new checkpoint.
+ */
+static void spoil_a_root(struct sim *s)
+{
+	uint32_t partition = sim_draw(&s->random, s->nr_partitions), slot = sim_draw(&s->random, OKV_NR_ROOTS);
+	uint64_t at = okv_root_offset(partition, slot);
+
+	if (!s->was_open || !root_is_there(s, partition, 0) || !root_is_there(s, partition, 1))
+		return;
+	s->disk.cache[at] ^= 1;
+	s->disk.durable[at] ^= 1;
+}
+
 /* One life of the process. */
 static void live(struct sim *s)
 {
 	bool closes = !sim_draw(&s->random, 5);
 
 	sim_disk_revive(&s->disk);
-	s->refuses = false;
+	if (s->kind != LYING && !sim_draw(&s->random, 4))
+		spoil_a_root(s);
+	s->refuses = s->was_open = false;
 	if (!closes)
 		s->disk.cut_at = s->disk.nr_completed + 1 + sim_draw(&s->random, sim_draw(&s->random, 3) ? 1500 : 60);
 	s->disk.process_only = !sim_draw(&s->random, 4);
@@ -578,6 +609,7 @@ static void live(struct sim *s)
 		s->nr_cuts += s->disk.is_dead;
 		return;
 	}
+	s->was_open = true;
 	check_all(s);
 	run_clients(s, 40 + sim_draw(&s->random, 800));
 	if (s->kind == LYING && !s->has_failed && !be_quiet(s))
@@ -653,7 +685,7 @@ static bool run_seed(uint64_t seed, bool trace)
 	s->nr_clients = 1 + sim_draw(&s->random, NR_CLIENTS_MAX);
 	s->ttl_pct = sim_draw(&s->random, 2) * 20;
 	block_bytes = sim_draw(&s->random, 3) ? 512 : 4096;
-	format.nr_partitions = 1 << sim_draw(&s->random, 2);
+	s->nr_partitions = format.nr_partitions = 1 << sim_draw(&s->random, 2);
 	format.segment_bytes = (block_bytes == 512 ? 16 << 10 : 32 << 10) << sim_draw(&s->random, 2);
 	nr_segments = 12 + sim_draw(&s->random, 30);
 	sim_disk_init(&s->disk, (1280 << 10) + (uint64_t)format.nr_partitions * nr_segments * format.segment_bytes, block_bytes,
