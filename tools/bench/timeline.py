@@ -79,7 +79,9 @@ def curves(step, jobs):
     series = {name: fio.job(jobs, name).get("series") for name in step["series"]}
     if not all(series.values()):
         raise BenchError(f"fio gave no bandwidth over time for {', '.join(name for name, found in series.items() if not found)}")
-    zero = min(found[0][0] for found in series.values()) // WINDOW_MS
+    # Some jobs need longer to get going than others: the clock is that of the fastest.
+    begins = {name: WRITERS.get(name, (0, 0))[0] * PHASE_MS for name in series}
+    zero = min(found[0][0] - begins[name] for name, found in series.items()) // WINDOW_MS
     nr = NR_PHASES[step["case"]] * PHASE_MS // WINDOW_MS
     out = {tenant: [0.0] * nr for tenant in step["tenants"]}
     for tenant, names in step["tenants"].items():
