@@ -85,9 +85,9 @@
  *
  * In simulated time on devices with 4 dies, reads, writes and both, the targets are met in 95% of
  * the seconds from the fifth on, with at least 90% of the best fixed bound's bandwidth
- * (kunit/k2_adapt_kunit.c). With many more dies than the bound the violations grow so slowly with
- * it that the hold needs a minute to find out: there about one in ten of the seconds is
- * violated at first.
+ * (kunit/k2_adapt_kunit.c). With many more dies than that the violations grow so slowly with the
+ * bound that the hold needs tens of seconds to find out: with 16, one run in five had less than
+ * 95% good seconds in the first two minutes, and most went more than a step.
  */
 #include <linux/math.h>
 #include <linux/math64.h>
