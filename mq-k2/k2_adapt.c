@@ -39,8 +39,8 @@
  * A bound is too high if its window is violated; that is seen at once. Or if it is tight: from 8
  * on, if a tail longer by an eighth would be beyond the target. It is low enough after 200 ms and
  * 32 requests without that, or 700 ms where H is within twice L, where the choice matters. A step
- * is 1 up to 16 and an eighth beyond. From the largest ceiling there are 13 trials at most, of
- * which at most 6 are long; from 32 it takes 3 to 5 seconds.
+ * is 1 up to 16 and an eighth beyond. All in all it takes two to five seconds from any start, with
+ * 400 real-time requests a second.
  *
  * A trial of 250 requests takes for good a bound where one in 250 is beyond, but over the seconds
  * to come a window of 400 requests should be violated less than once in twenty: one in 8000. How
