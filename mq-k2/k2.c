@@ -15,7 +15,8 @@
  * max_inflight others. The price is bandwidth: a drive that could work on 64 requests in parallel
  * and gets 4 is partly idle. On a 970-class drive with a bound of 2 the 99.9th percentile of
  * random reads falls about 16 times and the bandwidth with it; with 64 little is lost and little
- * is gained. Which bound is right depends on the task: that is why it is a tunable.
+ * is gained. Which bound is right depends on the task: that is why it is a tunable, and why it can
+ * be told to find itself.
  *
  * The algorithm
  * =============
@@ -47,6 +48,14 @@
  * that trip. In all of these the state says NONE or REQUEUED, and finish_request has nothing to
  * do.
  *
+ * The adaptive bound. With target_p999_us or target_bw_pct set, max_inflight is the most that the
+ * bound in force may be, and k2_adapt.c chooses. That file has the law; here is what feeds it. Each
+ * completion adds to counters and a histogram of its CPU, without a lock. As long as requests come,
+ * a work item adds up all CPUs ten times a second, asks the law, and puts the new bound in force as
+ * a store to max_inflight would. It is started by an insert, and rests when a tick finds that
+ * nothing has completed and nothing is in flight. Without a target, insert and completion test one
+ * flag each. Latency is taken of requests that were inserted while a target was set.
+ *
  * Merging. Sequential requests that wait here are joined: a bio into a queued request at either
  * end of the newest one and at the back of any (bio_merge), and a request into a queued request
  * (insert_requests). The block layer joins only equal priorities, so no request changes its
@@ -71,6 +80,10 @@
  * and per-CPU counters. No lock is taken inside it except the block layer's own inside its merge
  * helpers. One lock per device is the price of a global priority order.
  *
+ * k2->adapt_mutex guards the law, its sums and the targets, and makes changes of the bound one
+ * after the other. It is taken by stores, by the tick and by debugfs; k2->lock is never taken
+ * inside it, nor it inside k2->lock.
+ *
  * Who wakes whom
  * ==============
  * "Nothing to do" is answered by has_work, never by a dispatch that comes back empty (that would
@@ -82,7 +95,7 @@
  *	----------------		---------------
  *	it has just come		its insert: blk-mq runs the queue after it
  *	the bound is reached		the release that ends it: finish or requeue
- *	the bound was reached and	the store to max_inflight
+ *	the bound was reached and	the store to max_inflight, or the tick, that raised it
  *	has been raised
  *	its hardware queue is stopped,	the driver or blk-mq: whoever ends that state
  *	quiesced, or has leftovers	runs the queue
@@ -124,7 +137,7 @@
  * not. One run is enough, since it dispatches until has_work says no. If a dispatch has come
  * between them, both find M and both wake.
  *
- * Race 4, a release against a store to max_inflight, old bound M, new bound M':
+ * Race 4, a release against a store to max_inflight or a tick, old bound M, new bound M':
  *
  *	1. store: W M			release: W N
  *	2. store: mb			release: mb
@@ -167,14 +180,14 @@
  * Lifetime
  * ========
  * k2_data lives from init_sched to exit_sched. The queue is frozen in both: no request has our
- * state in it. A change of the number of hardware queues detaches and attaches us; we keep
- * nothing per hardware queue. nr_requests changes go through depth_updated.
+ * state in it, and the tick, which walks the hardware queues, is gone before they change. A change
+ * of the number of hardware queues detaches and attaches us; we keep nothing per hardware queue. nr_requests changes go through depth_updated.
  *
  * Observability
  * =============
- * sysfs: max_inflight, be_max_delay_ms (Documentation/mq-k2.rst). Tracepoints: mq_k2:k2_insert,
- * k2_dispatch, k2_complete. debugfs, below /sys/kernel/debug/block/DEVICE/sched/: queued (nine
- * lengths), inflight, counters. Per queue
+ * sysfs: max_inflight, be_max_delay_ms, target_p999_us, target_bw_pct (Documentation/mq-k2.rst).
+ * Tracepoints: mq_k2:k2_insert, k2_dispatch, k2_complete, k2_adapt. debugfs, below
+ * /sys/kernel/debug/block/DEVICE/sched/: queued (nine lengths), inflight, adapt, counters. Per queue
  *
  *	inserted   = merged + dispatched + queued
  *	dispatched = completed + requeued + in flight
@@ -187,23 +200,28 @@
  * Reference: T. Miemietz, H. Weisbach, M. Roitzsch, H. Haertig, "K2: Work-Constraining Scheduling
  * of NVMe-Attached Storage", RTSS 2019; S. Park, J. Lee, "Analysis of the K2 Scheduler for a
  * Real-Time System with an SSD", Electronics 10, 865 (2021). Beyond the papers: merging,
- * be_max_delay_ms, and the share of the tags.
+ * be_max_delay_ms, the share of the tags, and the adaptive bound.
  */
+#define pr_fmt(fmt) "mq-k2: " fmt
+
 #include <linux/blkdev.h>
 #include <linux/blk-mq.h>
 #include <linux/ioprio.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/workqueue.h>
 
 #include <trace/events/block.h>
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
 #include "compat.h"
+#include "k2_adapt.h"
 #include "k2_policy.h"
 #include "tag_share.h"
 #include "tunable.h"
@@ -218,6 +236,9 @@ enum {
 	 * promise.
 	 */
 	K2_BE_MAX_DELAY_MS_MAX	= 60000,
+
+	K2_TARGET_P999_US_MAX	= 10000000,
+	K2_TARGET_BW_PCT_MAX	= 100,
 };
 
 /* Where a request stands; see the drawing above. */
@@ -258,7 +279,11 @@ struct k2_data {
 	/* Read-mostly. */
 	struct request_queue *q;
 	struct k2_cpu_counters __percpu *cpu_counters;
+	struct k2_adapt_sums __percpu *cpu_sums;
 	unsigned int be_max_delay_ms;
+	bool is_adapting;
+	unsigned int target_p999_us;
+	atomic_t ticking;
 
 	/* Under the lock. */
 	spinlock_t lock ____cacheline_aligned_in_smp;
@@ -266,6 +291,15 @@ struct k2_data {
 	unsigned long merged[K2_NR_QUEUES];
 	unsigned long dispatched[K2_NR_QUEUES];
 	struct k2_policy policy;
+
+	/* Under the mutex. */
+	struct mutex adapt_mutex;
+	unsigned int max_inflight;
+	unsigned int target_bw_pct;
+	bool said_unmet;
+	struct k2_adapt adapt;
+	struct k2_adapt_sums sums;
+	struct delayed_work tick;
 };
 
 /* One queue's counters, added up. */
@@ -290,7 +324,8 @@ static unsigned int k2_ioprio_to_queue(u16 ioprio)
 /* The clock is read only for someone who looks at it. */
 static u64 k2_insert_time_ns(const struct k2_data *k2)
 {
-	return READ_ONCE(k2->be_max_delay_ms) || trace_k2_complete_enabled() ? ktime_get_ns() : 0;
+	return READ_ONCE(k2->be_max_delay_ms) || READ_ONCE(k2->is_adapting) ||
+	       trace_k2_complete_enabled() ? ktime_get_ns() : 0;
 }
 
 static bool k2_is_multi_discard(struct request *rq)
@@ -337,6 +372,147 @@ static void k2_wake(struct k2_data *k2, struct blk_mq_hw_ctx *hctx)
 		blk_mq_run_hw_queue(hctx, true);
 	else
 		k2_wake_all(k2);
+}
+
+/* ---- the adaptive bound ---- */
+
+static void k2_queue_tick(struct k2_data *k2)
+{
+	kblockd_mod_delayed_work_on(WORK_CPU_UNBOUND, &k2->tick,
+				    nsecs_to_jiffies(K2_ADAPT_TICK_NS) ?: 1);
+}
+
+/* A request has come. */
+static void k2_start_ticks(struct k2_data *k2)
+{
+	/*
+	 * Pairs with atomic_set() in k2_tick_work(), but no order is needed: who does not see that
+	 * the ticks have ended leaves it to the next request to start them.
+	 */
+	if (!atomic_read(&k2->ticking) && !atomic_xchg(&k2->ticking, 1))
+		k2_queue_tick(k2);
+}
+
+/* Any context. The request is about to give its slot back. */
+static void k2_measure(struct k2_data *k2, struct request *rq)
+{
+	const struct k2_rq *kr = k2_rq(rq);
+	u64 latency_ns;
+
+	this_cpu_inc(k2->cpu_sums->nr);
+	/* Not "the bound is met": of completions that come together only one would see it. */
+	if (READ_ONCE(k2->policy.nonempty))
+		this_cpu_inc(k2->cpu_sums->nr_limited);
+	this_cpu_add(k2->cpu_sums->bytes, kr->bytes);
+	if (kr->queue == K2_BE_QUEUE) {
+		this_cpu_add(k2->cpu_sums->be_bytes, kr->bytes);
+		if (req_op(rq) == REQ_OP_READ)
+			this_cpu_add(k2->cpu_sums->be_read_bytes, kr->bytes);
+	} else if (rq->fifo_time) {
+		latency_ns = ktime_get_ns() - rq->fifo_time;
+		this_cpu_inc(k2->cpu_sums->nr_rt);
+		if (latency_ns > (u64)READ_ONCE(k2->target_p999_us) * NSEC_PER_USEC)
+			this_cpu_inc(k2->cpu_sums->nr_beyond);
+		this_cpu_inc(k2->cpu_sums->bin[k2_adapt_bin(latency_ns)]);
+	}
+}
+
+/*
+ * Completions may run meanwhile: a request may be counted as done in this sum and as beyond the
+ * target in the next.
+ */
+static void k2_add_up(struct k2_data *k2)
+{
+	struct k2_adapt_sums *sums = &k2->sums;
+	unsigned int i;
+	int cpu;
+
+	lockdep_assert_held(&k2->adapt_mutex);
+
+	memset(sums, 0, sizeof(*sums));
+	for_each_possible_cpu(cpu) {
+		const struct k2_adapt_sums *c = per_cpu_ptr(k2->cpu_sums, cpu);
+
+		sums->nr += READ_ONCE(c->nr);
+		sums->nr_limited += READ_ONCE(c->nr_limited);
+		sums->bytes += READ_ONCE(c->bytes);
+		sums->be_bytes += READ_ONCE(c->be_bytes);
+		sums->be_read_bytes += READ_ONCE(c->be_read_bytes);
+		sums->nr_beyond += READ_ONCE(c->nr_beyond);
+		if (!READ_ONCE(c->nr_rt))
+			continue;
+		sums->nr_rt += READ_ONCE(c->nr_rt);
+		for (i = 0; i < K2_ADAPT_NR_BINS; i++)
+			sums->bin[i] += READ_ONCE(c->bin[i]);
+	}
+}
+
+static void k2_say_unmet(struct k2_data *k2)
+{
+	const struct k2_adapt *a = &k2->adapt;
+
+	lockdep_assert_held(&k2->adapt_mutex);
+
+	/* The first window of the hold is what the best is worth. */
+	if (k2->said_unmet || a->state != K2_ADAPT_HOLD || !a->is_unmet || !a->calm)
+		return;
+	k2->said_unmet = true;
+	pr_info("%s: target_p999_us %u can not be met: the best was %llu us, with a bound of %u\n",
+		k2->q->disk ? k2->q->disk->disk_name : "?", k2->target_p999_us,
+		div_u64(a->best_p999_ns, NSEC_PER_USEC), a->best_bound);
+}
+
+/* Puts the law's bound in force. */
+static void k2_apply_bound(struct k2_data *k2)
+{
+	lockdep_assert_held(&k2->adapt_mutex);
+
+	k2_policy_set_max_inflight(&k2->policy, k2->adapt.bound);
+	k2_wake_all(k2);
+}
+
+/* A tunable of the law has changed: it begins anew. */
+static void k2_set_targets(struct k2_data *k2)
+{
+	struct k2_adapt_config config = {
+		.target_ns	= (u64)k2->target_p999_us * NSEC_PER_USEC,
+		.bandwidth_pct	= k2->target_bw_pct,
+		.ceiling	= k2->max_inflight,
+	};
+
+	lockdep_assert_held(&k2->adapt_mutex);
+
+	k2_adapt_set_config(&k2->adapt, &config, ktime_get_ns());
+	k2->said_unmet = false;
+	WRITE_ONCE(k2->is_adapting, k2_adapt_is_on(&config));
+	k2_apply_bound(k2);
+}
+
+static void k2_tick_work(struct work_struct *work)
+{
+	struct k2_data *k2 = container_of(work, struct k2_data, tick.work);
+	struct k2_adapt *a = &k2->adapt;
+	unsigned long before;
+	u32 inflight;
+	bool again;
+
+	mutex_lock(&k2->adapt_mutex);
+	before = k2->sums.nr;
+	k2_add_up(k2);
+	inflight = atomic_read(&k2->policy.inflight);
+	if (k2_adapt_tick(a, &k2->sums, inflight, ktime_get_ns())) {
+		trace_k2_adapt(k2->q, a);
+		k2_say_unmet(k2);
+		if (a->bound != a->last.bound)
+			k2_apply_bound(k2);
+	}
+	again = k2->is_adapting && (inflight || k2->sums.nr != before);
+	mutex_unlock(&k2->adapt_mutex);
+
+	if (again)
+		k2_queue_tick(k2);
+	else
+		atomic_set(&k2->ticking, 0);
 }
 
 /* ---- init and exit ---- */
@@ -389,10 +565,17 @@ static int k2_init_sched(struct request_queue *q, struct elevator_queue *eq)
 	k2->cpu_counters = alloc_percpu(struct k2_cpu_counters);
 	if (!k2->cpu_counters)
 		goto err_k2;
+	k2->cpu_sums = alloc_percpu(struct k2_adapt_sums);
+	if (!k2->cpu_sums)
+		goto err_counters;
 
 	k2->q = q;
 	spin_lock_init(&k2->lock);
 	k2_policy_init(&k2->policy, K2_MAX_INFLIGHT_DEFAULT);
+	mutex_init(&k2->adapt_mutex);
+	k2->max_inflight = K2_MAX_INFLIGHT_DEFAULT;
+	k2_adapt_init(&k2->adapt, K2_MAX_INFLIGHT_DEFAULT);
+	INIT_DELAYED_WORK(&k2->tick, k2_tick_work);
 
 	/* Every hardware queue dispatches for all: running one of them is running the scheduler. */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
@@ -402,6 +585,8 @@ static int k2_init_sched(struct request_queue *q, struct elevator_queue *eq)
 	q->elevator = eq;
 	return 0;
 
+err_counters:
+	free_percpu(k2->cpu_counters);
 err_k2:
 	kfree(k2);
 	return -ENOMEM;
@@ -411,7 +596,9 @@ static void k2_exit_sched(struct elevator_queue *eq)
 {
 	struct k2_data *k2 = eq->elevator_data;
 
+	cancel_delayed_work_sync(&k2->tick);
 	WARN_ON_ONCE(!k2_is_balanced(k2));
+	free_percpu(k2->cpu_sums);
 	free_percpu(k2->cpu_counters);
 	kfree(k2);
 }
@@ -536,6 +723,8 @@ static void k2_insert_list(struct k2_data *k2, struct list_head *list, bool at_h
 		k2_insert_request(k2, rq, at_head, index, &free);
 	}
 	spin_unlock(&k2->lock);
+	if (READ_ONCE(k2->is_adapting))
+		k2_start_ticks(k2);
 
 	while ((rq = list_first_entry_or_null(&free, struct request, queuelist))) {
 		list_del_init(&rq->queuelist);
@@ -671,6 +860,8 @@ static void k2_finish_request(struct request *rq)
 		return;
 	if (trace_k2_complete_enabled())
 		k2_trace_complete(k2, rq);
+	if (READ_ONCE(k2->is_adapting))
+		k2_measure(k2, rq);
 	kr->state = K2_RQ_NONE;
 	this_cpu_inc(k2->cpu_counters->completed[kr->queue]);
 	if (k2_policy_release(&k2->policy))
@@ -679,26 +870,43 @@ static void k2_finish_request(struct request *rq)
 
 /* ---- sysfs ---- */
 
-static ssize_t k2_max_inflight_show(struct elevator_queue *eq, char *page)
+/* The tunables of the law: the number at @field, and what it has to do with it. */
+static ssize_t k2_store_target(struct k2_data *k2, const char *page, size_t count,
+			       unsigned int min, unsigned int max, unsigned int *field)
 {
-	struct k2_data *k2 = eq->elevator_data;
-
-	return sysfs_emit(page, "%u\n", READ_ONCE(k2->policy.max_inflight));
-}
-
-static ssize_t k2_max_inflight_store(struct elevator_queue *eq, const char *page, size_t count)
-{
-	struct k2_data *k2 = eq->elevator_data;
 	unsigned int value;
 	int ret;
 
-	ret = tunable_parse(page, K2_MAX_INFLIGHT_MIN, K2_MAX_INFLIGHT_MAX, &value);
+	ret = tunable_parse(page, min, max, &value);
 	if (ret)
 		return ret;
-	k2_policy_set_max_inflight(&k2->policy, value);
-	k2_wake_all(k2);
+	mutex_lock(&k2->adapt_mutex);
+	WRITE_ONCE(*field, value);
+	k2_set_targets(k2);
+	mutex_unlock(&k2->adapt_mutex);
 	return count;
 }
+
+#define K2_TARGET(name, min, max)							\
+static ssize_t k2_##name##_show(struct elevator_queue *eq, char *page)			\
+{											\
+	struct k2_data *k2 = eq->elevator_data;						\
+											\
+	return sysfs_emit(page, "%u\n", READ_ONCE(k2->name));				\
+}											\
+											\
+static ssize_t k2_##name##_store(struct elevator_queue *eq, const char *page,		\
+				 size_t count)						\
+{											\
+	struct k2_data *k2 = eq->elevator_data;						\
+											\
+	return k2_store_target(k2, page, count, min, max, &k2->name);			\
+}
+
+K2_TARGET(max_inflight, K2_MAX_INFLIGHT_MIN, K2_MAX_INFLIGHT_MAX)
+K2_TARGET(target_p999_us, 0, K2_TARGET_P999_US_MAX)
+K2_TARGET(target_bw_pct, 0, K2_TARGET_BW_PCT_MAX)
+#undef K2_TARGET
 
 static ssize_t k2_be_max_delay_ms_show(struct elevator_queue *eq, char *page)
 {
@@ -728,6 +936,8 @@ static ssize_t k2_be_max_delay_ms_store(struct elevator_queue *eq, const char *p
 static MQFAIR_ATTRS_CONST struct elv_fs_entry k2_attrs[] = {
 	K2_ATTR(max_inflight),
 	K2_ATTR(be_max_delay_ms),
+	K2_ATTR(target_p999_us),
+	K2_ATTR(target_bw_pct),
 	__ATTR_NULL
 };
 #undef K2_ATTR
@@ -761,6 +971,44 @@ static int k2_inflight_show(void *data, struct seq_file *m)
 	return 0;
 }
 
+static const char *k2_adapt_verdict(const struct k2_adapt *a)
+{
+	if (a->state != K2_ADAPT_HOLD)
+		return "not yet known";
+	if (a->is_unmet)
+		return "can not be met";
+	return a->last.is_violated || (a->is_above && a->last.is_short) ? "missed" : "met";
+}
+
+/* The window is the last that ended. */
+static int k2_adapt_show(void *data, struct seq_file *m)
+{
+	static const char *const states[] = { "off", "reference", "search", "hold" };
+	struct request_queue *q = data;
+	struct k2_data *k2 = q->elevator->elevator_data;
+	const struct k2_adapt *a = &k2->adapt;
+	const struct k2_adapt_window *w = &a->last;
+
+	mutex_lock(&k2->adapt_mutex);
+	seq_printf(m, "state %s\n", states[a->state]);
+	seq_printf(m, "bound %u\n", a->bound);
+	if (a->nr_windows) {
+		seq_printf(m, "target %s\n", k2_adapt_verdict(a));
+		seq_printf(m, "windows %llu\n", a->nr_windows);
+		seq_printf(m, "window_ms %llu\n", div_u64(w->ns, NSEC_PER_MSEC));
+		seq_printf(m, "window_bound %u\n", w->bound);
+		seq_printf(m, "realtime_requests %lu\n", w->nr_rt);
+		seq_printf(m, "beyond_target %lu\n", w->nr_beyond);
+		seq_printf(m, "p999_us %llu\n", div_u64(w->p999_ns, NSEC_PER_USEC));
+		seq_printf(m, "bandwidth_kbps %llu\n", w->bytes_per_s >> 10);
+		seq_printf(m, "reference_kbps %llu\n", a->reference_bytes_per_s >> 10);
+		seq_printf(m, "best_p999_us %llu\n", div_u64(a->best_p999_ns, NSEC_PER_USEC));
+		seq_printf(m, "best_bound %u\n", a->best_bound);
+	}
+	mutex_unlock(&k2->adapt_mutex);
+	return 0;
+}
+
 /*
  * With requests under way the lines are a snapshot per queue, and completions may run ahead of
  * it.
@@ -790,6 +1038,7 @@ static int k2_counters_show(void *data, struct seq_file *m)
 static const struct blk_mq_debugfs_attr k2_queue_debugfs_attrs[] = {
 	{"queued", 0400, k2_queued_show},
 	{"inflight", 0400, k2_inflight_show},
+	{"adapt", 0400, k2_adapt_show},
 	{"counters", 0400, k2_counters_show},
 	{},
 };

@@ -6,6 +6,9 @@
  * with. "class" and "level" are the request's I/O priority (only the real-time levels tell queues
  * apart, 0 is the most urgent); "inflight" is the count after the event. A completion's latency
  * runs from the insert; it is 0 if nobody was looking at that time.
+ *
+ * And one event when a window of the adaptive bound ends: what it has shown, the bound that was in
+ * force, the one that is next, and the state of the law from then on.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM mq_k2
@@ -17,6 +20,8 @@
 #include <linux/blk-mq.h>
 #include <linux/ioprio.h>
 #include <linux/tracepoint.h>
+
+#include "k2_adapt.h"
 
 #define k2_trace_class_name(class)			\
 	__print_symbolic(class,				\
@@ -96,6 +101,46 @@ TRACE_EVENT(k2_complete,
 		  (unsigned long long)__entry->sector, __entry->bytes,
 		  k2_trace_class_name(__entry->class), __entry->level, __entry->inflight,
 		  __entry->latency_ns)
+);
+
+TRACE_EVENT(k2_adapt,
+
+	TP_PROTO(struct request_queue *q, const struct k2_adapt *a),
+
+	TP_ARGS(q, a),
+
+	TP_STRUCT__entry(
+		__field(	dev_t,		dev		)
+		__field(	u8,		state		)
+		__field(	u32,		bound		)
+		__field(	u32,		next_bound	)
+		__field(	u64,		window_ns	)
+		__field(	u64,		nr_rt		)
+		__field(	u64,		nr_beyond	)
+		__field(	u64,		p999_ns		)
+		__field(	u64,		bytes_per_s	)
+	),
+
+	TP_fast_assign(
+		__entry->dev		= q->disk ? disk_devt(q->disk) : 0;
+		__entry->state		= a->state;
+		__entry->bound		= a->last.bound;
+		__entry->next_bound	= a->bound;
+		__entry->window_ns	= a->last.ns;
+		__entry->nr_rt		= a->last.nr_rt;
+		__entry->nr_beyond	= a->last.nr_beyond;
+		__entry->p999_ns	= a->last.p999_ns;
+		__entry->bytes_per_s	= a->last.bytes_per_s;
+	),
+
+	TP_printk("%d,%d state=%s bound=%u next=%u window_ns=%llu rt=%llu beyond=%llu p999_ns=%llu bytes_per_s=%llu",
+		  MAJOR(__entry->dev), MINOR(__entry->dev),
+		  __print_symbolic(__entry->state,
+				   { K2_ADAPT_REFERENCE,	"reference" },
+				   { K2_ADAPT_SEARCH,		"search" },
+				   { K2_ADAPT_HOLD,		"hold" }),
+		  __entry->bound, __entry->next_bound, __entry->window_ns, __entry->nr_rt,
+		  __entry->nr_beyond, __entry->p999_ns, __entry->bytes_per_s)
 );
 
 #endif /* _MQ_K2_TRACE_H */

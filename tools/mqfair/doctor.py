@@ -200,7 +200,8 @@ def tunables(machine, disk, scheduler):
     deep = (number(machine, disk, "nr_requests") or 0) * max(1, len(machine.find(f"/sys/block/{disk}/mq/*")))
     if scheduler == "mq-k2":
         bound = number(machine, disk, "iosched/max_inflight")
-        if bound is not None and bound >= deep > 0:
+        adapts = number(machine, disk, "iosched/target_p999_us") or number(machine, disk, "iosched/target_bw_pct")
+        if bound is not None and bound >= deep > 0 and not adapts:
             yield Finding(NOTE, disk, f"max_inflight is {bound}, and no more than {deep} requests fit in its queues: the bound never acts",
                           f"echo 8 > /sys/block/{disk}/queue/iosched/max_inflight")
     elif scheduler == "mq-mqfq":

@@ -17,6 +17,11 @@ static inline unsigned long __ffs64(u64 word)
 	return __builtin_ctzll(word);
 }
 
+static inline int fls64(u64 word)
+{
+	return word ? 64 - __builtin_clzll(word) : 0;
+}
+
 static inline unsigned int hweight32(u32 word)
 {
 	return __builtin_popcount(word);

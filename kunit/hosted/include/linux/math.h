@@ -9,4 +9,15 @@
 #define roundup(n, to)		(DIV_ROUND_UP(n, to) * (to))
 #define rounddown(n, to)	((n) - (n) % (to))
 
+static inline unsigned long int_sqrt(unsigned long x)
+{
+	unsigned long bit, root = 0;
+
+	for (bit = 1UL << (sizeof(x) * 4 - 1); bit; bit >>= 1) {
+		if ((root | bit) * (root | bit) <= x)
+			root |= bit;
+	}
+	return root;
+}
+
 #endif

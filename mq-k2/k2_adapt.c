@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * k2_adapt.c - a bound that follows a target
+ *
+ * The problem
+ * ===========
+ * Which bound is right depends on the device, on what is asked of it, and on how long the real-time
+ * task can wait. The K2 analysis finds it by an experiment for each kind of load. Here it is found
+ * from the requests that complete anyway, and found again when the load becomes another.
+ *
+ * The goal is one of the analysis's two. O1: the largest bound with which the 99.9th percentile of
+ * the real-time requests, from insert to completion, is at most target_ns. O2: the smallest with
+ * which the bandwidth is at least bandwidth_pct percent of what the ceiling gives. With both, the
+ * smallest bound that gives the bandwidth, unless that keeps real time waiting too long: then the
+ * largest that does not.
+ *
+ * What is measured
+ * ================
+ * Time is cut into windows. Of a window in which n real-time requests completed, k of them beyond
+ * the target, the 99.9th percentile (by nearest rank) is beyond the target if 1000 k > n: such a
+ * window is violated. With fewer than 1000 requests that is one request, and a window without any
+ * has shown by no more than "rule of three" says, at 95% confidence, that less than 3/n of the
+ * requests are beyond: 1 in 70 after 200. To see 1 in 1000 takes 3000 requests, of a reader that
+ * makes 400 a second 8 seconds. So what is settled after five seconds is an estimate, and the
+ * law below is made of two parts: a search that is quick, and errs on the low side; and a hold that
+ * counts for as long as it lasts.
+ *
+ * When the bound changes, the device still holds what it was given before. A window begins when
+ * 100 ms have passed and no more requests are in flight than the bound allows.
+ *
+ * The search
+ * ==========
+ * It keeps the largest bound that was found low enough, L, and the smallest that was too high, H.
+ *
+ *	H unknown		try twice the bound
+ *	H is one step from L	done: hold L (for O2: H)
+ *	else			try the geometric mean of L and H
+ *
+ * A bound is too high if its window is violated; that is seen at once. Or if it is tight: from 8
+ * on, if a tail longer by an eighth would be beyond the target. It is low enough after 200 ms and
+ * 32 requests without that, or 700 ms where H is within twice L, where the choice matters. A step
+ * is 1 up to 16 and an eighth beyond. All in all it takes two to five seconds from any start, with
+ * 400 real-time requests a second.
+ *
+ * A trial of 250 requests takes for good a bound where one in 250 is beyond, but over the seconds
+ * to come a window of 400 requests should be violated less than once in twenty: one in 8000. How
+ * many steps lie between the two depends on the device: one or two if the whole device is the
+ * bottleneck, three or four if it has dies to spare. From 8 on, the bound that is held is therefore
+ * a fifth below L. Below 8 a step is so large that there is no such bound between.
+ *
+ * For O2, first of all the ceiling is tried for 700 ms: what it gives is the reference, and H.
+ * Too high means here that the bandwidth is enough. This is the only time at which the bound
+ * goes up without having been asked whether real time can bear it.
+ *
+ * If no bound keeps the latency, the one with the shortest tail is held, is_unmet says so, and the
+ * search is repeated after a while. If that one is the largest that was tried, smaller is not
+ * better: such is a real-time load that fills the device by itself. Then larger ones are tried.
+ *
+ * The hold
+ * ========
+ * Windows of a second. One in 40 may be violated without a step: a window that is good earns one
+ * of credit, of which there are 40 at most, one that is violated costs 40. Who can not pay goes a
+ * step down, and has half of it then. So a bound that is violated now and then is left, one that
+ * is violated once in a long time is not, and there is no more than one step in a window.
+ *
+ * After 60 good windows the next step up is tried, on no credit: the first violation ends it. Each
+ * step down doubles that price, up to 480 windows. This is the memory that keeps the bound from
+ * going to and fro: whatever was violated is tried again ever more rarely. Of 20 windows it
+ * costs 1/3 of one at first, and 1/24 in the end.
+ *
+ * For O2 the same with the signs changed: a bad window is one that is short of the bandwidth, by 3%
+ * since bandwidth is never quite the same, and it costs a step up.
+ *
+ * What begins a new search:
+ *
+ *  - other load: the part of reads in the bytes of best effort is 25 points off what it was. What
+ *    was learned is forgotten, price included.
+ *  - a window in which 5% are beyond the target: from a quarter of the bound.
+ *  - the bound begins to matter (requests wait for it) and H is unknown: as long as nobody waited,
+ *    the search had no reason to go on, and a bound that has not been needed is not known to
+ *    be good. Or for O2, if there is more bandwidth than the reference had.
+ *
+ * Without real-time requests nothing is learned about O1, and the bound stays: the next real-time
+ * request shall find the bound that was right for the one before.
+ *
+ * In simulated time on devices with 4 dies, reads, writes and both, the targets are met in 95% of
+ * the seconds from the fifth on, with at least 90% of the best fixed bound's bandwidth
+ * (kunit/k2_adapt_kunit.c). With many more dies than that the violations grow so slowly with the
+ * bound that the hold needs tens of seconds to find out: with 16, one run in five had less than
+ * 95% good seconds in the first two minutes, and most went more than a step.
+ */
+#include <linux/math.h>
+#include <linux/math64.h>
+#include <linux/string.h>
+
+#include "k2_adapt.h"
+
+#define K2_ADAPT_NS_PER_MS	1000000ULL
+#define K2_ADAPT_NS_PER_S	(1000 * K2_ADAPT_NS_PER_MS)
+
+/* How long: the device forgets; a trial far from the goal; a trial near it; a window of the hold. */
+#define K2_ADAPT_SETTLE_NS	(100 * K2_ADAPT_NS_PER_MS)
+#define K2_ADAPT_FAR_NS		(200 * K2_ADAPT_NS_PER_MS)
+#define K2_ADAPT_NEAR_NS	(700 * K2_ADAPT_NS_PER_MS)
+#define K2_ADAPT_HOLD_NS	K2_ADAPT_NS_PER_S
+
+enum {
+	/* Requests without which a window shows nothing. */
+	K2_ADAPT_NR_MIN		= 32,
+
+	/* From here on steps are small, and a guard costs little. */
+	K2_ADAPT_GUARDED	= 8,
+	K2_ADAPT_TIGHT_PART	= 8,
+	K2_ADAPT_GUARD_PART	= 5,
+
+	/* In windows of the hold. */
+	K2_ADAPT_COST		= 40,
+	K2_ADAPT_PRICE_MIN	= 60,
+	K2_ADAPT_PRICE_MAX	= 480,
+
+	/* The bound limits if at one in so many completions others wait here. */
+	K2_ADAPT_LIMITED_PART	= 4,
+	/* One in so many beyond the target is no accident. */
+	K2_ADAPT_GROSS_PART	= 20,
+	K2_ADAPT_GROSS_NR	= 3,
+	K2_ADAPT_GROSS_FALL	= 4,
+
+	K2_ADAPT_MIX_PCT	= 25,
+	K2_ADAPT_SLACK_PCT	= 3,
+};
+
+/* ---- windows ---- */
+
+static u64 k2_adapt_p999_ns(const struct k2_adapt_sums *sums, const struct k2_adapt_sums *since)
+{
+	unsigned long nr = 0, beyond = (sums->nr_rt - since->nr_rt) / 1000;
+	unsigned int bin = K2_ADAPT_NR_BINS;
+
+	while (bin--) {
+		nr += (u32)(sums->bin[bin] - since->bin[bin]);
+		if (nr > beyond)
+			return k2_adapt_bin_end_ns(bin);
+	}
+	return 0;
+}
+
+/* Less than @pct percent of the bandwidth that was asked for. */
+static bool k2_adapt_lacks(const struct k2_adapt *a, u64 bytes_per_s, u32 pct)
+{
+	return bytes_per_s * 10000 < a->reference_bytes_per_s * a->config.bandwidth_pct * pct;
+}
+
+static void k2_adapt_look(const struct k2_adapt *a, const struct k2_adapt_sums *sums, u64 now_ns,
+			  struct k2_adapt_window *w)
+{
+	const struct k2_adapt_sums *since = &a->since;
+	unsigned long be_bytes = sums->be_bytes - since->be_bytes;
+	u64 target_ns = a->config.target_ns;
+
+	*w = (struct k2_adapt_window) {
+		.bound		= a->bound,
+		.ns		= now_ns - a->since_ns,
+		.nr		= sums->nr - since->nr,
+		.nr_rt		= sums->nr_rt - since->nr_rt,
+		.nr_beyond	= sums->nr_beyond - since->nr_beyond,
+		.p999_ns	= k2_adapt_p999_ns(sums, since),
+	};
+	w->bytes_per_s = mul_u64_u64_div_u64(sums->bytes - since->bytes, K2_ADAPT_NS_PER_S,
+					     max(w->ns, 1ULL));
+	if (be_bytes)
+		w->read_pct = div64_u64((u64)(sums->be_read_bytes - since->be_read_bytes) * 100,
+					be_bytes);
+	w->is_limited = (sums->nr_limited - since->nr_limited) * K2_ADAPT_LIMITED_PART > w->nr;
+	w->is_violated = target_ns && w->nr_beyond * 1000 > w->nr_rt;
+	w->is_tight = target_ns && w->bound >= K2_ADAPT_GUARDED &&
+		      w->p999_ns + w->p999_ns / K2_ADAPT_TIGHT_PART > target_ns;
+	w->is_short = k2_adapt_lacks(a, w->bytes_per_s,
+				     a->state == K2_ADAPT_HOLD ? 100 - K2_ADAPT_SLACK_PCT : 100);
+}
+
+static bool k2_adapt_is_gross(const struct k2_adapt_window *w)
+{
+	return w->is_violated && w->nr_beyond >= K2_ADAPT_GROSS_NR &&
+	       w->nr_beyond * K2_ADAPT_GROSS_PART > w->nr_rt;
+}
+
+static bool k2_adapt_is_over(const struct k2_adapt *a, const struct k2_adapt_window *w)
+{
+	bool has_target = a->config.target_ns && a->state != K2_ADAPT_REFERENCE;
+	u64 need_ns = K2_ADAPT_NEAR_NS;
+
+	if ((has_target ? w->nr_rt : w->nr) < K2_ADAPT_NR_MIN)
+		return false;
+	if (a->state == K2_ADAPT_HOLD)
+		need_ns = K2_ADAPT_HOLD_NS;
+	else if (a->state == K2_ADAPT_SEARCH && (w->is_violated || w->is_tight))
+		need_ns = 0;
+	else if (a->state == K2_ADAPT_SEARCH && (!a->high || a->high > 2 * a->low))
+		need_ns = K2_ADAPT_FAR_NS;
+	return w->ns >= need_ns;
+}
+
+/* ---- the search ---- */
+
+static void k2_adapt_start_search(struct k2_adapt *a, u32 low, u32 high)
+{
+	a->state = K2_ADAPT_SEARCH;
+	a->low = low;
+	a->high = high;
+	a->proven = low;
+	a->floor = 0;
+	a->most_tried = 0;
+	a->high_is_fine = false;
+	a->best_bound = 0;
+}
+
+/* Nothing is known. */
+static void k2_adapt_start(struct k2_adapt *a)
+{
+	k2_adapt_start_search(a, 0, 0);
+	a->price = K2_ADAPT_PRICE_MIN;
+	if (a->config.bandwidth_pct) {
+		a->state = K2_ADAPT_REFERENCE;
+		a->bound = a->config.ceiling;
+	}
+}
+
+static void k2_adapt_start_hold(struct k2_adapt *a, u32 bound)
+{
+	a->state = K2_ADAPT_HOLD;
+	a->bound = bound;
+	a->is_above = a->high_is_fine;
+	a->is_unmet = !a->high_is_fine && a->low == a->floor;
+	a->has_mix = false;
+	a->credit = K2_ADAPT_COST / 2;
+	a->calm = 0;
+}
+
+/* High and low are a step apart, and high is too much for real time. */
+static void k2_adapt_end_search(struct k2_adapt *a)
+{
+	u32 bound = a->low;
+
+	if (a->low > a->floor) {
+		if (bound >= K2_ADAPT_GUARDED)
+			bound = max(bound - bound / K2_ADAPT_GUARD_PART, a->proven);
+		k2_adapt_start_hold(a, bound);
+	} else if (a->best_bound == a->most_tried && a->most_tried < a->config.ceiling) {
+		a->floor = a->most_tried;
+		a->low = a->floor;
+		a->high = 0;
+		a->bound = min(2 * a->floor, a->config.ceiling);
+	} else {
+		k2_adapt_start_hold(a, a->best_bound);
+	}
+}
+
+static void k2_adapt_search(struct k2_adapt *a, const struct k2_adapt_window *w)
+{
+	bool is_too_much = w->is_violated || w->is_tight;
+
+	a->most_tried = max(a->most_tried, w->bound);
+	if (!a->best_bound || w->p999_ns < a->best_p999_ns) {
+		a->best_bound = w->bound;
+		a->best_p999_ns = w->p999_ns;
+	}
+	if (is_too_much || (a->config.bandwidth_pct && !w->is_short)) {
+		a->high = w->bound;
+		a->high_is_fine = !is_too_much;
+	} else {
+		a->low = w->bound;
+	}
+
+	if (!a->high && (!w->is_limited || a->low >= a->config.ceiling))
+		k2_adapt_start_hold(a, a->low);
+	else if (!a->high)
+		a->bound = min(2 * w->bound, a->config.ceiling);
+	else if (k2_adapt_up(a->low) < a->high)
+		a->bound = clamp((u32)int_sqrt((unsigned long)max(a->low, 1U) * a->high),
+				 a->low + 1, a->high - 1);
+	else if (a->high_is_fine)
+		k2_adapt_start_hold(a, a->high);
+	else
+		k2_adapt_end_search(a);
+}
+
+static void k2_adapt_take_reference(struct k2_adapt *a, const struct k2_adapt_window *w)
+{
+	k2_adapt_start_search(a, 0, w->bound);
+	a->high_is_fine = true;
+	a->reference_bytes_per_s = w->bytes_per_s;
+	a->bound = max_t(u32, int_sqrt(w->bound), 1);
+}
+
+/* ---- holding ---- */
+
+static void k2_adapt_raise_price(struct k2_adapt *a)
+{
+	a->price = min_t(u32, 2 * a->price, K2_ADAPT_PRICE_MAX);
+}
+
+/* A bound that nobody reaches is no better than the next: a step down starts at what is in use. */
+static void k2_adapt_step(struct k2_adapt *a, bool is_up, u32 credit)
+{
+	u32 used = clamp(a->most_inflight, 2U, max(a->bound, 2U));
+
+	a->bound = is_up ? min(k2_adapt_up(a->bound), a->config.ceiling) : k2_adapt_down(used);
+	a->credit = credit;
+	a->calm = 0;
+}
+
+/* The first window of a hold says what the load is. */
+static bool k2_adapt_is_other_load(struct k2_adapt *a, const struct k2_adapt_window *w)
+{
+	if (!a->has_mix) {
+		a->has_mix = true;
+		a->read_pct = w->read_pct;
+	}
+	return w->read_pct > a->read_pct + K2_ADAPT_MIX_PCT ||
+	       w->read_pct + K2_ADAPT_MIX_PCT < a->read_pct;
+}
+
+/* There is more to be had than the search could know. */
+static bool k2_adapt_has_room(const struct k2_adapt *a, const struct k2_adapt_window *w)
+{
+	if (!w->is_limited || w->is_violated || w->is_tight)
+		return false;
+	if (a->config.bandwidth_pct)
+		return w->bytes_per_s * 100 >
+		       a->reference_bytes_per_s * (100 + K2_ADAPT_SLACK_PCT);
+	return !a->high && a->bound < a->config.ceiling;
+}
+
+/* Whether a new search has begun. */
+static bool k2_adapt_starts_over(struct k2_adapt *a, const struct k2_adapt_window *w)
+{
+	if (k2_adapt_is_other_load(a, w)) {
+		k2_adapt_start(a);
+	} else if (k2_adapt_has_room(a, w)) {
+		if (a->config.bandwidth_pct) {
+			k2_adapt_start(a);
+		} else {
+			k2_adapt_start_search(a, w->bound, 0);
+			k2_adapt_search(a, w);
+		}
+	} else if (a->is_unmet && a->calm >= a->price) {
+		k2_adapt_raise_price(a);
+		k2_adapt_start_search(a, 0, 0);
+	} else if (!a->is_unmet && k2_adapt_is_gross(w)) {
+		k2_adapt_start_search(a, w->bound / K2_ADAPT_GROSS_FALL, w->bound);
+		k2_adapt_search(a, w);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void k2_adapt_hold(struct k2_adapt *a, const struct k2_adapt_window *w)
+{
+	a->calm++;
+	if (k2_adapt_starts_over(a, w))
+		return;
+	if (a->is_unmet) {
+		a->is_unmet = w->is_violated;
+		a->best_p999_ns = w->p999_ns;
+	} else if (!w->is_violated && !(a->is_above && w->is_short)) {
+		a->credit = min_t(u32, a->credit + 1, K2_ADAPT_COST);
+		if (w->is_limited && a->calm >= a->price)
+			k2_adapt_step(a, !a->is_above, 0);
+	} else if (a->credit >= K2_ADAPT_COST) {
+		a->credit -= K2_ADAPT_COST;
+	} else {
+		k2_adapt_step(a, !w->is_violated, K2_ADAPT_COST / 2);
+		k2_adapt_raise_price(a);
+	}
+}
+
+/* ---- interface ---- */
+
+void k2_adapt_init(struct k2_adapt *a, u32 bound)
+{
+	memset(a, 0, sizeof(*a));
+	a->bound = bound;
+	a->config.ceiling = bound;
+}
+
+void k2_adapt_set_config(struct k2_adapt *a, const struct k2_adapt_config *config, u64 now_ns)
+{
+	a->config = *config;
+	a->bound = min(a->bound, config->ceiling);
+	a->is_settling = true;
+	a->since_ns = now_ns;
+	a->nr_windows = 0;
+	if (k2_adapt_is_on(config)) {
+		k2_adapt_start(a);
+	} else {
+		a->state = K2_ADAPT_OFF;
+		a->bound = config->ceiling;
+	}
+}
+
+static void k2_adapt_begin_window(struct k2_adapt *a, const struct k2_adapt_sums *sums, u64 now_ns)
+{
+	a->most_inflight = 0;
+	a->since_ns = now_ns;
+	a->since = *sums;
+}
+
+bool k2_adapt_tick(struct k2_adapt *a, const struct k2_adapt_sums *sums, u32 inflight, u64 now_ns)
+{
+	struct k2_adapt_window *w = &a->last;
+
+	if (a->state == K2_ADAPT_OFF)
+		return false;
+	if (a->is_settling) {
+		if (now_ns - a->since_ns >= K2_ADAPT_SETTLE_NS && inflight <= a->bound) {
+			a->is_settling = false;
+			k2_adapt_begin_window(a, sums, now_ns);
+		}
+		return false;
+	}
+
+	a->most_inflight = max(a->most_inflight, inflight);
+	k2_adapt_look(a, sums, now_ns, w);
+	if (!k2_adapt_is_over(a, w))
+		return false;
+	a->nr_windows++;
+	if (a->state == K2_ADAPT_REFERENCE)
+		k2_adapt_take_reference(a, w);
+	else if (a->state == K2_ADAPT_SEARCH)
+		k2_adapt_search(a, w);
+	else
+		k2_adapt_hold(a, w);
+	a->is_settling = a->bound != w->bound;
+	k2_adapt_begin_window(a, sums, now_ns);
+	return true;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * k2_adapt.h - a bound that follows a target
+ *
+ * The control law of mq-k2's adaptive bound without the block layer. It is told, about ten times a
+ * second, what has been counted, and says which bound is in force from then on. It never sleeps,
+ * allocates or reads a clock. KUnit, the user-space build under sanitizers and the kernel module
+ * run the same code; k2_adapt.c says what the law is and why.
+ *
+ * What has a struct k2_adapt needs the caller's one lock; the rest needs none.
+ */
+#ifndef MQFAIR_K2_ADAPT_H
+#define MQFAIR_K2_ADAPT_H
+
+#include <linux/bitops.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+
+/* How often k2_adapt_tick() wants to be called while requests complete. */
+#define K2_ADAPT_TICK_NS	100000000ULL
+
+enum {
+	/*
+	 * The histogram of latencies: 32 bins for each power of two, so that a bin is at most 3.2%
+	 * wide. The unit is 1024 ns; the last bin takes what is beyond a minute.
+	 */
+	K2_ADAPT_UNIT_SHIFT	= 10,
+	K2_ADAPT_BINS_SHIFT	= 5,
+	K2_ADAPT_BINS		= 1 << K2_ADAPT_BINS_SHIFT,
+	K2_ADAPT_NR_BINS	= 22 * K2_ADAPT_BINS,
+};
+
+/**
+ * struct k2_adapt_config - what is wanted
+ * @target_ns:		99.9th percentile of the real-time requests' latency; 0: no matter
+ * @bandwidth_pct:	bandwidth, in percent of what @ceiling gives; 0: no matter
+ * @ceiling:		the largest bound
+ */
+struct k2_adapt_config {
+	u64 target_ns;
+	u32 bandwidth_pct;
+	u32 ceiling;
+};
+
+/**
+ * struct k2_adapt_sums - what has been counted since the beginning
+ * @nr:			requests that have completed
+ * @nr_limited:		of these, at how many others were waiting for a slot
+ * @bytes:		their data
+ * @be_bytes:		the part of @bytes that was not real-time
+ * @be_read_bytes:	the part of @be_bytes that was read
+ * @nr_rt:		real-time requests that have completed and had their time taken
+ * @nr_beyond:		of these, how many took longer than the target
+ * @bin:		histogram of their latencies, k2_adapt_bin()
+ *
+ * They wrap; only differences matter.
+ */
+struct k2_adapt_sums {
+	unsigned long nr;
+	unsigned long nr_limited;
+	unsigned long bytes;
+	unsigned long be_bytes;
+	unsigned long be_read_bytes;
+	unsigned long nr_rt;
+	unsigned long nr_beyond;
+	u32 bin[K2_ADAPT_NR_BINS];
+};
+
+enum k2_adapt_state {
+	K2_ADAPT_OFF,
+	K2_ADAPT_REFERENCE,	/* at the ceiling, to learn what it gives */
+	K2_ADAPT_SEARCH,	/* between too low and too high */
+	K2_ADAPT_HOLD,		/* found; a step up or down now and then */
+};
+
+/**
+ * struct k2_adapt_window - what a window has shown
+ * @bound:		the bound that was in force
+ * @ns:			its length
+ * @nr:			requests
+ * @nr_rt:		real-time requests
+ * @nr_beyond:		those that took longer than the target
+ * @p999_ns:		their 99.9th percentile, up to a bin; 0 without any
+ * @bytes_per_s:	bandwidth of all requests
+ * @read_pct:		part of reads in the bytes that were not real-time
+ * @is_limited:		requests waited because of the bound
+ * @is_violated:	more than one in a thousand took longer than the target
+ * @is_tight:		a step up would probably be too much
+ * @is_short:		less bandwidth than was asked for
+ */
+struct k2_adapt_window {
+	u32 bound;
+	u64 ns;
+	unsigned long nr;
+	unsigned long nr_rt;
+	unsigned long nr_beyond;
+	u64 p999_ns;
+	u64 bytes_per_s;
+	u32 read_pct;
+	bool is_limited;
+	bool is_violated;
+	bool is_tight;
+	bool is_short;
+};
+
+/**
+ * struct k2_adapt - the law's memory
+ * @config:		what is wanted
+ * @state:		see there
+ * @bound:		the bound that is in force
+ * @low:		the largest bound that was found to be low enough, or @floor
+ * @high:		the smallest that was found to be too high; 0: none
+ * @proven:		the search began with this as @low
+ * @floor:		no bound up to here is worth a look
+ * @most_tried:		the largest bound of this search
+ * @high_is_fine:	what @high has too much of is bandwidth
+ * @best_bound:		where this search has seen the shortest tail
+ * @best_p999_ns:	how long that was
+ * @reference_bytes_per_s: what the ceiling gives
+ * @is_above:		what is held is the smallest that gives the bandwidth, else the largest that
+ *			keeps the latency
+ * @is_unmet:		no bound keeps the latency
+ * @has_mix:		@read_pct is known
+ * @read_pct:		the part of reads when the holding began
+ * @credit:		what a window that misses the target may cost
+ * @calm:		good windows since the last step
+ * @price:		how many it takes to try another step
+ * @is_settling:	the bound has changed, the device still has what it was given before
+ * @most_inflight:	the most requests in flight at any tick of the window
+ * @since_ns:		beginning of the window
+ * @since:		the sums at that time
+ * @last:		the last window that has ended
+ * @nr_windows:		how many have
+ */
+struct k2_adapt {
+	struct k2_adapt_config config;
+	enum k2_adapt_state state;
+	u32 bound;
+
+	/* Searching. */
+	u32 low;
+	u32 high;
+	u32 proven;
+	u32 floor;
+	u32 most_tried;
+	bool high_is_fine;
+	u32 best_bound;
+	u64 best_p999_ns;
+	u64 reference_bytes_per_s;
+
+	/* Holding. */
+	bool is_above;
+	bool is_unmet;
+	bool has_mix;
+	u32 read_pct;
+	u32 credit;
+	u32 calm;
+	u32 price;
+
+	/* Looking. */
+	bool is_settling;
+	u32 most_inflight;
+	u64 since_ns;
+	struct k2_adapt_sums since;
+	struct k2_adapt_window last;
+	u64 nr_windows;
+};
+
+void k2_adapt_init(struct k2_adapt *a, u32 bound);
+
+/**
+ * k2_adapt_set_config() - begin anew, from the bound that is in force
+ * @a:		the law
+ * @config:	what is wanted; without a target the bound is the ceiling
+ * @now_ns:	time now
+ */
+void k2_adapt_set_config(struct k2_adapt *a, const struct k2_adapt_config *config, u64 now_ns);
+
+/**
+ * k2_adapt_tick() - look at what has been counted
+ * @a:		the law
+ * @sums:	the numbers of all CPUs
+ * @inflight:	requests at the device
+ * @now_ns:	time now
+ *
+ * @a->bound is what is in force from now on.
+ *
+ * Return: true if a window has ended: @a->last.
+ */
+bool k2_adapt_tick(struct k2_adapt *a, const struct k2_adapt_sums *sums, u32 inflight, u64 now_ns);
+
+static inline bool k2_adapt_is_on(const struct k2_adapt_config *config)
+{
+	return config->target_ns || config->bandwidth_pct;
+}
+
+/* A step: of one up to 16, of an eighth beyond. What goes up comes down: down(up(bound)) == bound. */
+static inline u32 k2_adapt_up(u32 bound)
+{
+	return bound + max(1U, bound / 8);
+}
+
+static inline u32 k2_adapt_down(u32 bound)
+{
+	return bound - max(1U, bound / 9);
+}
+
+static inline unsigned int k2_adapt_bin(u64 latency_ns)
+{
+	u64 units = latency_ns >> K2_ADAPT_UNIT_SHIFT;
+	unsigned int shift;
+
+	if (units < K2_ADAPT_BINS)
+		return units;
+	shift = fls64(units) - K2_ADAPT_BINS_SHIFT - 1;
+	if (shift + 1 >= K2_ADAPT_NR_BINS / K2_ADAPT_BINS)
+		return K2_ADAPT_NR_BINS - 1;
+	return (shift + 1) * K2_ADAPT_BINS + ((units >> shift) & (K2_ADAPT_BINS - 1));
+}
+
+/* The shortest latency that is too long for @bin. */
+static inline u64 k2_adapt_bin_end_ns(unsigned int bin)
+{
+	u64 units = bin + 1;
+
+	if (bin >= K2_ADAPT_BINS)
+		units = (u64)(K2_ADAPT_BINS + 1 + bin % K2_ADAPT_BINS) << (bin / K2_ADAPT_BINS - 1);
+	return units << K2_ADAPT_UNIT_SHIFT;
+}
+
+#endif /* MQFAIR_K2_ADAPT_H */
