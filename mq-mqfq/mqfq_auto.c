@@ -16,9 +16,12 @@
  * another one: twice as much, or half as much. What counts is the gain of the larger one:
  *
  *	gain = min(bytes per second, requests per second), larger over smaller, - 1
+ *	       - UNFAIR times what Jain's index has lost
  *
- * Both must rise: with a larger D large requests may have displaced small ones, which is more
- * bytes, fewer requests, and no gain; it is less fairness.
+ * Both rates must rise: with a larger D large requests may have displaced small ones, which is more
+ * bytes, fewer requests, and no gain; it is less fairness. A flow that displaces one of its like
+ * shows in Jain's index, of what flows were served over their weights: a hundredth of it, all that a
+ * fixed setting may be better by, is worth 4% of throughput.
  *
  *	up:	if the gain of twice the value is at least RISE, 2%.
  *	down:	if the gain over half the value, together with those of the steps down before, is at
@@ -30,12 +33,15 @@
  *
  * Legs come in the order base, other, other, base, base, other ...: what drifts evenly cancels out,
  * and there is one change per pair. The window after a change does not count. A leg lasts until
- * LEG_REQUESTS have been completed. A large difference is seen in the first pair; near the threshold
- * up to PAIRS_MAX are compared. A step needs two pairs at least, staying needs one.
+ * LEG_REQUESTS have been completed, or for half a second. A large difference is seen in the first
+ * pair; near the threshold up to PAIRS_MAX are compared, and if a leg is of few requests more is near.
+ * A step needs two pairs at least, staying needs one. A device with less than some hundreds of
+ * requests per second is left as it is: what could be seen of it is chance.
  *
  * A step is tried only if it can mean something. D up: somebody waited for a slot. D down: so many
  * are at the device that half of D would be felt, for a load that asks for little says nothing about
- * the device; or D is more than SLOTS_PLENTY. T: queues were throttled; otherwise T does nothing. T does not become less than the
+ * the device. T: queues were throttled; otherwise T does nothing. Either, down: it is more than the
+ * default, which is not kept for a load that might come. T does not become less than the
  * largest flow's requests, each of which would be throttled for itself, nor D less than one; a D so
  * small that hardware queues disturb each other for slots costs throughput, which is seen.
  *
@@ -65,16 +71,19 @@ enum {
 	MQFQ_AUTO_RISE_PPM	= 20000,
 	MQFQ_AUTO_COST_PPM	= 10000,
 	/* What one pair may be wrong by; with n pairs, an nth of it. */
-	MQFQ_AUTO_DOUBT_PPM	= 60000,
+	MQFQ_AUTO_DOUBT_PPM	= 40000,
+	/* So much throughput is a part of Jain's index worth. */
+	MQFQ_AUTO_UNFAIR	= 4,
 	MQFQ_AUTO_PAIRS_MAX	= 6,
 	MQFQ_AUTO_PAIRS_TO_STEP	= 2,
 
-	/* More than this is not kept for a load that might come. */
-	MQFQ_AUTO_SLOTS_PLENTY	= 64,
+	/* More than this, slots or KiB, is not kept for a load that might come. */
+	MQFQ_AUTO_PLENTY	= 64,
 
+	/* A leg is of so many requests, or windows; and of so many requests at the least. */
 	MQFQ_AUTO_LEG_REQUESTS	= 2000,
-	/* A device that has not completed so many in so many windows is too slow to be compared. */
-	MQFQ_AUTO_LEG_WINDOWS	= 20,
+	MQFQ_AUTO_LEG_WINDOWS	= 500 / MQFQ_AUTO_WINDOW_MS,
+	MQFQ_AUTO_LEG_LEAST	= 200,
 
 	MQFQ_AUTO_WAIT_MIN	= 1000 / MQFQ_AUTO_WINDOW_MS,
 	MQFQ_AUTO_WAIT_MAX	= 16 * MQFQ_AUTO_WAIT_MIN,
@@ -95,6 +104,8 @@ static void mqfq_auto_add(struct mqfq_auto_leg *leg, const struct mqfq_auto_wind
 	leg->ns += w->ns;
 	leg->bytes += w->bytes;
 	leg->requests += w->requests;
+	leg->jain_ppm += w->jain_ppm;
+	leg->nr_windows++;
 }
 
 /* @now per @now_ns over @then per @then_ns, less 1, in millionths. */
@@ -110,8 +121,31 @@ static s64 mqfq_auto_rise_ppm(u64 now, u64 now_ns, u64 then, u64 then_ns)
 
 static s64 mqfq_auto_gain_ppm(const struct mqfq_auto_leg *large, const struct mqfq_auto_leg *small)
 {
+	s64 unfair_ppm = (s64)div64_u64(small->jain_ppm, small->nr_windows) -
+			 (s64)div64_u64(large->jain_ppm, large->nr_windows);
+
 	return min(mqfq_auto_rise_ppm(large->bytes, large->ns, small->bytes, small->ns),
-		   mqfq_auto_rise_ppm(large->requests, large->ns, small->requests, small->ns));
+		   mqfq_auto_rise_ppm(large->requests, large->ns, small->requests, small->ns)) -
+	       MQFQ_AUTO_UNFAIR * max_t(s64, unfair_ppm, 0);
+}
+
+void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 bytes, u32 weight)
+{
+	/* Of a device with 10 GB/s, and all weights 1, the squares of a window still fit. */
+	u64 share = div_u64(bytes * FLOW_WEIGHT_DEFAULT, weight) >> 6;
+
+	if (!share)
+		return;
+	s->nr++;
+	s->sum += share;
+	s->squares += share * share;
+}
+
+u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s)
+{
+	if (!s->nr)
+		return 1000000;
+	return div64_u64(mul_u64_u64_div_u64(1000 * s->sum, 1000 * s->sum, s->squares), s->nr);
 }
 
 /* ---- which steps there are ---- */
@@ -154,7 +188,7 @@ static u32 mqfq_auto_next(const struct mqfq_auto *a, enum mqfq_auto_which which,
 
 	if (way == MQFQ_AUTO_UP)
 		return felt ? min(max(2 * base, least), mqfq_auto_most(which)) : base;
-	if (which == MQFQ_AUTO_SLOTS && (w->in_flight > base / 2 || base > MQFQ_AUTO_SLOTS_PLENTY))
+	if (base > MQFQ_AUTO_PLENTY || (which == MQFQ_AUTO_SLOTS && w->in_flight > base / 2))
 		felt = true;
 	return felt && base > least ? max(base / 2, least) : base;
 }
@@ -185,6 +219,7 @@ static void mqfq_auto_begin(struct mqfq_auto *a, enum mqfq_auto_which which,
 	a->is_second = false;
 	a->nr_pairs = 0;
 	a->nr_probes++;
+	a->fewest = MQFQ_AUTO_LEG_REQUESTS;
 	memset(a->leg, 0, sizeof(a->leg));
 	mqfq_auto_begin_leg(a);
 }
@@ -225,15 +260,16 @@ static void mqfq_auto_judge(struct mqfq_auto *a)
 	const struct mqfq_auto_knob *k = &a->knob[a->which];
 	bool up = a->way == MQFQ_AUTO_UP;
 	s64 limit = up ? MQFQ_AUTO_RISE_PPM : (s64)MQFQ_AUTO_COST_PPM - k->debt_ppm;
-	s64 off;
+	s64 off, doubt_ppm;
 	bool better;
 
 	a->nr_pairs++;
 	a->gain_ppm = mqfq_auto_gain_ppm(&a->leg[up], &a->leg[!up]);
 	off = a->gain_ppm - limit;
 	better = up ? off >= 0 : off <= 0;
+	doubt_ppm = div64_u64(MQFQ_AUTO_DOUBT_PPM * MQFQ_AUTO_LEG_REQUESTS, a->fewest * a->nr_pairs);
 	if (a->nr_pairs < MQFQ_AUTO_PAIRS_MAX &&
-	    (max(off, -off) < MQFQ_AUTO_DOUBT_PPM / a->nr_pairs ||
+	    (max(off, -off) < doubt_ppm ||
 	     (better && a->nr_pairs < MQFQ_AUTO_PAIRS_TO_STEP)))
 		return;
 	if (better)
@@ -247,11 +283,13 @@ static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window
 	mqfq_auto_add(&a->leg[a->side], w);
 	a->leg_requests += w->requests;
 	a->leg_windows++;
-	if (a->leg_requests < MQFQ_AUTO_LEG_REQUESTS) {
-		if (a->leg_windows >= MQFQ_AUTO_LEG_WINDOWS)
-			mqfq_auto_end(a);
+	if (a->leg_requests < MQFQ_AUTO_LEG_REQUESTS && a->leg_windows < MQFQ_AUTO_LEG_WINDOWS)
+		return;
+	if (a->leg_requests < MQFQ_AUTO_LEG_LEAST) {
+		mqfq_auto_end(a);
 		return;
 	}
+	a->fewest = min(a->fewest, a->leg_requests);
 	mqfq_auto_begin_leg(a);
 	a->is_second = !a->is_second;
 	if (!a->is_second) {

@@ -42,6 +42,7 @@ enum mqfq_auto_way {
  * @throttles:		times that a queue was throttled
  * @in_flight:		requests at the device, at its end
  * @largest_kb:		of the flow with the largest requests, their mean size
+ * @jain_ppm:		Jain's index of what the flows were served over their weights; 1 is everyone the same
  */
 struct mqfq_auto_window {
 	u64 ns;
@@ -51,6 +52,19 @@ struct mqfq_auto_window {
 	u64 throttles;
 	u32 in_flight;
 	u32 largest_kb;
+	u32 jain_ppm;
+};
+
+/**
+ * struct mqfq_auto_shares - what flows were served, for Jain's index
+ * @nr:		flows that were
+ * @sum:	of the shares, that is service over weight
+ * @squares:	sum of their squares
+ */
+struct mqfq_auto_shares {
+	u64 nr;
+	u64 sum;
+	u64 squares;
 };
 
 /**
@@ -67,11 +81,13 @@ struct mqfq_auto_knob {
 	u32 debt_ppm;
 };
 
-/* Service with one value of a knob. */
+/* Service with one value of a knob; @jain_ppm is the sum of that many windows'. */
 struct mqfq_auto_leg {
 	u64 ns;
 	u64 bytes;
 	u64 requests;
+	u64 jain_ppm;
+	unsigned int nr_windows;
 };
 
 /**
@@ -86,6 +102,7 @@ struct mqfq_auto_leg {
  * @nr_pairs:	of legs that have been completed
  * @leg_windows: windows of the leg under way
  * @leg_requests: completed in it
+ * @fewest:	that any leg of this comparison had
  * @skip:	windows that do not count, after a change
  * @done:	steps that need no comparison in this round, a mask
  * @wait:	windows until the next round
@@ -107,7 +124,7 @@ struct mqfq_auto {
 	bool is_second;
 	unsigned int nr_pairs;
 	unsigned int leg_windows;
-	u64 leg_requests;
+	u64 leg_requests, fewest;
 	unsigned int skip;
 	unsigned int done;
 	unsigned int wait;
@@ -139,6 +156,10 @@ void mqfq_auto_off(struct mqfq_auto *a, enum mqfq_auto_which which, u32 value);
 
 /* What is in force now. */
 u32 mqfq_auto_value(const struct mqfq_auto *a, enum mqfq_auto_which which);
+
+/* Another flow was served @bytes. */
+void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 bytes, u32 weight);
+u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s);
 
 /**
  * mqfq_auto_window() - a window is over

@@ -95,7 +95,7 @@ struct tenant {
 	struct flow *flow;
 	const struct tenants *now;
 	unsigned int next_queue, outstanding;
-	u64 bytes, counted;
+	u64 bytes, counted, seen;
 };
 
 enum event_kind {
@@ -124,7 +124,7 @@ struct machine {
 	u64 now, sequence, random;
 	u64 die_free_at[DIES_MAX], bus_free_at;
 	u64 run_at[QUEUES_MAX], busy_until[QUEUES_MAX];
-	u64 window_at, completed;
+	u64 window_at, completed, stepped_at;
 	struct mqfq_auto_window last;		/* sums at the end of the last window */
 	u32 least[MQFQ_AUTO_NR_KNOBS], most[MQFQ_AUTO_NR_KNOBS];
 };
@@ -296,11 +296,18 @@ static void done(struct machine *m, unsigned int number)
 static void end_window(struct machine *m)
 {
 	struct mqfq_auto_window sum = { .requests = m->completed }, w;
+	struct mqfq_auto_shares shares = {};
+	u64 steps = m->law.nr_steps;
 	unsigned int i;
 
 	for (i = 0; i < m->nr_tenants; i++) {
-		sum.bytes += atomic64_read(&m->tenant[i].flow->service_bytes);
-		sum.largest_kb = max(sum.largest_kb, m->tenant[i].now->kb);
+		struct tenant *t = &m->tenant[i];
+		u64 bytes = atomic64_read(&t->flow->service_bytes);
+
+		sum.bytes += bytes;
+		sum.largest_kb = max(sum.largest_kb, t->now->kb);
+		mqfq_auto_add_share(&shares, bytes - t->seen, t->flow->weight);
+		t->seen = bytes;
 	}
 	for (i = 0; i < m->world->nr_queues; i++) {
 		sum.slot_waits += m->policy.queue[i].slot_waits;
@@ -314,10 +321,13 @@ static void end_window(struct machine *m)
 		.throttles = sum.throttles - m->last.throttles,
 		.in_flight = m->policy.tokens.slots - token_tree_nr_free(&m->policy.tokens),
 		.largest_kb = sum.largest_kb,
+		.jain_ppm = mqfq_auto_jain_ppm(&shares),
 	};
 	m->last = sum;
 	m->window_at = m->now;
 	mqfq_auto_window(&m->law, &w);
+	if (m->law.nr_steps != steps)
+		m->stepped_at = m->now;
 	mqfq_set_slots(&m->policy, mqfq_auto_value(&m->law, MQFQ_AUTO_SLOTS));
 	mqfq_set_throttle(&m->policy,
 			  (u64)mqfq_auto_value(&m->law, MQFQ_AUTO_THROTTLE_KB) << KB_SHIFT);
@@ -507,10 +517,10 @@ static bool found(const struct world *w, u32 slots, u32 throttle_kb, const struc
 	f = figures(m, MEASURE_MS);
 	stable = m->most[0] <= 2 * m->least[0] && m->most[1] <= 2 * m->least[1];
 	ok = stable && f.mbps >= 0.97 * best->mbps && f.jain >= best->jain - 0.01;
-	printf("# from D %u, T %u: %.1f MB/s (%.1f%%), Jain %.4f (%+.4f) with D %u to %u, T %u to %u, now %u and %u, debts %u and %u; %llu of %llu probes stepped%s\n",
+	printf("# from D %u, T %u: %.1f MB/s (%.1f%%), Jain %.4f (%+.4f) with D %u to %u, T %u to %u, now %u and %u, debts %u and %u; %llu of %llu probes stepped, the last at %llu ms%s\n",
 	       slots, throttle_kb, f.mbps, 100 * f.mbps / best->mbps, f.jain, f.jain - best->jain,
 	       m->least[0], m->most[0], m->least[1], m->most[1], k[0].base, k[1].base,
-	       k[0].debt_ppm, k[1].debt_ppm, m->law.nr_steps, m->law.nr_probes, ok ? "" : "  <--");
+	       k[0].debt_ppm, k[1].debt_ppm, m->law.nr_steps, m->law.nr_probes, m->stepped_at / NS_PER_MS, ok ? "" : "  <--");
 	end(m);
 	return ok;
 }
@@ -534,7 +544,7 @@ int main(int argc, char **argv)
 		best = sweep(w);
 		ok = found(w, 64, 64, &best);
 		ok &= found(w, 2, 0, &best);
-		ok &= found(w, 2048, 16384, &best);
+		ok &= found(w, 1024, 4096, &best);
 		printf("%sok %u %s\n", ok ? "" : "not ", i, w->name);
 		all &= ok;
 	}
