@@ -46,7 +46,8 @@
  * small that hardware queues disturb each other for slots costs throughput, which is seen.
  *
  * A round tries each step of each knob; a step that is taken is tried again. When nothing is left the
- * law rests: a second, then two, four, up to 16, so that trying costs little, unless the load has
+ * law rests: a second, after rounds without a step two, four, up to 16, so that trying costs little,
+ * unless the load has
  * become another one: twice in a row bytes or requests per second a quarter off what is usual, or
  * queues that wait for what they did not wait for. Then what has been learned is where the next round begins.
  *
@@ -81,9 +82,9 @@ enum {
 	MQFQ_AUTO_PLENTY	= 64,
 
 	/* A leg is of so many requests, or windows; and of so many requests at the least. */
-	MQFQ_AUTO_LEG_REQUESTS	= 2000,
+	MQFQ_AUTO_LEG_REQUESTS	= 1000,
 	MQFQ_AUTO_LEG_WINDOWS	= 500 / MQFQ_AUTO_WINDOW_MS,
-	MQFQ_AUTO_LEG_LEAST	= 200,
+	MQFQ_AUTO_LEG_LEAST	= 100,
 
 	MQFQ_AUTO_WAIT_MIN	= 1000 / MQFQ_AUTO_WINDOW_MS,
 	MQFQ_AUTO_WAIT_MAX	= 16 * MQFQ_AUTO_WAIT_MIN,
@@ -106,6 +107,12 @@ static void mqfq_auto_add(struct mqfq_auto_leg *leg, const struct mqfq_auto_wind
 	leg->requests += w->requests;
 	leg->jain_ppm += w->jain_ppm;
 	leg->nr_windows++;
+}
+
+/* Of a few large requests among many small ones, it is the large ones that make bytes a matter of chance. */
+static u64 mqfq_auto_nr_telling(const struct mqfq_auto_window *w)
+{
+	return w->largest_kb ? min(w->requests, div_u64(w->bytes, w->largest_kb << 10)) : w->requests;
 }
 
 /* @now per @now_ns over @then per @then_ns, less 1, in millionths. */
@@ -235,7 +242,7 @@ static void mqfq_auto_end(struct mqfq_auto *a)
 		a->skip = 1;
 }
 
-/* The value that was tried is better: after this step all others are open again, but its reverse. */
+/* The value that was tried is better: the same step is open again, its reverse is not. */
 static void mqfq_auto_take_step(struct mqfq_auto *a)
 {
 	struct mqfq_auto_knob *k = &a->knob[a->which];
@@ -247,11 +254,15 @@ static void mqfq_auto_take_step(struct mqfq_auto *a)
 	else
 		k->debt_ppm -= min(k->debt_ppm, gain_ppm);
 	a->nr_steps++;
+	a->has_stepped = true;
 	mqfq_auto_end(a);
 	if (a->side == MQFQ_AUTO_BASE)
 		a->skip = 1;
-	a->done = mqfq_auto_step(a->which, MQFQ_AUTO_NR_WAYS - 1 - a->way);
-	a->interval = MQFQ_AUTO_WAIT_MIN;
+	/* Another T leaves D's knee where it is. */
+	if (a->which == MQFQ_AUTO_SLOTS)
+		a->done = 0;
+	a->done &= ~mqfq_auto_step(a->which, a->way);
+	a->done |= mqfq_auto_step(a->which, MQFQ_AUTO_NR_WAYS - 1 - a->way);
 }
 
 /* A pair is complete. */
@@ -281,7 +292,7 @@ static void mqfq_auto_judge(struct mqfq_auto *a)
 static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	mqfq_auto_add(&a->leg[a->side], w);
-	a->leg_requests += w->requests;
+	a->leg_requests += mqfq_auto_nr_telling(w);
 	a->leg_windows++;
 	if (a->leg_requests < MQFQ_AUTO_LEG_REQUESTS && a->leg_windows < MQFQ_AUTO_LEG_WINDOWS)
 		return;
@@ -305,8 +316,10 @@ static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window
 static void mqfq_auto_rest(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	a->felt = mqfq_auto_felt(w);
+	if (!a->has_stepped)
+		a->interval = min(2 * a->interval, (unsigned int)MQFQ_AUTO_WAIT_MAX);
+	a->has_stepped = false;
 	a->wait = a->interval;
-	a->interval = min(2 * a->interval, (unsigned int)MQFQ_AUTO_WAIT_MAX);
 	a->done = 0;
 	a->nr_unusual = 0;
 	memset(&a->usual, 0, sizeof(a->usual));

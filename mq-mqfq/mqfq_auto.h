@@ -101,12 +101,13 @@ struct mqfq_auto_leg {
  * @is_second:	the leg under way is the second of its pair
  * @nr_pairs:	of legs that have been completed
  * @leg_windows: windows of the leg under way
- * @leg_requests: completed in it
+ * @leg_requests: completed in it, of those that tell something
  * @fewest:	that any leg of this comparison had
  * @skip:	windows that do not count, after a change
  * @done:	steps that need no comparison in this round, a mask
  * @wait:	windows until the next round
  * @interval:	how many there were after the last one
+ * @has_stepped: in this round
  * @usual:	service in the wait so far
  * @felt:	knobs that made somebody wait when the wait began, a mask
  * @nr_unusual:	windows in a row that were very different
@@ -129,6 +130,7 @@ struct mqfq_auto {
 	unsigned int done;
 	unsigned int wait;
 	unsigned int interval;
+	bool has_stepped;
 	struct mqfq_auto_leg usual;
 	unsigned int felt;
 	unsigned int nr_unusual;

@@ -51,35 +51,39 @@ struct world {
 	bool first_free;		/* the device gives a request to the first free die */
 	unsigned int read_us, write_us;	/* of a die, for 4 KiB; and as much for each further 16 */
 	unsigned int bus_mbps;
-	unsigned int cpu_ns, wake_ns;
+	unsigned int cpu_ns, wake_ns;	/* a request's; until a queue that is woken runs, */
+	unsigned int woken_cpu_ns;	/* and what that costs its CPU */
+	bool stays;			/* a tenant has one queue */
 	struct tenants tenants[2];
 	struct tenants later[2];	/* after half of SETTLE_MS, if there are any */
 };
 
 static const struct world worlds[] = {
-	{ "4 dies, 2 readers", 4, 4, true, 50, 50, 4000, 1000, 5000,
+	{ "4 dies, 2 readers", 4, 4, true, 50, 50, 4000, 1000, 5000, 0, false,
 	  { { 2, 64, 4, 100 } } },
-	{ "16 dies at random, 2 readers", 4, 16, false, 80, 200, 2000, 1000, 5000,
+	{ "16 dies at random, 2 readers", 4, 16, false, 80, 200, 2000, 1000, 5000, 0, false,
 	  { { 2, 128, 4, 100 } } },
-	{ "16 dies at random, 16 readers", 8, 16, false, 80, 200, 2000, 1000, 5000,
+	{ "16 dies at random, 16 readers", 8, 16, false, 80, 200, 2000, 1000, 5000, 0, false,
 	  { { 16, 32, 4, 100 } } },
-	{ "32 dies, 4 KiB beside 64 KiB", 4, 32, true, 200, 400, 1500, 1000, 5000,
+	{ "32 dies, 4 KiB beside 64 KiB", 4, 32, true, 200, 400, 1500, 1000, 5000, 0, false,
 	  { { 1, 128, 4, 100 }, { 1, 128, 64, 100 } } },
-	{ "32 dies at random, 4 KiB beside 128 KiB", 4, 32, false, 200, 400, 1500, 1000, 5000,
+	{ "32 dies at random, 4 KiB beside 128 KiB", 4, 32, false, 200, 400, 1500, 1000, 5000, 0, false,
 	  { { 1, 128, 4, 100 }, { 1, 128, 128, 100 } } },
-	{ "64 dies, weights 1 to 3", 8, 64, true, 300, 900, 2000, 1000, 5000,
+	{ "64 dies, weights 1 to 3", 8, 64, true, 300, 900, 2000, 1000, 5000, 0, false,
 	  { { 2, 128, 4, 100 }, { 2, 128, 4, 300 } } },
-	{ "256 dies, 8 readers", 8, 256, true, 2000, 4000, 4000, 1000, 5000,
+	{ "256 dies, 8 readers", 8, 256, true, 2000, 4000, 4000, 1000, 5000, 0, false,
 	  { { 8, 128, 4, 100 } } },
-	{ "128 dies, readers beside writers", 8, 128, true, 800, 2400, 2000, 1000, 5000,
+	{ "128 dies, readers beside writers", 8, 128, true, 800, 2400, 2000, 1000, 5000, 0, false,
 	  { { 4, 128, 4, 100 }, { 4, 128, 4, 100, true } } },
-	{ "slow wake-ups, 16 queues", 16, 32, true, 300, 300, 2000, 500, 60000,
+	{ "slow wake-ups, 16 queues", 16, 32, true, 300, 300, 2000, 500, 60000, 0, false,
 	  { { 8, 32, 4, 100 }, { 8, 32, 8, 100 } } },
-	{ "slow wake-ups, small beside large", 8, 16, true, 100, 300, 4000, 500, 40000,
+	{ "slow wake-ups, small beside large", 8, 16, true, 100, 300, 4000, 500, 40000, 0, false,
 	  { { 4, 64, 4, 100 }, { 4, 64, 32, 100 } } },
-	{ "4 KiB, then 128 KiB", 4, 32, true, 200, 400, 4000, 1000, 5000,
+	{ "busy CPUs, a wake-up costs as much as three requests", 8, 64, true, 100, 300, 4000, 40000, 5000, 120000, true,
+	  { { 8, 64, 4, 100 } } },
+	{ "4 KiB, then 128 KiB", 4, 32, true, 200, 400, 4000, 1000, 5000, 0, false,
 	  { { 4, 64, 4, 100 } }, { { 4, 64, 128, 100 } } },
-	{ "reads, then writes", 4, 64, true, 100, 1600, 4000, 1000, 5000,
+	{ "reads, then writes", 4, 64, true, 100, 1600, 4000, 1000, 5000, 0, false,
 	  { { 4, 64, 4, 100 } }, { { 4, 64, 4, 100, true } } },
 };
 
@@ -223,6 +227,7 @@ static void ask_to_run(void *context, unsigned int queue, enum mqfq_state was)
 	struct machine *m = context;
 
 	(void)was;
+	m->busy_until[queue] = max(m->busy_until[queue], m->now) + m->world->woken_cpu_ns;
 	run_at(m, queue, m->now + m->world->wake_ns);
 }
 
@@ -245,7 +250,8 @@ static void submit(struct machine *m, unsigned int number)
 
 	t->outstanding++;
 	r->flow = number;
-	r->queue = t->next_queue++ % m->world->nr_queues;
+	r->queue = t->next_queue % m->world->nr_queues;
+	t->next_queue += !m->world->stays;
 	r->bytes = t->now->kb << 10;
 	r->write = t->now->write;
 	r->e.flow = (unsigned long)t->flow;
@@ -271,7 +277,8 @@ static void run_queue(struct machine *m, unsigned int number)
 	spin_unlock(&q->lock);
 	if (!e)
 		return;
-	m->busy_until[number] = m->now + m->world->cpu_ns;
+	/* From half to one and a half of the time that it should take. */
+	m->busy_until[number] = m->now + m->world->cpu_ns * (500 + draw(m, 1000)) / 1000;
 	atomic64_add(container_of(e, struct request, e)->bytes, &mqfq_entry_flow(e)->service_bytes);
 	send(m, container_of(e, struct request, e) - m->request);
 	run_at(m, number, m->now);
