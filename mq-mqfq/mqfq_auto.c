@@ -234,12 +234,8 @@ static void mqfq_auto_begin(struct mqfq_auto *a, enum mqfq_auto_which which,
 /* Back to the base, which may be another one by now. */
 static void mqfq_auto_end(struct mqfq_auto *a)
 {
-	u32 value = mqfq_auto_value(a, a->which);
-
 	a->probing = false;
 	a->done |= mqfq_auto_step(a->which, a->way);
-	if (value != a->knob[a->which].base)
-		a->skip = 1;
 }
 
 /* The value that was tried is better: the same step is open again, its reverse is not. */
@@ -256,8 +252,6 @@ static void mqfq_auto_take_step(struct mqfq_auto *a)
 	a->nr_steps++;
 	a->has_stepped = true;
 	mqfq_auto_end(a);
-	if (a->side == MQFQ_AUTO_BASE)
-		a->skip = 1;
 	/* Another T leaves D's knee where it is. */
 	if (a->which == MQFQ_AUTO_SLOTS)
 		a->done = 0;
@@ -302,13 +296,11 @@ static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window
 	}
 	a->fewest = min(a->fewest, a->leg_requests);
 	mqfq_auto_begin_leg(a);
-	a->is_second = !a->is_second;
-	if (!a->is_second) {
+	if (a->is_second)
 		mqfq_auto_judge(a);
-		return;
-	}
-	a->side = !a->side;
-	a->skip = 1;
+	else
+		a->side = !a->side;
+	a->is_second = !a->is_second;
 }
 
 /* ---- rounds ---- */
@@ -366,28 +358,43 @@ static bool mqfq_auto_is_unusual(struct mqfq_auto *a, const struct mqfq_auto_win
 	return a->nr_unusual >= MQFQ_AUTO_UNUSUAL_WINDOWS;
 }
 
-void mqfq_auto_window(struct mqfq_auto *a, const struct mqfq_auto_window *w)
+/* Is the wait over, by itself or since this is another load? */
+static bool mqfq_auto_is_time(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	unsigned int which;
+
+	/* Says nothing, not even that the load is another one. */
+	if (!w->requests)
+		return false;
+	if (!a->wait)
+		return true;
+	a->wait--;
+	if (!mqfq_auto_is_unusual(a, w))
+		return false;
+	a->wait = 0;
+	a->interval = MQFQ_AUTO_WAIT_MIN;
+	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
+		a->knob[which].debt_ppm = 0;
+	return true;
+}
+
+void mqfq_auto_window(struct mqfq_auto *a, const struct mqfq_auto_window *w)
+{
+	u32 slots = mqfq_auto_value(a, MQFQ_AUTO_SLOTS);
+	u32 throttle_kb = mqfq_auto_value(a, MQFQ_AUTO_THROTTLE_KB);
 
 	if (a->skip) {
 		a->skip--;
 		return;
 	}
-	if (a->probing) {
+	if (a->probing)
 		mqfq_auto_compare(a, w);
-		return;
-	}
-	if (a->wait) {
-		a->wait--;
-		if (!mqfq_auto_is_unusual(a, w))
-			return;
-		a->wait = 0;
-		a->interval = MQFQ_AUTO_WAIT_MIN;
-		for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
-			a->knob[which].debt_ppm = 0;
-	}
-	mqfq_auto_next_step(a, w);
+	else if (mqfq_auto_is_time(a, w))
+		mqfq_auto_next_step(a, w);
+	/* What completes in the next window was sent before. */
+	if (slots != mqfq_auto_value(a, MQFQ_AUTO_SLOTS) ||
+	    throttle_kb != mqfq_auto_value(a, MQFQ_AUTO_THROTTLE_KB))
+		a->skip = 1;
 }
 
 /* ---- making, changing ---- */

@@ -304,7 +304,7 @@ static void end_window(struct machine *m)
 {
 	struct mqfq_auto_window sum = { .requests = m->completed }, w;
 	struct mqfq_auto_shares shares = {};
-	u64 steps = m->law.nr_steps;
+	u64 steps = m->law.nr_steps, throttle_vt;
 	unsigned int i;
 
 	for (i = 0; i < m->nr_tenants; i++) {
@@ -335,9 +335,11 @@ static void end_window(struct machine *m)
 	mqfq_auto_window(&m->law, &w);
 	if (m->law.nr_steps != steps)
 		m->stepped_at = m->now;
-	mqfq_set_slots(&m->policy, mqfq_auto_value(&m->law, MQFQ_AUTO_SLOTS));
-	mqfq_set_throttle(&m->policy,
-			  (u64)mqfq_auto_value(&m->law, MQFQ_AUTO_THROTTLE_KB) << KB_SHIFT);
+	if (m->policy.tokens.slots != mqfq_auto_value(&m->law, MQFQ_AUTO_SLOTS))
+		mqfq_set_slots(&m->policy, mqfq_auto_value(&m->law, MQFQ_AUTO_SLOTS));
+	throttle_vt = (u64)mqfq_auto_value(&m->law, MQFQ_AUTO_THROTTLE_KB) << KB_SHIFT;
+	if (m->policy.throttle_vt != throttle_vt)
+		mqfq_set_throttle(&m->policy, throttle_vt);
 	for (i = 0; i < MQFQ_AUTO_NR_KNOBS; i++) {
 		m->least[i] = min(m->least[i], m->law.knob[i].base);
 		m->most[i] = max(m->most[i], m->law.knob[i].base);
