@@ -33,9 +33,10 @@
  *
  * Legs come in the order base, other, other, base, base, other ...: what drifts evenly cancels out,
  * and there is one change per pair. The window after a change does not count. A leg lasts until
- * LEG_REQUESTS have been completed, or for half a second. A large difference is seen in the first
- * pair; near the threshold up to PAIRS_MAX are compared, and if a leg is of few requests more is near.
- * A step needs two pairs at least, staying needs one. A device with less than some hundreds of
+ * enough requests have been completed, or for half a second. Few are enough for a large difference,
+ * which is seen in the first pair, so that nobody has to bear half of D for long; near the threshold
+ * legs are longer, and up to PAIRS_MAX pairs are compared. What is near depends on how many requests
+ * have told. A step needs two pairs at least, staying needs one. A device with less than a few hundred
  * requests per second is left as it is: what could be seen of it is chance.
  *
  * A step is tried only if it can mean something. D up: somebody waited for a slot. D down: so many
@@ -71,7 +72,7 @@
 enum {
 	MQFQ_AUTO_RISE_PPM	= 20000,
 	MQFQ_AUTO_COST_PPM	= 10000,
-	/* What one pair may be wrong by; with n pairs, an nth of it. */
+	/* What a pair of LEG_REQUESTS each may be wrong by; of n such pairs, an nth of it. */
 	MQFQ_AUTO_DOUBT_PPM	= 40000,
 	/* So much throughput is a part of Jain's index worth. */
 	MQFQ_AUTO_UNFAIR	= 4,
@@ -81,7 +82,7 @@ enum {
 	/* More than this, slots or KiB, is not kept for a load that might come. */
 	MQFQ_AUTO_PLENTY	= 64,
 
-	/* A leg is of so many requests, or windows; and of so many requests at the least. */
+	/* A leg is of so many requests, or windows; the first ones, and all at the least, of LEG_LEAST. */
 	MQFQ_AUTO_LEG_REQUESTS	= 1000,
 	MQFQ_AUTO_LEG_WINDOWS	= 500 / MQFQ_AUTO_WINDOW_MS,
 	MQFQ_AUTO_LEG_LEAST	= 100,
@@ -226,7 +227,7 @@ static void mqfq_auto_begin(struct mqfq_auto *a, enum mqfq_auto_which which,
 	a->is_second = false;
 	a->nr_pairs = 0;
 	a->nr_probes++;
-	a->fewest = MQFQ_AUTO_LEG_REQUESTS;
+	a->told = 0;
 	memset(a->leg, 0, sizeof(a->leg));
 	mqfq_auto_begin_leg(a);
 }
@@ -272,7 +273,7 @@ static void mqfq_auto_judge(struct mqfq_auto *a)
 	a->gain_ppm = mqfq_auto_gain_ppm(&a->leg[up], &a->leg[!up]);
 	off = a->gain_ppm - limit;
 	better = up ? off >= 0 : off <= 0;
-	doubt_ppm = div64_u64(MQFQ_AUTO_DOUBT_PPM * MQFQ_AUTO_LEG_REQUESTS, a->fewest * a->nr_pairs);
+	doubt_ppm = div64_u64(2ULL * MQFQ_AUTO_DOUBT_PPM * MQFQ_AUTO_LEG_REQUESTS, a->told);
 	if (a->nr_pairs < MQFQ_AUTO_PAIRS_MAX &&
 	    (max(off, -off) < doubt_ppm ||
 	     (better && a->nr_pairs < MQFQ_AUTO_PAIRS_TO_STEP)))
@@ -285,16 +286,18 @@ static void mqfq_auto_judge(struct mqfq_auto *a)
 
 static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
+	u64 needs = a->nr_pairs < MQFQ_AUTO_PAIRS_TO_STEP ? MQFQ_AUTO_LEG_LEAST : MQFQ_AUTO_LEG_REQUESTS;
+
 	mqfq_auto_add(&a->leg[a->side], w);
 	a->leg_requests += mqfq_auto_nr_telling(w);
 	a->leg_windows++;
-	if (a->leg_requests < MQFQ_AUTO_LEG_REQUESTS && a->leg_windows < MQFQ_AUTO_LEG_WINDOWS)
+	if (a->leg_requests < needs && a->leg_windows < MQFQ_AUTO_LEG_WINDOWS)
 		return;
 	if (a->leg_requests < MQFQ_AUTO_LEG_LEAST) {
 		mqfq_auto_end(a);
 		return;
 	}
-	a->fewest = min(a->fewest, a->leg_requests);
+	a->told += min_t(u64, a->leg_requests, MQFQ_AUTO_LEG_REQUESTS);
 	mqfq_auto_begin_leg(a);
 	if (a->is_second)
 		mqfq_auto_judge(a);

@@ -102,7 +102,7 @@ struct mqfq_auto_leg {
  * @nr_pairs:	of legs that have been completed
  * @leg_windows: windows of the leg under way
  * @leg_requests: completed in it, of those that tell something
- * @fewest:	that any leg of this comparison had
+ * @told:	those of all legs before it, each leg's up to what one needs
  * @skip:	windows that do not count, after a change
  * @done:	steps that need no comparison in this round, a mask
  * @wait:	windows until the next round
@@ -125,7 +125,7 @@ struct mqfq_auto {
 	bool is_second;
 	unsigned int nr_pairs;
 	unsigned int leg_windows;
-	u64 leg_requests, fewest;
+	u64 leg_requests, told;
 	unsigned int skip;
 	unsigned int done;
 	unsigned int wait;

@@ -2,22 +2,27 @@
 /*
  * mqfq_auto_sweep.c - T and D that mq-mqfq finds, against all that could have been given
  *
- *	mqfq_auto_sweep [WORLD]		KTAP on standard output; only the world of that number
+ *	mqfq_auto_sweep			KTAP on standard output
+ *	mqfq_auto_sweep long [WORLD]	all values and beginnings; only the world of that number
  *
  * The policy as it is, between tenants and a device that are simulated: events in a heap, a seed, no
  * clock. Tenants keep a number of requests outstanding each. A hardware queue has a CPU, which takes
  * some time for each request, and for the wake-up of a queue by another one. The device has dies; a
  * request goes to one at random, or to the first that is free, and then over a bus that all share.
  *
- * For each world, every pair of a D and a T is given in turn, for half a second. Of these settings
- * the fair ones are those whose Jain's index is within 0.01 of the best; of the fair ones, the best
- * is the one with the most bytes per second. Then the same world runs with both found, from the
- * defaults, from far too little and from far too much. After SETTLE_MS, over all that is tried in
- * between, there must be
+ * For each world, every pair of a D and a T is given in turn, for a moment. Of these settings the fair
+ * ones are those whose Jain's index is within 0.01 of the best; of the fair ones, the best is the one
+ * with the most bytes per second. Without fairness there is no best: on a device that serves
+ * requests, whoever lets large ones displace small ones has the most bytes. Then the same world runs
+ * with both found, from the defaults and from far too little, and if it is to be long from far too
+ * much. After SETTLE_MS (twice that, from far too much), and over all that is tried later, there must
+ * be
  *
  *  - at least 97% of the best fixed setting's throughput,
  *  - a Jain's index that is not lower by more than 0.01,
  *  - no value more than one step from where the others were: it is stable.
+ *
+ * Worlds whose load becomes another one do so before all this, when the first load has been learned.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,9 +39,10 @@ enum {
 	KB_SHIFT	= 10 + VT_SHIFT,
 
 	FIXED_RAMP_MS	= 50,
-	FIXED_MS	= 250,
+	FIXED_MS	= 150,
+	LEARN_MS	= 5000,
 	SETTLE_MS	= 10000,
-	MEASURE_MS	= 6000,
+	MEASURE_MS	= 5000,
 	NS_PER_MS	= 1000000,
 };
 
@@ -55,7 +61,7 @@ struct world {
 	unsigned int woken_cpu_ns;	/* and what that costs its CPU */
 	bool stays;			/* a tenant has one queue */
 	struct tenants tenants[2];
-	struct tenants later[2];	/* after half of SETTLE_MS, if there are any */
+	struct tenants later[2];	/* after LEARN_MS, if there are any */
 };
 
 static const struct world worlds[] = {
@@ -466,50 +472,57 @@ static struct figures fixed(const struct world *w, u32 slots, u32 throttle_kb)
 	return found;
 }
 
-static const u32 some_slots[] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024 };
-static const u32 some_kb[] = { 0, 4, 16, 64, 256, 1024, 4096 };
+static const u32 some_slots[] = { 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1, 2 };
+static const u32 some_kb[] = { 4, 64, 1024, 0, 16, 256, 4096 };
 
 enum {
 	NR_SLOTS	= sizeof(some_slots) / sizeof(*some_slots),
 	NR_KB		= sizeof(some_kb) / sizeof(*some_kb),
+	SHORT_SLOTS	= 9,
+	SHORT_KB	= 3,
 };
 
 /* The best fixed setting. */
-static struct figures sweep(const struct world *w)
+static struct figures sweep(const struct world *w, bool is_long)
 {
+	unsigned int nr_slots = is_long ? NR_SLOTS : SHORT_SLOTS, nr_kb = is_long ? NR_KB : SHORT_KB;
 	struct figures all[NR_SLOTS][NR_KB], best = {}, fairest = {};
 	u32 slots = 0, kb = 0;
 	unsigned int i, k;
 
-	for (i = 0; i < NR_SLOTS; i++)
-		for (k = 0; k < NR_KB; k++) {
+	for (i = 0; i < nr_slots; i++)
+		for (k = 0; k < nr_kb; k++) {
 			all[i][k] = fixed(w, some_slots[i], some_kb[k]);
 			if (all[i][k].jain > fairest.jain)
 				fairest = all[i][k];
 		}
-	for (i = 0; i < NR_SLOTS; i++) {
-		printf("# D %4u:", some_slots[i]);
-		for (k = 0; k < NR_KB; k++) {
+	for (i = 0; i < nr_slots; i++) {
+		if (is_long)
+			printf("# D %4u:", some_slots[i]);
+		for (k = 0; k < nr_kb; k++) {
 			const struct figures *f = &all[i][k];
 
-			printf("  %6.1f %.3f", f->mbps, f->jain);
+			if (is_long)
+				printf("  T %4u %6.1f %.3f", some_kb[k], f->mbps, f->jain);
 			if (f->jain < fairest.jain - 0.01 || f->mbps <= best.mbps)
 				continue;
 			best = *f;
 			slots = some_slots[i];
 			kb = some_kb[k];
 		}
-		printf("\n");
+		if (is_long)
+			printf("\n");
 	}
 	printf("# best: %.1f MB/s, Jain %.4f with D %u, T %u\n", best.mbps, best.jain, slots, kb);
 	return best;
 }
 
 /* Both found, from here. */
-static bool found(const struct world *w, u32 slots, u32 throttle_kb, const struct figures *best)
+static bool found(const struct world *w, u32 slots, u32 throttle_kb, u64 settle_ms,
+		  const struct figures *best)
 {
+	u64 learn_ms = w->later[0].nr ? LEARN_MS : 0;
 	struct machine *m = &machine;
-	const struct mqfq_auto_knob *k = m->law.knob;
 	struct figures f;
 	bool ok, stable;
 
@@ -518,18 +531,20 @@ static bool found(const struct world *w, u32 slots, u32 throttle_kb, const struc
 	mqfq_auto_on(&m->law, MQFQ_AUTO_THROTTLE_KB);
 	come(m, w->tenants);
 	push(m, 0, WINDOW, 0);
-	run_until(m, SETTLE_MS / 2);
+	run_until(m, learn_ms);
 	come(m, last_tenants(w));
-	run_until(m, SETTLE_MS / 2 + SETTLE_MS);
+	run_until(m, learn_ms + settle_ms);
 	mark(m);
-	run_until(m, SETTLE_MS / 2 + SETTLE_MS + MEASURE_MS);
+	run_until(m, learn_ms + settle_ms + MEASURE_MS);
 	f = figures(m, MEASURE_MS);
 	stable = m->most[0] <= 2 * m->least[0] && m->most[1] <= 2 * m->least[1];
 	ok = stable && f.mbps >= 0.97 * best->mbps && f.jain >= best->jain - 0.01;
-	printf("# from D %u, T %u: %.1f MB/s (%.1f%%), Jain %.4f (%+.4f) with D %u to %u, T %u to %u, now %u and %u, debts %u and %u; %llu of %llu probes stepped, the last at %llu ms%s\n",
-	       slots, throttle_kb, f.mbps, 100 * f.mbps / best->mbps, f.jain, f.jain - best->jain,
-	       m->least[0], m->most[0], m->least[1], m->most[1], k[0].base, k[1].base,
-	       k[0].debt_ppm, k[1].debt_ppm, m->law.nr_steps, m->law.nr_probes, m->stepped_at / NS_PER_MS, ok ? "" : "  <--");
+	printf("# from D %u, T %u: %.1f MB/s (%.1f%%), Jain %.4f (%+.4f) with D %u, T %u, ", slots,
+	       throttle_kb, f.mbps, 100 * f.mbps / best->mbps, f.jain, f.jain - best->jain,
+	       m->law.knob[0].base, m->law.knob[1].base);
+	printf("%llu steps in %llu comparisons, the last after %lld ms%s\n", m->law.nr_steps,
+	       m->law.nr_probes, (s64)(m->stepped_at / NS_PER_MS - learn_ms),
+	       stable ? "" : ", and it is not stable");
 	end(m);
 	return ok;
 }
@@ -537,8 +552,8 @@ static bool found(const struct world *w, u32 slots, u32 throttle_kb, const struc
 int main(int argc, char **argv)
 {
 	const unsigned int nr = sizeof(worlds) / sizeof(*worlds);
-	unsigned int only = argc > 1 ? strtoul(argv[1], NULL, 0) : 0, i;
-	bool all = true;
+	bool is_long = argc > 1 && !strcmp(argv[1], "long"), all = true;
+	unsigned int only = argc > 2 ? strtoul(argv[2], NULL, 0) : 0, i;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("KTAP version 1\n1..%u\n", nr);
@@ -550,10 +565,11 @@ int main(int argc, char **argv)
 		if (only && i != only)
 			continue;
 		printf("# %s\n", w->name);
-		best = sweep(w);
-		ok = found(w, 64, 64, &best);
-		ok &= found(w, 2, 0, &best);
-		ok &= found(w, 1024, 4096, &best);
+		best = sweep(w, is_long);
+		ok = found(w, 64, 64, SETTLE_MS, &best);
+		ok &= found(w, 2, 0, SETTLE_MS, &best);
+		if (is_long)
+			ok &= found(w, 1024, 4096, 2 * SETTLE_MS, &best);
 		printf("%sok %u %s\n", ok ? "" : "not ", i, w->name);
 		all &= ok;
 	}
