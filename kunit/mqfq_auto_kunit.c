@@ -31,6 +31,7 @@ struct device {
 	u32 largest_kb;
 	bool displaces;		/* more than @parallel: bytes rise, requests fall */
 	bool unfair;		/* more than @parallel: both rise by 3%, and one flow has it all */
+	bool unfair_below;	/* less than @parallel: one of two flows has it all */
 	u32 drift_ppm;		/* more from window to window */
 	u32 noise_ppm;
 };
@@ -39,6 +40,7 @@ struct context {
 	struct mqfq_auto law;
 	struct device device;
 	u32 random;
+	u32 slots_before, throttle_kb_before;
 	unsigned int nr_windows;
 };
 
@@ -86,7 +88,8 @@ static void window(struct context *c)
 	u32 slots = mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS);
 	u32 throttle_kb = mqfq_auto_value(&c->law, MQFQ_AUTO_THROTTLE_KB);
 	const struct device *d = &c->device;
-	u64 milli = milli_requests(c, slots, throttle_kb);
+	/* What completes in a window was sent in the one before. */
+	u64 milli = milli_requests(c, c->slots_before, c->throttle_kb_before);
 	struct mqfq_auto_window w = {
 		.ns		= WINDOW_NS,
 		.requests	= div_u64(milli, 1000),
@@ -98,6 +101,8 @@ static void window(struct context *c)
 		.jain_ppm	= 1000000,
 	};
 
+	if (slots < d->parallel && d->unfair_below)
+		w.jain_ppm = 500000;
 	if (slots > d->parallel && d->displaces) {
 		w.bytes *= 2;
 		w.requests -= w.requests / 4;
@@ -108,11 +113,15 @@ static void window(struct context *c)
 		w.jain_ppm = 980000;
 	}
 	mqfq_auto_window(&c->law, &w);
+	c->slots_before = slots;
+	c->throttle_kb_before = throttle_kb;
 	c->nr_windows++;
 }
 
 static void windows(struct context *c, unsigned int n)
 {
+	c->slots_before = mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS);
+	c->throttle_kb_before = mqfq_auto_value(&c->law, MQFQ_AUTO_THROTTLE_KB);
 	while (n--)
 		window(c);
 }
@@ -156,8 +165,10 @@ static const struct climb {
 	{ "large ones have displaced",	256, { 64, 0, LOAD, REQUESTS, .displaces = true }, 64 },
 	{ "more is less fair",		16, { 64, 0, LOAD, REQUESTS, .unfair = true }, 64 },
 	{ "more was less fair",		256, { 64, 0, LOAD, REQUESTS, .unfair = true }, 64 },
-	{ "ever more load",		64, { 64, 0, LOAD, REQUESTS, .drift_ppm = 3000 }, 64 },
+	{ "less is less fair, too",	16, { 64, 0, LOAD, REQUESTS, .unfair_below = true }, 64 },
+	{ "ever more load",		64, { 64, 0, LOAD, REQUESTS, .drift_ppm = 12000 }, 64 },
 	{ "noise of a percent",		64, { 256, 0, LOAD, REQUESTS, .noise_ppm = 10000 }, 256 },
+	{ "noise of four",		64, { 64, 0, LOAD, REQUESTS, .noise_ppm = 40000 }, 64 },
 };
 
 KUNIT_ARRAY_PARAM_DESC(climb, climbs, name);
@@ -244,22 +255,52 @@ static void ceiling_test(struct kunit *test)
 
 /* ---- how it gets there ---- */
 
+/* So many requests with 64 slots, 32, 16, and less. */
+static void windows_of(struct context *c, unsigned int n, u32 of_64, u32 of_32, u32 of_16, u32 of_8)
+{
+	struct mqfq_auto_window w = { .ns = WINDOW_NS, .slot_waits = 1, .jain_ppm = 1000000 };
+
+	while (n--) {
+		u32 now = mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS);
+
+		w.requests = now >= 64 ? of_64 : now >= 32 ? of_32 : now >= 16 ? of_16 : of_8;
+		w.bytes = w.requests << 12;
+		mqfq_auto_window(&c->law, &w);
+	}
+}
+
 /* Steps down that cost 0.6% each: one is taken, the second one would be too much. */
 static void debt_test(struct kunit *test)
 {
 	struct context *c = context(test);
-	struct mqfq_auto_window w = { .ns = WINDOW_NS, .slot_waits = 1, .jain_ppm = 1000000 };
-	unsigned int i;
 
 	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
-	for (i = 0; i < WINDOWS; i++) {
-		u32 now = mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS);
+	windows_of(c, WINDOWS, 100600, 100000, 99400, 98800);
+	KUNIT_EXPECT_EQ(test, slots(c), 32U);
+	/* Up again, which pays the debt, and down. */
+	windows_of(c, 2 * WINDOWS, 110000, 100000, 90000, 80000);
+	KUNIT_EXPECT_EQ(test, slots(c), 64U);
+	windows_of(c, 2 * WINDOWS, 100600, 100000, 90000, 80000);
+	KUNIT_EXPECT_EQ(test, slots(c), 32U);
+	/* Another load owes nothing. */
+	windows_of(c, WINDOWS, 201200, 200000, 198800, 190000);
+	KUNIT_EXPECT_EQ(test, slots(c), 16U);
+}
 
-		w.requests = now >= 64 ? 100600 : now >= 32 ? 100000 : now >= 16 ? 99400 : 98800;
-		w.bytes = w.requests << 12;
-		mqfq_auto_window(&c->law, &w);
+/* Twice as much brings almost what a step needs, exactly: a comparison ends all the same. */
+static void doubt_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	unsigned int n = 0;
+
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, 32);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	while (!c->law.nr_probes || c->law.probing) {
+		windows_of(c, 1, 101990, 100000, 90000, 80000);
+		KUNIT_ASSERT_LE(test, n++, 3U * MQFQ_AUTO_PAIRS_MAX + 3);
 	}
 	KUNIT_EXPECT_EQ(test, slots(c), 32U);
+	KUNIT_EXPECT_GE(test, n, 2U * MQFQ_AUTO_PAIRS_MAX);
 }
 
 /* At rest: comparisons become rare, and what they compare with is not in force for long. */
@@ -276,7 +317,7 @@ static void rest_test(struct kunit *test)
 		window(c);
 		away += mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS) < SLOTS;
 	}
-	KUNIT_EXPECT_GE(test, c->law.nr_probes - probes, 2U);
+	KUNIT_EXPECT_GE(test, c->law.nr_probes - probes, 6U);
 	KUNIT_EXPECT_LE(test, c->law.nr_probes - probes, 16U);
 	KUNIT_EXPECT_LE(test, away, 2 * WINDOWS / 50);
 }
@@ -312,6 +353,7 @@ static void felt_test(struct kunit *test)
 	while (c->law.wait < 100)
 		window(c);
 	probes = c->law.nr_probes;
+	KUNIT_EXPECT_EQ(test, probes, 0U);
 	c->device.load = LOAD;
 	windows(c, 5);
 	KUNIT_EXPECT_GT(test, c->law.nr_probes, probes);
@@ -412,6 +454,7 @@ static struct kunit_case mqfq_auto_cases[] = {
 	KUNIT_CASE(floor_test),
 	KUNIT_CASE(ceiling_test),
 	KUNIT_CASE(debt_test),
+	KUNIT_CASE(doubt_test),
 	KUNIT_CASE(rest_test),
 	KUNIT_CASE(change_test),
 	KUNIT_CASE(felt_test),
