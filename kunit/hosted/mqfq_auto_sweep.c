@@ -87,9 +87,9 @@ static const struct world worlds[] = {
 	  { { 4, 64, 4, 100 }, { 4, 64, 32, 100 } } },
 	{ "busy CPUs, a wake-up costs as much as three requests", 8, 64, true, 100, 300, 4000, 40000, 5000, 120000, true,
 	  { { 8, 64, 4, 100 } } },
-	{ "4 KiB, then 128 KiB", 4, 32, true, 200, 400, 4000, 1000, 5000, 0, false,
+	{ "4 KiB, then 128 KiB", 4, 32, true, 200, 400, 400, 1000, 5000, 0, false,
 	  { { 4, 64, 4, 100 } }, { { 4, 64, 128, 100 } } },
-	{ "reads, then writes", 4, 64, true, 100, 1600, 4000, 1000, 5000, 0, false,
+	{ "reads, then writes", 4, 64, true, 100, 1600, 200, 1000, 5000, 0, false,
 	  { { 4, 64, 4, 100 } }, { { 4, 64, 4, 100, true } } },
 };
 
