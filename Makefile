@@ -106,5 +106,5 @@ help:
 	@echo '  make fuzz          libFuzzer on the protocol and on what reads the device, FUZZ_SECONDS=N (600) each'
 	@echo 'See'
 	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us, as tables and pictures'
-	@echo '  make bench NAME=X  a benchmark: fairness, latency, cost, throughput, tabs, octofas, postgres'
+	@echo '  make bench NAME=X  a benchmark: fairness, latency, cost, throughput, tabs, octofas, postgres, auto'
 	@echo '  make lab           make the guests that test, bench and demo run in'
