@@ -14,8 +14,8 @@
 enum {
 	/* So many of what waits in a queue are looked at. */
 	MQFQ_TUNER_LOOK_AT	= 64,
-	/* A window that was so much longer than it should be was none: there was a pause. */
-	MQFQ_TUNER_LATE		= 4,
+	/* A window that was so many times too long was none: there was a pause. */
+	MQFQ_TUNER_LATE		= 20,
 };
 
 struct mqfq_tuner_flows {
