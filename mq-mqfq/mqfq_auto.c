@@ -42,22 +42,23 @@
  * A step is tried only if it can mean something. D up: somebody waited for a slot. D down: so many
  * are at the device that half of D would be felt, for a load that asks for little says nothing about
  * the device. T: queues were throttled; otherwise T does nothing. Either, down: it is more than the
- * default, which is not kept for a load that might come. T does not become less than the
- * largest flow's requests, each of which would be throttled for itself, nor D less than one; a D so
- * small that hardware queues disturb each other for slots costs throughput, which is seen.
+ * default, which is not kept for a load that might come. T does not become less than the largest
+ * requests that wait, each of which would be throttled for itself, nor D less than one; a D so small
+ * that hardware queues disturb each other for slots costs throughput, which is seen.
  *
  * A round tries each step of each knob; a step that is taken is tried again. When nothing is left the
- * law rests: a second, after rounds without a step two, four, up to 16, so that trying costs little,
- * unless the load has
- * become another one: twice in a row bytes or requests per second a quarter off what is usual, or
- * queues that wait for what they did not wait for. Then what has been learned is where the next round begins.
+ * law rests: a second, after rounds without a step two, four, up to 16, so that trying costs little;
+ * unless the load has become another one: twice in a row bytes or requests per second a quarter off
+ * what is usual, or queues that wait for what they did not wait for. The next round begins with what
+ * has been learned.
  *
  * What it costs
  * =============
  * Hooks do nothing for it: bytes per flow, completions, waits and throttlings are counted anyway.
  * While flows exist, a work item looks at them once per window.
  *
- * The theorems hold with the largest T and D that were in force in the interval.
+ * The theorems hold with the largest T and D that were in force in the interval; mqfq_theorems has a
+ * family of worlds in which both change.
  *
  * kunit/mqfq_auto_kunit.c has it climb curves, and kunit/hosted/mqfq_auto_sweep.c compares it, with
  * the policy as it is and simulated devices, with all fixed values.
