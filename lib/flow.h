@@ -61,6 +61,7 @@ enum {
  * @service_bytes:	bytes that were dispatched
  * @throttled_ns:	for how long queues waited because one of its requests was ahead
  * @idle:		the reclaimer has seen it idle
+ * @noted_bytes:	the owner's: @service_bytes when it last looked
  */
 struct flow {
 	struct hlist_node node;
@@ -76,6 +77,7 @@ struct flow {
 	atomic64_t service_bytes;
 	atomic64_t throttled_ns;
 	bool idle;
+	u64 noted_bytes;
 };
 
 /**

@@ -33,7 +33,8 @@
  * and for D = 1 by 2 T + ... (theorems 1 and 2). Service is that of requests sent since both were
  * waiting: a request that was under way when the second flow came can add its own size, which the
  * paper's proof does not see; kunit/mqfq_simulation.h has the case, and the bounds that hold. The
- * algorithm is mqfq_policy.c, its structures are in lib/. What the paper leaves open, or what a
+ * algorithm is mqfq_policy.c, its structures are in lib/; mqfq_auto.c finds T and D, if it is asked
+ * to. What the paper leaves open, or what a
  * kernel of today adds:
  *
  *  - Cost is bytes; bytes written count write_cost_pct percent, bytes discarded or zeroed
@@ -67,7 +68,8 @@
  * =======
  * A hardware queue's lock guards what waits in it. It is taken with interrupts on, in process
  * context. Within it, in this order: the flow table's lock (a flow's first request only), or the
- * locks of the mindicator's inner nodes, from below. finish_request and requeue_request may be
+ * locks of the mindicator's inner nodes, from below. Outside it is the tuner's mutex, under which T, D
+ * and the wheel change. finish_request and requeue_request may be
  * called in interrupts: they take no lock.
  *
  * Which cache lines do many CPUs write
@@ -107,14 +109,15 @@
  * ========
  * mqfq_data lives from init_sched to exit_sched; the queue is frozen in both. A change of the
  * number of hardware queues detaches and attaches us, and the trees are built anew. A flow lives
- * until it has been without requests, and not ahead of virtual time, for five to ten seconds.
+ * until it has been without requests, and not ahead of virtual time, for five to ten seconds. While
+ * there are flows, work items look at them; the tuner's only if T or D is to be found.
  *
  * Observability
  * =============
  * sysfs: flow, weights, throttle_kb, slots, bucket_kb, buckets, write_cost_pct, discard_cost_pct
  * (Documentation/mq-mqfq.rst). Tracepoints: mq_mqfq:*. debugfs, below
- * /sys/kernel/debug/block/DEVICE/sched/: vt, slots, wheel, ready, topology, flows, queues,
- * wakeups, counters. inserted = dispatched + queued, and dispatched = completed + requeued + in
+ * /sys/kernel/debug/block/DEVICE/sched/: vt, slots, wheel, ready, topology, flows, wakeups, auto,
+ * counters. inserted = dispatched + queued, and dispatched = completed + requeued + in
  * flight; exit_sched warns if the counters do not say so.
  *
  * Names: md is the device's scheduler data, p its policy, q the policy's queue of a hardware queue,
@@ -259,6 +262,7 @@ static u32 mqfq_weight_of(void *context, u64 key, void *who)
 	void *weight;
 
 	schedule_delayed_work(&md->reclaim, msecs_to_jiffies(MQFQ_RECLAIM_MS));
+	mqfq_tuner_kick(md);
 	if (mqfq_key_kind(key) == MQFQ_FLOW_CGROUP)
 		return mqfq_cgroup_weight(md, who);
 	weight = xa_load(&md->weight_of_id, mqfq_weight_index(key));
@@ -284,8 +288,10 @@ static void mqfq_reclaim(struct work_struct *work)
 
 	if (!census.nr_busy)
 		mindicator_skip(&md->policy.vt, census.last_finish);
-	if (census.nr_flows)
-		schedule_delayed_work(&md->reclaim, msecs_to_jiffies(MQFQ_RECLAIM_MS));
+	if (!census.nr_flows)
+		return;
+	schedule_delayed_work(&md->reclaim, msecs_to_jiffies(MQFQ_RECLAIM_MS));
+	mqfq_tuner_kick(md);
 }
 
 /* The policy's run: a queue's wait is over. Any context. */
@@ -404,6 +410,7 @@ static struct mqfq_data *mqfq_alloc(struct request_queue *q)
 	md->write_cost_pct = 100;
 	xa_init(&md->weight_of_id);
 	INIT_DELAYED_WORK(&md->reclaim, mqfq_reclaim);
+	mqfq_tuner_init(md, MQFQ_SLOTS_DEFAULT, MQFQ_THROTTLE_KB_DEFAULT);
 	md->cpu_counters = alloc_percpu(struct mqfq_cpu_counters);
 	if (!md->cpu_counters)
 		goto err_md;
@@ -457,6 +464,7 @@ static void mqfq_exit_sched(struct elevator_queue *eq)
 	WARN_ON_ONCE(!mqfq_is_balanced(md));
 	mqfq_cgroup_detach(md);
 	cancel_delayed_work_sync(&md->reclaim);
+	mqfq_tuner_exit(md);
 	mqfq_free(md);
 }
 

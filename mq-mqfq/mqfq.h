@@ -8,11 +8,13 @@
 #include <linux/blk-mq.h>
 #include <linux/cgroup.h>
 #include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "compat.h"
+#include "mqfq_auto.h"
 #include "mqfq_policy.h"
 
 /* Who is a flow. */
@@ -48,6 +50,23 @@ struct mqfq_cpu_counters {
 };
 
 /**
+ * struct mqfq_tuner - T and D, given or found
+ * @lock:	for all of this, and for who calls mqfq_set_throttle(), _slots() or _wheel()
+ * @law:	which values are in force
+ * @work:	ends a window
+ * @ended_ns:	when the last one ended
+ * @sum:	what had been counted then
+ * @window:	what it had brought
+ */
+struct mqfq_tuner {
+	struct mutex lock;
+	struct mqfq_auto law;
+	struct delayed_work work;
+	u64 ended_ns;
+	struct mqfq_auto_window sum, window;
+};
+
+/**
  * struct mqfq_data - the scheduler of one device
  * @q:			its queue
  * @hctx:		its hardware queues, by number
@@ -58,6 +77,7 @@ struct mqfq_cpu_counters {
  * @cpu_counters:	see there
  * @flows:		who pays
  * @reclaim:		frees idle flows while there are any
+ * @tuner:		T and D
  * @weight_of_id:	weights of processes or priorities, by flow key
  * @siblings:		all devices with this scheduler, for cgroups whose weight changes
  */
@@ -69,6 +89,7 @@ struct mqfq_data {
 	unsigned int discard_cost_pct;
 	struct mqfq_cpu_counters __percpu *cpu_counters;
 	struct delayed_work reclaim;
+	struct mqfq_tuner tuner;
 	struct xarray weight_of_id;
 	struct list_head siblings;
 	struct mqfq_policy policy;
@@ -110,6 +131,15 @@ struct mqfq_counters {
 void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c);
 /* A flow has another weight now, and what it has waiting, too. Process context. */
 void mqfq_reweigh(struct mqfq_data *md, u64 key, u32 weight);
+
+/* mqfq_tuner.c: T and D */
+void mqfq_tuner_init(struct mqfq_data *md, u32 slots, u32 throttle_kb);
+void mqfq_tuner_exit(struct mqfq_data *md);
+/* There are flows: if something is to be found, windows begin. Any context. */
+void mqfq_tuner_kick(struct mqfq_data *md);
+/* It is found from now on, or given. Process context. */
+void mqfq_tuner_on(struct mqfq_data *md, enum mqfq_auto_which which);
+void mqfq_tuner_off(struct mqfq_data *md, enum mqfq_auto_which which, u32 value);
 
 /* mqfq_sysfs.c */
 extern const char *const mqfq_flow_kind_name[MQFQ_NR_FLOW_KINDS];

@@ -92,6 +92,35 @@ static int mqfq_wakeups_show(void *data, struct seq_file *m)
 	return 0;
 }
 
+static void mqfq_auto_line(const struct mqfq_auto *law, const char *name,
+			   enum mqfq_auto_which which, struct seq_file *m)
+{
+	const struct mqfq_auto_knob *k = &law->knob[which];
+
+	seq_printf(m, "%s %s found %u in_force %u debt_ppm %u\n", name, k->is_on ? "auto" : "given",
+		   k->base, mqfq_auto_value(law, which), k->debt_ppm);
+}
+
+/* What the law has found, and what the last window has brought. */
+static int mqfq_auto_show(void *data, struct seq_file *m)
+{
+	struct mqfq_tuner *t = &mqfq_of(data)->tuner;
+	const struct mqfq_auto *law = &t->law;
+	const struct mqfq_auto_window *w = &t->window;
+
+	mutex_lock(&t->lock);
+	mqfq_auto_line(law, "slots", MQFQ_AUTO_SLOTS, m);
+	mqfq_auto_line(law, "throttle_kb", MQFQ_AUTO_THROTTLE_KB, m);
+	seq_printf(m, "probing %d wait_windows %u\nprobes %llu steps %llu gain_ppm %lld\n",
+		   law->probing, law->wait, law->nr_probes, law->nr_steps, law->gain_ppm);
+	seq_printf(m, "window_ns %llu bytes %llu requests %llu slot_waits %llu throttles %llu\n",
+		   w->ns, w->bytes, w->requests, w->slot_waits, w->throttles);
+	seq_printf(m, "in_flight %u largest_kb %u jain_ppm %u\n", w->in_flight, w->largest_kb,
+		   w->jain_ppm);
+	mutex_unlock(&t->lock);
+	return 0;
+}
+
 /* A bio that was merged counts as inserted, too: inserted = merged + dispatched + queued. */
 static int mqfq_counters_show(void *data, struct seq_file *m)
 {
@@ -112,6 +141,7 @@ const struct blk_mq_debugfs_attr mqfq_queue_debugfs_attrs[] = {
 	{"topology", 0400, mqfq_topology_show},
 	{"flows", 0400, mqfq_flows_show},
 	{"wakeups", 0400, mqfq_wakeups_show},
+	{"auto", 0400, mqfq_auto_show},
 	{"counters", 0400, mqfq_counters_show},
 	{},
 };

@@ -40,18 +40,6 @@ static ssize_t mqfq_##name##_store(struct elevator_queue *eq, const char *page,	
 	return ret ? ret : count;							\
 }
 
-static int mqfq_act_throttle_kb(struct mqfq_data *md, unsigned int kb)
-{
-	mqfq_set_throttle(&md->policy, (u64)kb << MQFQ_KB_SHIFT);
-	return 0;
-}
-
-static int mqfq_act_slots(struct mqfq_data *md, unsigned int slots)
-{
-	mqfq_set_slots(&md->policy, slots);
-	return 0;
-}
-
 static int mqfq_act_bucket_kb(struct mqfq_data *md, unsigned int kb)
 {
 	struct vt_wheel_geometry geometry = md->policy.wheel.geometry;
@@ -59,7 +47,9 @@ static int mqfq_act_bucket_kb(struct mqfq_data *md, unsigned int kb)
 	if (!is_power_of_2(kb))
 		return -EINVAL;
 	geometry.width_shift = ilog2(kb) + MQFQ_KB_SHIFT;
+	mutex_lock(&md->tuner.lock);
 	mqfq_set_wheel(&md->policy, geometry);
+	mutex_unlock(&md->tuner.lock);
 	return 0;
 }
 
@@ -70,7 +60,9 @@ static int mqfq_act_buckets(struct mqfq_data *md, unsigned int buckets)
 	if (!is_power_of_2(buckets))
 		return -EINVAL;
 	geometry.buckets_shift = ilog2(buckets);
+	mutex_lock(&md->tuner.lock);
 	mqfq_set_wheel(&md->policy, geometry);
+	mutex_unlock(&md->tuner.lock);
 	return 0;
 }
 
@@ -86,10 +78,6 @@ static int mqfq_act_discard_cost_pct(struct mqfq_data *md, unsigned int pct)
 	return 0;
 }
 
-MQFQ_SHOW(throttle_kb, "%llu", READ_ONCE(md->policy.throttle_vt) >> MQFQ_KB_SHIFT)
-MQFQ_STORE(throttle_kb, 0, MQFQ_THROTTLE_KB_MAX, mqfq_act_throttle_kb)
-MQFQ_SHOW(slots, "%d", READ_ONCE(md->policy.tokens.slots))
-MQFQ_STORE(slots, MQFQ_SLOTS_MIN, MQFQ_SLOTS_MAX, mqfq_act_slots)
 MQFQ_SHOW(bucket_kb, "%llu", 1ULL << (md->policy.wheel.geometry.width_shift - MQFQ_KB_SHIFT))
 MQFQ_STORE(bucket_kb, 1, MQFQ_BUCKET_KB_MAX, mqfq_act_bucket_kb)
 MQFQ_SHOW(buckets, "%u", 1U << md->policy.wheel.geometry.buckets_shift)
@@ -100,6 +88,52 @@ MQFQ_SHOW(discard_cost_pct, "%u", READ_ONCE(md->discard_cost_pct))
 MQFQ_STORE(discard_cost_pct, 0, MQFQ_COST_PCT_MAX, mqfq_act_discard_cost_pct)
 #undef MQFQ_SHOW
 #undef MQFQ_STORE
+
+/* T and D: a number, or the word that has them found. What is shown may be written back. */
+static const char mqfq_auto_word[] = "auto";
+
+static ssize_t mqfq_found_show(struct elevator_queue *eq, char *page, enum mqfq_auto_which which)
+{
+	struct mqfq_data *md = eq->elevator_data;
+
+	if (mqfq_auto_is_on(&md->tuner.law, which))
+		return sysfs_emit(page, "%s\n", mqfq_auto_word);
+	return sysfs_emit(page, "%u\n", READ_ONCE(md->tuner.law.knob[which].base));
+}
+
+static ssize_t mqfq_found_store(struct elevator_queue *eq, const char *page, size_t count,
+				enum mqfq_auto_which which, unsigned int min, unsigned int max)
+{
+	struct mqfq_data *md = eq->elevator_data;
+	unsigned int value;
+	int ret;
+
+	if (sysfs_streq(page, mqfq_auto_word)) {
+		mqfq_tuner_on(md, which);
+		return count;
+	}
+	ret = tunable_parse(page, min, max, &value);
+	if (ret)
+		return ret;
+	mqfq_tuner_off(md, which, value);
+	return count;
+}
+
+#define MQFQ_FOUND(name, which, min, max)						\
+static ssize_t mqfq_##name##_show(struct elevator_queue *eq, char *page)		\
+{											\
+	return mqfq_found_show(eq, page, which);					\
+}											\
+											\
+static ssize_t mqfq_##name##_store(struct elevator_queue *eq, const char *page,		\
+				   size_t count)					\
+{											\
+	return mqfq_found_store(eq, page, count, which, min, max);			\
+}
+
+MQFQ_FOUND(throttle_kb, MQFQ_AUTO_THROTTLE_KB, 0, MQFQ_THROTTLE_KB_MAX)
+MQFQ_FOUND(slots, MQFQ_AUTO_SLOTS, MQFQ_SLOTS_MIN, MQFQ_SLOTS_MAX)
+#undef MQFQ_FOUND
 
 static ssize_t mqfq_flow_show(struct elevator_queue *eq, char *page)
 {

@@ -4,7 +4,8 @@
  *
  * For a request: mqfq_tag when it is charged, mqfq_dispatch when it is sent to the device,
  * mqfq_complete when it is done with. For a hardware queue: mqfq_throttle and mqfq_slot_wait when
- * it begins to wait, mqfq_unthrottle and mqfq_slot when its wait is over. "flow" is the flow's
+ * it begins to wait, mqfq_unthrottle and mqfq_slot when its wait is over. For the device: mqfq_auto
+ * when another T or D is in force that was found, or is tried ("probing"). "flow" is the flow's
  * kind and number as in debugfs; tags are virtual times, and "ahead" is a tag less the virtual
  * time of the device, in sixteenths of a byte at weight 100.
  */
@@ -102,6 +103,34 @@ DEFINE_EVENT(mqfq_hctx, mqfq_slot_wait,
 DEFINE_EVENT(mqfq_hctx, mqfq_slot,
 	TP_PROTO(struct request_queue *q, unsigned int hctx),
 	TP_ARGS(q, hctx)
+);
+
+/* "gain_ppm" is what the last comparison found that the larger value brings. */
+TRACE_EVENT(mqfq_auto,
+
+	TP_PROTO(struct request_queue *q, u32 slots, u32 throttle_kb, bool probing, s64 gain_ppm),
+
+	TP_ARGS(q, slots, throttle_kb, probing, gain_ppm),
+
+	TP_STRUCT__entry(
+		__field(	dev_t,		dev		)
+		__field(	u32,		slots		)
+		__field(	u32,		throttle_kb	)
+		__field(	bool,		probing		)
+		__field(	s64,		gain_ppm	)
+	),
+
+	TP_fast_assign(
+		__entry->dev		= q->disk ? disk_devt(q->disk) : 0;
+		__entry->slots		= slots;
+		__entry->throttle_kb	= throttle_kb;
+		__entry->probing	= probing;
+		__entry->gain_ppm	= gain_ppm;
+	),
+
+	TP_printk("%d,%d slots=%u throttle_kb=%u probing=%d gain_ppm=%lld",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->slots, __entry->throttle_kb,
+		  __entry->probing, __entry->gain_ppm)
 );
 
 #endif /* _MQ_MQFQ_TRACE_H */

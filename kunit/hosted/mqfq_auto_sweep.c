@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_auto_sweep.c - T and D that mq-mqfq finds, against all that could have been given
+ *
+ *	mqfq_auto_sweep			KTAP on standard output
+ *	mqfq_auto_sweep long [WORLD]	all values and beginnings; only the world of that number
+ *
+ * The policy as it is, between tenants and a device that are simulated: events in a heap, a seed, no
+ * clock. Tenants keep a number of requests outstanding each. A hardware queue has a CPU, which takes
+ * some time for each request, and for the wake-up of a queue by another one. The device has dies; a
+ * request goes to one at random, or to the first that is free, and then over a bus that all share.
+ *
+ * For each world, every pair of a D and a T is given in turn, for a moment. Of these settings the fair
+ * ones are those whose Jain's index is within 0.01 of the best; of the fair ones, the best is the one
+ * with the most bytes per second. Without fairness there is no best: on a device that serves
+ * requests, whoever lets large ones displace small ones has the most bytes. Then the same world runs
+ * with both found, from the defaults and from far too little, and if it is to be long from far too
+ * much. After SETTLE_MS (twice that, from far too much), and over all that is tried later, there must
+ * be
+ *
+ *  - at least 97% of the best fixed setting's throughput,
+ *  - a Jain's index that is not lower by more than 0.01,
+ *  - no value more than one step from where the others were: it is stable.
+ *
+ * Worlds whose load becomes another one do so before all this, when the first load has been learned.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../mqfair_lib.c"
+#include "../../mq-mqfq/mqfq_policy.c"
+#include "../../mq-mqfq/mqfq_auto.c"
+
+enum {
+	QUEUES_MAX	= 16,
+	FLOWS_MAX	= 16,
+	DIES_MAX	= 256,
+	REQUESTS_MAX	= 8192,
+	KB_SHIFT	= 10 + VT_SHIFT,
+
+	FIXED_RAMP_MS	= 50,
+	FIXED_MS	= 150,
+	LEARN_MS	= 5000,
+	SETTLE_MS	= 10000,
+	MEASURE_MS	= 5000,
+	NS_PER_MS	= 1000000,
+};
+
+struct tenants {
+	unsigned int nr, depth, kb, weight;
+	bool write;
+};
+
+struct world {
+	const char *name;
+	unsigned int nr_queues, nr_dies;
+	bool first_free;		/* the device gives a request to the first free die */
+	unsigned int read_us, write_us;	/* of a die, for 4 KiB; and as much for each further 16 */
+	unsigned int bus_mbps;
+	unsigned int cpu_ns, wake_ns;	/* a request's; until a queue that is woken runs, */
+	unsigned int woken_cpu_ns;	/* and what that costs its CPU */
+	bool stays;			/* a tenant has one queue */
+	struct tenants tenants[2];
+	struct tenants later[2];	/* after LEARN_MS, if there are any */
+};
+
+static const struct world worlds[] = {
+	{ "4 dies, 2 readers", 4, 4, true, 50, 50, 4000, 1000, 5000, 0, false,
+	  { { 2, 64, 4, 100 } } },
+	{ "16 dies at random, 2 readers", 4, 16, false, 80, 200, 2000, 1000, 5000, 0, false,
+	  { { 2, 128, 4, 100 } } },
+	{ "16 dies at random, 16 readers", 8, 16, false, 80, 200, 2000, 1000, 5000, 0, false,
+	  { { 16, 32, 4, 100 } } },
+	{ "32 dies, 4 KiB beside 64 KiB", 4, 32, true, 200, 400, 1500, 1000, 5000, 0, false,
+	  { { 1, 128, 4, 100 }, { 1, 128, 64, 100 } } },
+	{ "32 dies at random, 4 KiB beside 128 KiB", 4, 32, false, 200, 400, 1500, 1000, 5000, 0, false,
+	  { { 1, 128, 4, 100 }, { 1, 128, 128, 100 } } },
+	{ "64 dies, weights 1 to 3", 8, 64, true, 300, 900, 2000, 1000, 5000, 0, false,
+	  { { 2, 128, 4, 100 }, { 2, 128, 4, 300 } } },
+	{ "256 dies, 8 readers", 8, 256, true, 2000, 4000, 4000, 1000, 5000, 0, false,
+	  { { 8, 128, 4, 100 } } },
+	{ "128 dies, readers beside writers", 8, 128, true, 800, 2400, 2000, 1000, 5000, 0, false,
+	  { { 4, 128, 4, 100 }, { 4, 128, 4, 100, true } } },
+	{ "slow wake-ups, 16 queues", 16, 32, true, 300, 300, 2000, 500, 60000, 0, false,
+	  { { 8, 32, 4, 100 }, { 8, 32, 8, 100 } } },
+	{ "slow wake-ups, small beside large", 8, 16, true, 100, 300, 4000, 500, 40000, 0, false,
+	  { { 4, 64, 4, 100 }, { 4, 64, 32, 100 } } },
+	{ "busy CPUs, a wake-up costs as much as three requests", 8, 64, true, 100, 300, 4000, 40000, 5000, 120000, true,
+	  { { 8, 64, 4, 100 } } },
+	{ "4 KiB, then 128 KiB", 4, 32, true, 200, 400, 400, 1000, 5000, 0, false,
+	  { { 4, 64, 4, 100 } }, { { 4, 64, 128, 100 } } },
+	{ "reads, then writes", 4, 64, true, 100, 1600, 200, 1000, 5000, 0, false,
+	  { { 4, 64, 4, 100 } }, { { 4, 64, 4, 100, true } } },
+};
+
+struct request {
+	struct mqfq_entry e;
+	unsigned int flow, queue;
+	u32 bytes;
+	bool write;
+	u64 done_at;
+};
+
+struct tenant {
+	struct flow *flow;
+	const struct tenants *now;
+	unsigned int next_queue, outstanding;
+	u64 bytes, counted, seen;
+};
+
+enum event_kind {
+	RUN,
+	DONE,
+	WINDOW,
+};
+
+struct event {
+	u64 at, sequence;
+	enum event_kind kind;
+	unsigned int number;
+};
+
+struct machine {
+	const struct world *world;
+	struct mqfq_policy policy;
+	struct flow_table flows;
+	struct mqfq_auto law;
+	struct tenant tenant[FLOWS_MAX];
+	unsigned int nr_tenants;
+	struct request request[REQUESTS_MAX];
+	unsigned int free[REQUESTS_MAX], nr_free;
+	struct event heap[2 * REQUESTS_MAX];
+	unsigned int nr_events;
+	u64 now, sequence, random;
+	u64 die_free_at[DIES_MAX], bus_free_at;
+	u64 run_at[QUEUES_MAX], busy_until[QUEUES_MAX];
+	u64 window_at, completed, stepped_at;
+	struct mqfq_auto_window last;		/* sums at the end of the last window */
+	u32 least[MQFQ_AUTO_NR_KNOBS], most[MQFQ_AUTO_NR_KNOBS];
+};
+
+struct figures {
+	double mbps, jain;
+};
+
+static struct machine machine;
+
+/* ---- events ---- */
+
+static bool is_before(const struct event *a, const struct event *b)
+{
+	return a->at < b->at || (a->at == b->at && a->sequence < b->sequence);
+}
+
+static void push(struct machine *m, u64 at, enum event_kind kind, unsigned int number)
+{
+	struct event event = { at, m->sequence++, kind, number };
+	unsigned int i = m->nr_events++;
+
+	for (; i && is_before(&event, &m->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		m->heap[i] = m->heap[(i - 1) / 2];
+	m->heap[i] = event;
+}
+
+static struct event pop(struct machine *m)
+{
+	struct event first = m->heap[0], last = m->heap[--m->nr_events];
+	unsigned int i = 0, child;
+
+	while ((child = 2 * i + 1) < m->nr_events) {
+		if (child + 1 < m->nr_events && is_before(&m->heap[child + 1], &m->heap[child]))
+			child++;
+		if (!is_before(&m->heap[child], &last))
+			break;
+		m->heap[i] = m->heap[child];
+		i = child;
+	}
+	m->heap[i] = last;
+	return first;
+}
+
+static u32 draw(struct machine *m, u32 below)
+{
+	m->random ^= m->random >> 12;
+	m->random ^= m->random << 25;
+	m->random ^= m->random >> 27;
+	return (((m->random * 0x2545f4914f6cdd1dULL) >> 32) * below) >> 32;
+}
+
+/* ---- the device ---- */
+
+static unsigned int pick_die(struct machine *m)
+{
+	unsigned int best = 0, i;
+
+	if (!m->world->first_free)
+		return draw(m, m->world->nr_dies);
+	for (i = 1; i < m->world->nr_dies; i++)
+		if (m->die_free_at[i] < m->die_free_at[best])
+			best = i;
+	return best;
+}
+
+static void send(struct machine *m, unsigned int number)
+{
+	struct request *r = &m->request[number];
+	const struct world *w = m->world;
+	u64 us = r->write ? w->write_us : w->read_us;
+	unsigned int die = pick_die(m);
+	u64 at = max(m->now, m->die_free_at[die]);
+
+	/* From nine tenths to eleven tenths of the time that it should take. */
+	at += us * (1 + r->bytes / (16 << 10)) * (900 + draw(m, 200));
+	m->die_free_at[die] = at;
+	at = max(at, m->bus_free_at) + (u64)r->bytes * 1000 / w->bus_mbps;
+	m->bus_free_at = at;
+	push(m, at, DONE, number);
+}
+
+/* ---- tenants and queues ---- */
+
+static void run_at(struct machine *m, unsigned int queue, u64 at)
+{
+	at = max(at, m->busy_until[queue]);
+	if (m->run_at[queue] <= at)
+		return;
+	m->run_at[queue] = at;
+	push(m, at, RUN, queue);
+}
+
+static void ask_to_run(void *context, unsigned int queue, enum mqfq_state was)
+{
+	struct machine *m = context;
+
+	(void)was;
+	m->busy_until[queue] = max(m->busy_until[queue], m->now) + m->world->woken_cpu_ns;
+	run_at(m, queue, m->now + m->world->wake_ns);
+}
+
+static u64 clock_ns(void)
+{
+	return machine.now;
+}
+
+static const struct mqfq_policy_ops ops = {
+	.run		= ask_to_run,
+	.clock_ns	= clock_ns,
+};
+
+static void submit(struct machine *m, unsigned int number)
+{
+	struct tenant *t = &m->tenant[number];
+	unsigned int at = m->free[--m->nr_free];
+	struct request *r = &m->request[at];
+	struct mqfq_queue *q;
+
+	t->outstanding++;
+	r->flow = number;
+	r->queue = t->next_queue % m->world->nr_queues;
+	t->next_queue += !m->world->stays;
+	r->bytes = t->now->kb << 10;
+	r->write = t->now->write;
+	r->e.flow = (unsigned long)t->flow;
+	q = &m->policy.queue[r->queue];
+	spin_lock(&q->lock);
+	mqfq_insert(q, &r->e, flow_tag(t->flow, mqfq_vt(&m->policy), flow_cost_vt(t->flow, r->bytes)));
+	spin_unlock(&q->lock);
+	run_at(m, r->queue, m->now);
+}
+
+static void run_queue(struct machine *m, unsigned int number)
+{
+	struct mqfq_queue *q = &m->policy.queue[number];
+	struct mqfq_entry *e;
+
+	if (m->run_at[number] != m->now)
+		return;
+	m->run_at[number] = U64_MAX;
+	if (!mqfq_has_work(q))
+		return;
+	spin_lock(&q->lock);
+	e = mqfq_take(q);
+	spin_unlock(&q->lock);
+	if (!e)
+		return;
+	/* From half to one and a half of the time that it should take. */
+	m->busy_until[number] = m->now + m->world->cpu_ns * (500 + draw(m, 1000)) / 1000;
+	atomic64_add(container_of(e, struct request, e)->bytes, &mqfq_entry_flow(e)->service_bytes);
+	send(m, container_of(e, struct request, e) - m->request);
+	run_at(m, number, m->now);
+}
+
+static void done(struct machine *m, unsigned int number)
+{
+	struct request *r = &m->request[number];
+	struct tenant *t = &m->tenant[r->flow];
+
+	t->bytes += r->bytes;
+	t->outstanding--;
+	m->completed++;
+	m->free[m->nr_free++] = number;
+	mqfq_release(&m->policy.queue[r->queue]);
+	while (t->outstanding < t->now->depth)
+		submit(m, r->flow);
+}
+
+/* ---- the law ---- */
+
+static void end_window(struct machine *m)
+{
+	struct mqfq_auto_window sum = { .requests = m->completed }, w;
+	struct mqfq_auto_shares shares = {};
+	u64 steps = m->law.nr_steps, throttle_vt;
+	unsigned int i;
+
+	for (i = 0; i < m->nr_tenants; i++) {
+		struct tenant *t = &m->tenant[i];
+		u64 bytes = atomic64_read(&t->flow->service_bytes);
+
+		sum.bytes += bytes;
+		sum.largest_kb = max(sum.largest_kb, t->now->kb);
+		mqfq_auto_add_share(&shares, bytes - t->seen, t->flow->weight);
+		t->seen = bytes;
+	}
+	for (i = 0; i < m->world->nr_queues; i++) {
+		sum.slot_waits += m->policy.queue[i].slot_waits;
+		sum.throttles += m->policy.queue[i].throttles;
+	}
+	w = (struct mqfq_auto_window) {
+		.ns = m->now - m->window_at,
+		.bytes = sum.bytes - m->last.bytes,
+		.requests = sum.requests - m->last.requests,
+		.slot_waits = sum.slot_waits - m->last.slot_waits,
+		.throttles = sum.throttles - m->last.throttles,
+		.in_flight = m->policy.tokens.slots - token_tree_nr_free(&m->policy.tokens),
+		.largest_kb = sum.largest_kb,
+		.jain_ppm = mqfq_auto_jain_ppm(&shares),
+	};
+	m->last = sum;
+	m->window_at = m->now;
+	mqfq_auto_window(&m->law, &w);
+	if (m->law.nr_steps != steps)
+		m->stepped_at = m->now;
+	if (m->policy.tokens.slots != mqfq_auto_value(&m->law, MQFQ_AUTO_SLOTS))
+		mqfq_set_slots(&m->policy, mqfq_auto_value(&m->law, MQFQ_AUTO_SLOTS));
+	throttle_vt = (u64)mqfq_auto_value(&m->law, MQFQ_AUTO_THROTTLE_KB) << KB_SHIFT;
+	if (m->policy.throttle_vt != throttle_vt)
+		mqfq_set_throttle(&m->policy, throttle_vt);
+	for (i = 0; i < MQFQ_AUTO_NR_KNOBS; i++) {
+		m->least[i] = min(m->least[i], m->law.knob[i].base);
+		m->most[i] = max(m->most[i], m->law.knob[i].base);
+	}
+	push(m, m->now + MQFQ_AUTO_WINDOW_MS * NS_PER_MS, WINDOW, 0);
+}
+
+/* ---- from the beginning to the end ---- */
+
+static u32 weight_of(void *context, u64 key, void *who)
+{
+	const struct world *w = context;
+
+	(void)who;
+	return w->tenants[key >= w->tenants[0].nr].weight;
+}
+
+static void begin(struct machine *m, const struct world *w, u32 slots, u32 throttle_kb)
+{
+	const struct mqfq_config config = {
+		.throttle_vt = (u64)throttle_kb << KB_SHIFT, .slots = slots, .wheel = { 4 + KB_SHIFT, 6 },
+	};
+	struct topology_place place[QUEUES_MAX] = {};
+	unsigned int i;
+
+	memset(m, 0, sizeof(*m));
+	m->world = w;
+	m->random = 0x9e3779b97f4a7c15ULL;
+	for (i = 0; i < w->nr_queues; i++) {
+		m->run_at[i] = U64_MAX;
+		place[i].id[TOPOLOGY_CORE] = i / 2;
+		place[i].id[TOPOLOGY_CACHE] = i / 4;
+		place[i].id[TOPOLOGY_SOCKET] = i / 8;
+	}
+	for (i = 0; i < REQUESTS_MAX; i++)
+		m->free[m->nr_free++] = i;
+	if (mqfq_policy_init(&m->policy, place, w->nr_queues, 0, &config, &ops, m, GFP_KERNEL) ||
+	    flow_table_init(&m->flows, weight_of, (void *)w, GFP_KERNEL))
+		abort();
+	m->nr_tenants = w->tenants[0].nr + w->tenants[1].nr;
+	for (i = 0; i < m->nr_tenants; i++) {
+		m->tenant[i].flow = flow_get(&m->flows, i, NULL, 0);
+		m->tenant[i].next_queue = i;
+	}
+	mqfq_auto_init(&m->law, slots, throttle_kb);
+}
+
+static void come(struct machine *m, const struct tenants *tenants)
+{
+	unsigned int i;
+
+	for (i = 0; i < m->nr_tenants; i++) {
+		struct tenant *t = &m->tenant[i];
+
+		t->now = &tenants[i >= m->world->tenants[0].nr];
+		while (t->outstanding < t->now->depth)
+			submit(m, i);
+	}
+}
+
+static void run_until(struct machine *m, u64 ms)
+{
+	while (m->heap[0].at < ms * NS_PER_MS) {
+		struct event event = pop(m);
+
+		m->now = event.at;
+		if (event.kind == RUN)
+			run_queue(m, event.number);
+		else if (event.kind == DONE)
+			done(m, event.number);
+		else
+			end_window(m);
+	}
+}
+
+static void mark(struct machine *m)
+{
+	unsigned int i;
+
+	for (i = 0; i < m->nr_tenants; i++)
+		m->tenant[i].counted = m->tenant[i].bytes;
+	for (i = 0; i < MQFQ_AUTO_NR_KNOBS; i++)
+		m->least[i] = m->most[i] = m->law.knob[i].base;
+}
+
+static struct figures figures(const struct machine *m, u64 ms)
+{
+	double sum = 0, squares = 0, bytes = 0;
+	unsigned int i;
+
+	for (i = 0; i < m->nr_tenants; i++) {
+		const struct tenant *t = &m->tenant[i];
+		double share = (double)(t->bytes - t->counted) / t->flow->weight;
+
+		bytes += t->bytes - t->counted;
+		sum += share;
+		squares += share * share;
+	}
+	return (struct figures) { bytes / ms / 1000, sum * sum / (m->nr_tenants * squares) };
+}
+
+static void end(struct machine *m)
+{
+	flow_table_destroy(&m->flows);
+	mqfq_policy_destroy(&m->policy);
+}
+
+static const struct tenants *last_tenants(const struct world *w)
+{
+	return w->later[0].nr ? w->later : w->tenants;
+}
+
+static struct figures fixed(const struct world *w, u32 slots, u32 throttle_kb)
+{
+	struct figures found;
+
+	begin(&machine, w, slots, throttle_kb);
+	come(&machine, last_tenants(w));
+	run_until(&machine, FIXED_RAMP_MS);
+	mark(&machine);
+	run_until(&machine, FIXED_RAMP_MS + FIXED_MS);
+	found = figures(&machine, FIXED_MS);
+	end(&machine);
+	return found;
+}
+
+static const u32 some_slots[] = { 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1, 2 };
+static const u32 some_kb[] = { 4, 64, 1024, 0, 16, 256, 4096 };
+
+enum {
+	NR_SLOTS	= sizeof(some_slots) / sizeof(*some_slots),
+	NR_KB		= sizeof(some_kb) / sizeof(*some_kb),
+	SHORT_SLOTS	= 9,
+	SHORT_KB	= 3,
+};
+
+/* The best fixed setting. */
+static struct figures sweep(const struct world *w, bool is_long)
+{
+	unsigned int nr_slots = is_long ? NR_SLOTS : SHORT_SLOTS, nr_kb = is_long ? NR_KB : SHORT_KB;
+	struct figures all[NR_SLOTS][NR_KB], best = {}, fairest = {};
+	u32 slots = 0, kb = 0;
+	unsigned int i, k;
+
+	for (i = 0; i < nr_slots; i++)
+		for (k = 0; k < nr_kb; k++) {
+			all[i][k] = fixed(w, some_slots[i], some_kb[k]);
+			if (all[i][k].jain > fairest.jain)
+				fairest = all[i][k];
+		}
+	for (i = 0; i < nr_slots; i++) {
+		if (is_long)
+			printf("# D %4u:", some_slots[i]);
+		for (k = 0; k < nr_kb; k++) {
+			const struct figures *f = &all[i][k];
+
+			if (is_long)
+				printf("  T %4u %6.1f %.3f", some_kb[k], f->mbps, f->jain);
+			if (f->jain < fairest.jain - 0.01 || f->mbps <= best.mbps)
+				continue;
+			best = *f;
+			slots = some_slots[i];
+			kb = some_kb[k];
+		}
+		if (is_long)
+			printf("\n");
+	}
+	printf("# best: %.1f MB/s, Jain %.4f with D %u, T %u\n", best.mbps, best.jain, slots, kb);
+	return best;
+}
+
+/* Both found, from here. */
+static bool found(const struct world *w, u32 slots, u32 throttle_kb, u64 settle_ms,
+		  const struct figures *best)
+{
+	u64 learn_ms = w->later[0].nr ? LEARN_MS : 0;
+	struct machine *m = &machine;
+	struct figures f;
+	bool ok, stable;
+
+	begin(m, w, slots, throttle_kb);
+	mqfq_auto_on(&m->law, MQFQ_AUTO_SLOTS);
+	mqfq_auto_on(&m->law, MQFQ_AUTO_THROTTLE_KB);
+	come(m, w->tenants);
+	push(m, 0, WINDOW, 0);
+	run_until(m, learn_ms);
+	come(m, last_tenants(w));
+	run_until(m, learn_ms + settle_ms);
+	mark(m);
+	run_until(m, learn_ms + settle_ms + MEASURE_MS);
+	f = figures(m, MEASURE_MS);
+	stable = m->most[0] <= 2 * m->least[0] && m->most[1] <= 2 * m->least[1];
+	ok = stable && f.mbps >= 0.97 * best->mbps && f.jain >= best->jain - 0.01;
+	printf("# from D %u, T %u: %.1f MB/s (%.1f%%), Jain %.4f (%+.4f) with D %u, T %u, ", slots,
+	       throttle_kb, f.mbps, 100 * f.mbps / best->mbps, f.jain, f.jain - best->jain,
+	       m->law.knob[0].base, m->law.knob[1].base);
+	printf("%llu steps in %llu comparisons, the last after %lld ms%s\n", m->law.nr_steps,
+	       m->law.nr_probes, (s64)(m->stepped_at / NS_PER_MS - learn_ms),
+	       stable ? "" : ", and it is not stable");
+	end(m);
+	return ok;
+}
+
+int main(int argc, char **argv)
+{
+	const unsigned int nr = sizeof(worlds) / sizeof(*worlds);
+	bool is_long = argc > 1 && !strcmp(argv[1], "long"), all = true;
+	unsigned int only = argc > 2 ? strtoul(argv[2], NULL, 0) : 0, i;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	printf("KTAP version 1\n1..%u\n", nr);
+	for (i = 1; i <= nr; i++) {
+		const struct world *w = &worlds[i - 1];
+		struct figures best;
+		bool ok;
+
+		if (only && i != only)
+			continue;
+		printf("# %s\n", w->name);
+		best = sweep(w, is_long);
+		ok = found(w, 64, 64, SETTLE_MS, &best);
+		ok &= found(w, 2, 0, SETTLE_MS, &best);
+		if (is_long)
+			ok &= found(w, 1024, 4096, 2 * SETTLE_MS, &best);
+		printf("%sok %u %s\n", ok ? "" : "not ", i, w->name);
+		all &= ok;
+	}
+	return !all;
+}

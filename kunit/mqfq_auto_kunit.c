@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_auto_kunit.c - mq-mqfq's search for T and D, on devices that are a formula each
+ *
+ * A device says how many requests, and bytes, a window has with a D and a T. What the search makes of
+ * the policy as it is, and of devices with dies, kunit/hosted/mqfq_auto_sweep shows.
+ */
+#include <kunit/test.h>
+#include <linux/minmax.h>
+#include <linux/module.h>
+
+#include "../mq-mqfq/mqfq_auto.c"
+
+enum {
+	WINDOW_NS	= 50000000,
+	REQUESTS	= 4000,		/* in a window, at best */
+	KB		= 4,
+	SLOTS		= 64,
+	THROTTLE_KB	= 64,
+	LOAD		= 100000,	/* requests outstanding */
+	WINDOWS		= 600,		/* half a minute */
+};
+
+/* What a device does under a load. */
+struct device {
+	u32 parallel;		/* requests that it works on at once */
+	u32 half_kb;		/* with this T it gets half of what it could have, or 0 */
+	u32 load;		/* outstanding */
+	u32 requests;		/* in a window, at best */
+	u32 scatter;		/* with D at this, half of the best, and never all; or 0 */
+	u32 largest_kb;
+	bool displaces;		/* more than @parallel: bytes rise, requests fall */
+	bool unfair;		/* more than @parallel: both rise by 3%, and one flow has it all */
+	bool unfair_below;	/* less than @parallel: one of two flows has it all */
+	u32 drift_ppm;		/* more from window to window */
+	u32 noise_ppm;
+};
+
+struct context {
+	struct mqfq_auto law;
+	struct device device;
+	u32 random;
+	u32 slots_before, throttle_kb_before;
+	unsigned int nr_windows;
+};
+
+static struct context *context(struct kunit *test)
+{
+	return test->priv;
+}
+
+static const struct device usual = {
+	.parallel = 64, .load = LOAD, .requests = REQUESTS, .largest_kb = KB,
+};
+
+static int mqfq_auto_test_init(struct kunit *test)
+{
+	struct context *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, c);
+	test->priv = c;
+	c->random = 1;
+	c->device = usual;
+	mqfq_auto_init(&c->law, SLOTS, THROTTLE_KB);
+	return 0;
+}
+
+/* What the device does in a window, in thousandths of a request. */
+static u64 milli_requests(struct context *c, u32 slots, u32 throttle_kb)
+{
+	const struct device *d = &c->device;
+	u32 busy = min(min(slots, d->load), d->parallel);
+	u64 milli = div_u64(1000ULL * d->requests * busy, d->parallel);
+
+	if (d->scatter)
+		milli = div_u64(1000ULL * d->requests * slots, slots + d->scatter);
+	if (d->half_kb)
+		milli = div_u64(milli * throttle_kb, throttle_kb + d->half_kb);
+	milli += div_u64(milli * d->drift_ppm * c->nr_windows, 1000000);
+	c->random = c->random * 1664525U + 1013904223U;
+	if (d->noise_ppm)
+		milli += div_u64(milli * ((c->random >> 8) % d->noise_ppm), 1000000);
+	return milli;
+}
+
+static void window(struct context *c)
+{
+	u32 slots = mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS);
+	u32 throttle_kb = mqfq_auto_value(&c->law, MQFQ_AUTO_THROTTLE_KB);
+	const struct device *d = &c->device;
+	/* What completes in a window was sent in the one before. */
+	u64 milli = milli_requests(c, c->slots_before, c->throttle_kb_before);
+	struct mqfq_auto_window w = {
+		.ns		= WINDOW_NS,
+		.requests	= div_u64(milli, 1000),
+		.bytes		= div_u64(milli * (KB << 10), 1000),
+		.slot_waits	= slots < d->load,
+		.throttles	= d->half_kb > 0,
+		.in_flight	= min(slots, d->load),
+		.largest_kb	= d->largest_kb,
+		.jain_ppm	= 1000000,
+	};
+
+	if (slots < d->parallel && d->unfair_below)
+		w.jain_ppm = 500000;
+	if (slots > d->parallel && d->displaces) {
+		w.bytes *= 2;
+		w.requests -= w.requests / 4;
+	}
+	if (slots > d->parallel && d->unfair) {
+		w.bytes += w.bytes * 3 / 100;
+		w.requests += w.requests * 3 / 100;
+		w.jain_ppm = 980000;
+	}
+	mqfq_auto_window(&c->law, &w);
+	c->slots_before = slots;
+	c->throttle_kb_before = throttle_kb;
+	c->nr_windows++;
+}
+
+static void windows(struct context *c, unsigned int n)
+{
+	c->slots_before = mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS);
+	c->throttle_kb_before = mqfq_auto_value(&c->law, MQFQ_AUTO_THROTTLE_KB);
+	while (n--)
+		window(c);
+}
+
+static u32 slots(struct context *c)
+{
+	return c->law.knob[MQFQ_AUTO_SLOTS].base;
+}
+
+static u32 throttle_kb(struct context *c)
+{
+	return c->law.knob[MQFQ_AUTO_THROTTLE_KB].base;
+}
+
+/* ---- where it comes to rest ---- */
+
+static const struct climb {
+	const char *name;
+	u32 from;
+	struct device device;
+	u32 slots;
+} climbs[] = {
+	{ "a device of 4",		64, { 4, 0, LOAD, REQUESTS }, 4 },
+	{ "of 1",			64, { 1, 0, LOAD, REQUESTS }, 1 },
+	{ "of 64: stays",		64, { 64, 0, LOAD, REQUESTS }, 64 },
+	{ "of 48: stays above it",	64, { 48, 0, LOAD, REQUESTS }, 64 },
+	{ "of 256",			64, { 256, 0, LOAD, REQUESTS }, 256 },
+	{ "of 256, from 1",		1, { 256, 0, LOAD, REQUESTS }, 256 },
+	{ "of 16, from far above",	8192, { 16, 0, LOAD, REQUESTS }, 16 },
+	{ "of 100, from 3",		3, { 100, 0, LOAD, REQUESTS }, 192 },
+	{ "of more than can be",	32768, { 1 << 20, 0, 1 << 21, REQUESTS }, MQFQ_SLOTS_MAX },
+	/* 2% more for twice as much: at 32 times the half, less one. */
+	{ "dies at random",		64, { 64, 0, LOAD, REQUESTS, 16 }, 512 },
+	{ "few requests",		64, { 256, 0, LOAD, 100 }, 256 },
+	{ "too few requests",		64, { 256, 0, LOAD, 5 }, 64 },
+	{ "a load of 10: no telling",	64, { 256, 0, 10, REQUESTS }, 64 },
+	{ "a load of 40: half is felt",	64, { 8, 0, 40, REQUESTS }, 8 },
+	{ "a load of 40, far above",	4096, { 8, 0, 40, REQUESTS }, 8 },
+	{ "a load of 10, far above",	4096, { 256, 0, 10, REQUESTS }, 64 },
+	{ "large ones displace small",	16, { 64, 0, LOAD, REQUESTS, .displaces = true }, 64 },
+	{ "large ones have displaced",	256, { 64, 0, LOAD, REQUESTS, .displaces = true }, 64 },
+	{ "more is less fair",		16, { 64, 0, LOAD, REQUESTS, .unfair = true }, 64 },
+	{ "more was less fair",		256, { 64, 0, LOAD, REQUESTS, .unfair = true }, 64 },
+	{ "less is less fair, too",	16, { 64, 0, LOAD, REQUESTS, .unfair_below = true }, 64 },
+	{ "ever more load",		64, { 64, 0, LOAD, REQUESTS, .drift_ppm = 12000 }, 64 },
+	{ "noise of a percent",		64, { 256, 0, LOAD, REQUESTS, .noise_ppm = 10000 }, 256 },
+	{ "noise of four",		64, { 64, 0, LOAD, REQUESTS, .noise_ppm = 40000 }, 64 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(climb, climbs, name);
+
+static void climb_test(struct kunit *test)
+{
+	const struct climb *p = test->param_value;
+	struct context *c = context(test);
+	u64 steps;
+
+	c->device = p->device;
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, p->from);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	windows(c, WINDOWS);
+	KUNIT_EXPECT_EQ(test, slots(c), p->slots);
+	KUNIT_EXPECT_EQ(test, throttle_kb(c), (u32)THROTTLE_KB);
+	/* And stays there. */
+	steps = c->law.nr_steps;
+	windows(c, WINDOWS);
+	KUNIT_EXPECT_EQ(test, c->law.nr_steps, steps);
+	KUNIT_EXPECT_EQ(test, slots(c), p->slots);
+}
+
+static const struct {
+	const char *name;
+	u32 from, half_kb, largest_kb, throttle_kb;
+} falls[] = {
+	/* From 64 to 32 costs 1.5%, from 4096 to 128 all in all 0.8%; from 32 to 64 is not worth 2%. */
+	{ "one KiB is half",		64, 1, 4, 64 },
+	{ "one KiB is half, from above", 4096, 1, 4, 128 },
+	{ "one KiB is half, from below", 1, 1, 4, 32 },
+	{ "sixteen are half",		64, 16, 4, 512 },
+	{ "never throttled",		64, 0, 4, 64 },
+	{ "never throttled, from above", 4096, 0, 4, 64 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(fall, falls, name);
+
+static void fall_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	const typeof(falls[0]) *p = test->param_value;
+
+	c->device.half_kb = p->half_kb;
+	c->device.largest_kb = p->largest_kb;
+	mqfq_auto_off(&c->law, MQFQ_AUTO_THROTTLE_KB, p->from);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_THROTTLE_KB);
+	windows(c, WINDOWS);
+	KUNIT_EXPECT_EQ(test, throttle_kb(c), p->throttle_kb);
+	KUNIT_EXPECT_EQ(test, slots(c), (u32)SLOTS);
+}
+
+/* Throttling that costs nothing: down to what a request costs, and not below the least. */
+static void floor_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	struct mqfq_auto_window w = {
+		.ns = WINDOW_NS, .bytes = REQUESTS << 12, .requests = REQUESTS, .throttles = 1,
+		.largest_kb = 20, .jain_ppm = 1000000,
+	};
+	unsigned int i;
+
+	mqfq_auto_on(&c->law, MQFQ_AUTO_THROTTLE_KB);
+	for (i = 0; i < WINDOWS; i++)
+		mqfq_auto_window(&c->law, &w);
+	KUNIT_EXPECT_EQ(test, throttle_kb(c), 20U);
+	w.largest_kb = 1;
+	for (i = 0; i < WINDOWS; i++)
+		mqfq_auto_window(&c->law, &w);
+	KUNIT_EXPECT_EQ(test, throttle_kb(c), (u32)MQFQ_AUTO_THROTTLE_KB_MIN);
+}
+
+/* T that always pays ends at its limit. */
+static void ceiling_test(struct kunit *test)
+{
+	struct context *c = context(test);
+
+	c->device.half_kb = 1 << 20;
+	c->device.requests = 100000 * REQUESTS;
+	mqfq_auto_on(&c->law, MQFQ_AUTO_THROTTLE_KB);
+	windows(c, 2 * WINDOWS);
+	KUNIT_EXPECT_EQ(test, throttle_kb(c), (u32)MQFQ_AUTO_THROTTLE_KB_MAX);
+}
+
+/* ---- how it gets there ---- */
+
+/* So many requests with 64 slots, 32, 16, and less. */
+static void windows_of(struct context *c, unsigned int n, u32 of_64, u32 of_32, u32 of_16, u32 of_8)
+{
+	struct mqfq_auto_window w = { .ns = WINDOW_NS, .slot_waits = 1, .jain_ppm = 1000000 };
+
+	while (n--) {
+		u32 now = mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS);
+
+		w.requests = now >= 64 ? of_64 : now >= 32 ? of_32 : now >= 16 ? of_16 : of_8;
+		w.bytes = w.requests << 12;
+		mqfq_auto_window(&c->law, &w);
+	}
+}
+
+/* Steps down that cost 0.6% each: one is taken, the second one would be too much. */
+static void debt_test(struct kunit *test)
+{
+	struct context *c = context(test);
+
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	windows_of(c, WINDOWS, 100600, 100000, 99400, 98800);
+	KUNIT_EXPECT_EQ(test, slots(c), 32U);
+	/* Up again, which pays the debt, and down. */
+	windows_of(c, 2 * WINDOWS, 110000, 100000, 90000, 80000);
+	KUNIT_EXPECT_EQ(test, slots(c), 64U);
+	windows_of(c, 2 * WINDOWS, 100600, 100000, 90000, 80000);
+	KUNIT_EXPECT_EQ(test, slots(c), 32U);
+	/* Another load owes nothing. */
+	windows_of(c, WINDOWS, 201200, 200000, 198800, 190000);
+	KUNIT_EXPECT_EQ(test, slots(c), 16U);
+}
+
+/* Twice as much brings almost what a step needs, exactly: a comparison ends all the same. */
+static void doubt_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	unsigned int n = 0;
+
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, 32);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	while (!c->law.nr_probes || c->law.probing) {
+		windows_of(c, 1, 101990, 100000, 90000, 80000);
+		KUNIT_ASSERT_LE(test, n++, 3U * MQFQ_AUTO_PAIRS_MAX + 3);
+	}
+	KUNIT_EXPECT_EQ(test, slots(c), 32U);
+	KUNIT_EXPECT_GE(test, n, 2U * MQFQ_AUTO_PAIRS_MAX);
+}
+
+/* At rest: comparisons become rare, and what they compare with is not in force for long. */
+static void rest_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	unsigned int i, away = 0;
+	u64 probes;
+
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	windows(c, 2 * WINDOWS);
+	probes = c->law.nr_probes;
+	for (i = 0; i < 2 * WINDOWS; i++) {
+		window(c);
+		away += mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS) < SLOTS;
+	}
+	KUNIT_EXPECT_GE(test, c->law.nr_probes - probes, 6U);
+	KUNIT_EXPECT_LE(test, c->law.nr_probes - probes, 16U);
+	KUNIT_EXPECT_LE(test, away, 2 * WINDOWS / 50);
+}
+
+/* Another device, or another load: from the next windows on, not after the rest. */
+static void change_test(struct kunit *test)
+{
+	struct context *c = context(test);
+
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	windows(c, 2 * WINDOWS);
+	KUNIT_EXPECT_EQ(test, slots(c), 64U);
+	c->device.parallel = 256;
+	windows(c, 80);
+	KUNIT_EXPECT_EQ(test, slots(c), 256U);
+	windows(c, 2 * WINDOWS);
+	c->device.requests *= 2;
+	c->device.parallel = 16;
+	windows(c, 160);
+	KUNIT_EXPECT_EQ(test, slots(c), 16U);
+}
+
+/* A load that was not held back is, all of a sudden, with the same throughput. */
+static void felt_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	u64 probes;
+
+	c->device.load = 30;
+	c->device.parallel = 30;
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	windows(c, 2 * WINDOWS);
+	while (c->law.wait < 100)
+		window(c);
+	probes = c->law.nr_probes;
+	KUNIT_EXPECT_EQ(test, probes, 0U);
+	c->device.load = LOAD;
+	windows(c, 5);
+	KUNIT_EXPECT_GT(test, c->law.nr_probes, probes);
+}
+
+/* Without requests there is nothing to learn, and no time passes. */
+static void idle_test(struct kunit *test)
+{
+	struct mqfq_auto_window w = { .ns = WINDOW_NS, .slot_waits = 1, .jain_ppm = 1000000 };
+	struct context *c = context(test);
+	unsigned int i;
+
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_THROTTLE_KB);
+	for (i = 0; i < WINDOWS; i++)
+		mqfq_auto_window(&c->law, &w);
+	KUNIT_EXPECT_EQ(test, c->law.nr_probes, 0U);
+	/* The load goes away in the middle of a comparison. */
+	while (mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS) == SLOTS)
+		window(c);
+	for (i = 0; i < 2 * MQFQ_AUTO_LEG_WINDOWS; i++)
+		mqfq_auto_window(&c->law, &w);
+	KUNIT_EXPECT_EQ(test, mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), (u32)SLOTS);
+	KUNIT_EXPECT_EQ(test, c->law.nr_steps, 0U);
+}
+
+/* Both at once, on a device that needs more of both. */
+static void both_test(struct kunit *test)
+{
+	struct context *c = context(test);
+
+	c->device.parallel = 256;
+	c->device.half_kb = 16;
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_THROTTLE_KB);
+	windows(c, WINDOWS);
+	KUNIT_EXPECT_EQ(test, slots(c), 256U);
+	KUNIT_EXPECT_EQ(test, throttle_kb(c), 512U);
+}
+
+/* A number ends it, also in the middle of a comparison, and what is not found is left alone. */
+static void off_test(struct kunit *test)
+{
+	struct context *c = context(test);
+
+	c->device.parallel = 1000;
+	windows(c, 100);
+	KUNIT_EXPECT_FALSE(test, mqfq_auto_is_any_on(&c->law));
+	KUNIT_EXPECT_EQ(test, c->law.nr_probes, 0U);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	KUNIT_EXPECT_TRUE(test, mqfq_auto_is_on(&c->law, MQFQ_AUTO_SLOTS));
+	KUNIT_EXPECT_FALSE(test, mqfq_auto_is_on(&c->law, MQFQ_AUTO_THROTTLE_KB));
+	while (mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS) == SLOTS)
+		window(c);
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, 7);
+	KUNIT_EXPECT_EQ(test, mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), 7U);
+	windows(c, 100);
+	KUNIT_EXPECT_EQ(test, mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), 7U);
+	KUNIT_EXPECT_FALSE(test, mqfq_auto_is_any_on(&c->law));
+}
+
+/* ---- Jain's index ---- */
+
+static const struct {
+	const char *name;
+	u64 bytes[4];
+	u32 weight[4];
+	u32 jain_ppm;
+} shares[] = {
+	{ "nobody",		{ 0 }, { 100 }, 1000000 },
+	{ "one",		{ 1 << 20 }, { 100 }, 1000000 },
+	{ "two alike",		{ 1 << 20, 1 << 20 }, { 100, 100 }, 1000000 },
+	{ "1 to 3",		{ 1 << 20, 3 << 20 }, { 100, 100 }, 800000 },
+	{ "1 to 3, weights too", { 1 << 20, 3 << 20 }, { 100, 300 }, 1000000 },
+	{ "one of four has all", { 1ULL << 34, 64, 64, 64 }, { 100, 100, 100, 100 }, 250000 },
+	{ "who has none is not there", { 1 << 20, 0, 1 << 20 }, { 100, 100, 100 }, 1000000 },
+	{ "weights 1",		{ 500000000, 500000000, 1 << 30 }, { 1, 1, 1 }, 867233 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(share, shares, name);
+
+static void jain_test(struct kunit *test)
+{
+	const typeof(shares[0]) *p = test->param_value;
+	struct mqfq_auto_shares sum = {};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(p->bytes); i++)
+		if (p->weight[i])
+			mqfq_auto_add_share(&sum, p->bytes[i], p->weight[i]);
+	KUNIT_EXPECT_GE(test, mqfq_auto_jain_ppm(&sum), p->jain_ppm - 1);
+	KUNIT_EXPECT_LE(test, mqfq_auto_jain_ppm(&sum), p->jain_ppm + 1);
+}
+
+static struct kunit_case mqfq_auto_cases[] = {
+	KUNIT_CASE_PARAM(climb_test, climb_gen_params),
+	KUNIT_CASE_PARAM(fall_test, fall_gen_params),
+	KUNIT_CASE(floor_test),
+	KUNIT_CASE(ceiling_test),
+	KUNIT_CASE(debt_test),
+	KUNIT_CASE(doubt_test),
+	KUNIT_CASE(rest_test),
+	KUNIT_CASE(change_test),
+	KUNIT_CASE(felt_test),
+	KUNIT_CASE(idle_test),
+	KUNIT_CASE(both_test),
+	KUNIT_CASE(off_test),
+	KUNIT_CASE_PARAM(jain_test, share_gen_params),
+	{}
+};
+
+static struct kunit_suite mqfq_auto_suite = {
+	.name = "mqfq_auto",
+	.init = mqfq_auto_test_init,
+	.test_cases = mqfq_auto_cases,
+};
+
+kunit_test_suite(mqfq_auto_suite);
+
+MODULE_DESCRIPTION("KUnit suites of mqfair");
+MODULE_LICENSE("GPL");

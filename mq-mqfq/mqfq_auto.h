@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * mqfq_auto.h - T and D of mq-mqfq, found while it runs
+ *
+ * The law without the block layer: it is told what every window of time has brought, and says which
+ * T and D are in force in the next one. It never sleeps, allocates nothing, reads no clock. Calls
+ * for one device are one at a time.
+ */
+#ifndef MQFAIR_MQFQ_AUTO_H
+#define MQFAIR_MQFQ_AUTO_H
+
+#include <linux/compiler.h>
+#include <linux/types.h>
+
+enum {
+	MQFQ_AUTO_WINDOW_MS		= 50,
+
+	/* What T may become by itself, in KiB. */
+	MQFQ_AUTO_THROTTLE_KB_MIN	= 4,
+	MQFQ_AUTO_THROTTLE_KB_MAX	= 16384,
+};
+
+enum mqfq_auto_which {
+	MQFQ_AUTO_SLOTS,
+	MQFQ_AUTO_THROTTLE_KB,
+	MQFQ_AUTO_NR_KNOBS,
+};
+
+/* Which way a step goes. */
+enum mqfq_auto_way {
+	MQFQ_AUTO_UP,
+	MQFQ_AUTO_DOWN,
+	MQFQ_AUTO_NR_WAYS,
+};
+
+/**
+ * struct mqfq_auto_window - what a window of time has brought
+ * @ns:			how long it was
+ * @bytes:		that were dispatched
+ * @requests:		that were completed
+ * @slot_waits:		times that a queue found no slot
+ * @throttles:		times that a queue was throttled
+ * @in_flight:		requests at the device, at its end
+ * @largest_kb:		of the flow with the largest requests, their mean size
+ * @jain_ppm:		Jain's index of what the flows were served over their weights; 1 is everyone the same
+ */
+struct mqfq_auto_window {
+	u64 ns;
+	u64 bytes;
+	u64 requests;
+	u64 slot_waits;
+	u64 throttles;
+	u32 in_flight;
+	u32 largest_kb;
+	u32 jain_ppm;
+};
+
+/**
+ * struct mqfq_auto_shares - what flows were served, for Jain's index
+ * @nr:		flows that were
+ * @sum:	of the shares, that is service over weight
+ * @squares:	sum of their squares
+ */
+struct mqfq_auto_shares {
+	u64 nr;
+	u64 sum;
+	u64 squares;
+};
+
+/**
+ * struct mqfq_auto_knob - T or D
+ * @is_on:	it is found, not given
+ * @base:	what has been found so far
+ * @tried:	what it is compared with
+ * @debt_ppm:	what the steps down have cost since the load was last another
+ */
+struct mqfq_auto_knob {
+	bool is_on;
+	u32 base;
+	u32 tried;
+	u32 debt_ppm;
+};
+
+/* Service with one value of a knob; @jain_ppm is the sum of that many windows'. */
+struct mqfq_auto_leg {
+	u64 ns;
+	u64 bytes;
+	u64 requests;
+	u64 jain_ppm;
+	unsigned int nr_windows;
+};
+
+/**
+ * struct mqfq_auto - the law of one device
+ * @knob:	T and D
+ * @probing:	a comparison is under way
+ * @which:	the knob that is compared
+ * @way:	which way
+ * @leg:	service with the base, and with the value that is tried
+ * @side:	which leg this window counts for
+ * @is_second:	the leg under way is the second of its pair
+ * @nr_pairs:	of legs that have been completed
+ * @leg_windows: windows of the leg under way
+ * @leg_requests: completed in it, of those that tell something
+ * @told:	those of all legs before it, each leg's up to what one needs
+ * @skip:	windows that do not count, after a change
+ * @done:	steps that need no comparison in this round, a mask
+ * @wait:	windows until the next round
+ * @interval:	how many there were after the last one
+ * @has_stepped: in this round
+ * @usual:	service in the wait so far
+ * @felt:	knobs that made somebody wait when the wait began, a mask
+ * @nr_unusual:	windows in a row that were very different
+ * @nr_probes:	comparisons that were begun
+ * @nr_steps:	of them, those after which the base was another
+ * @gain_ppm:	what the last one found that the larger value brings
+ */
+struct mqfq_auto {
+	struct mqfq_auto_knob knob[MQFQ_AUTO_NR_KNOBS];
+	bool probing;
+	enum mqfq_auto_which which;
+	enum mqfq_auto_way way;
+	struct mqfq_auto_leg leg[2];
+	unsigned int side;
+	bool is_second;
+	unsigned int nr_pairs;
+	unsigned int leg_windows;
+	u64 leg_requests, told;
+	unsigned int skip;
+	unsigned int done;
+	unsigned int wait;
+	unsigned int interval;
+	bool has_stepped;
+	struct mqfq_auto_leg usual;
+	unsigned int felt;
+	unsigned int nr_unusual;
+	u64 nr_probes, nr_steps;
+	s64 gain_ppm;
+};
+
+void mqfq_auto_init(struct mqfq_auto *a, u32 slots, u32 throttle_kb);
+
+static inline bool mqfq_auto_is_on(const struct mqfq_auto *a, enum mqfq_auto_which which)
+{
+	return READ_ONCE(a->knob[which].is_on);
+}
+
+static inline bool mqfq_auto_is_any_on(const struct mqfq_auto *a)
+{
+	return mqfq_auto_is_on(a, MQFQ_AUTO_SLOTS) || mqfq_auto_is_on(a, MQFQ_AUTO_THROTTLE_KB);
+}
+
+/* From now on, the knob is found; the search begins with what is in force. */
+void mqfq_auto_on(struct mqfq_auto *a, enum mqfq_auto_which which);
+
+/* From now on, the knob is @value. */
+void mqfq_auto_off(struct mqfq_auto *a, enum mqfq_auto_which which, u32 value);
+
+/* What is in force now. */
+u32 mqfq_auto_value(const struct mqfq_auto *a, enum mqfq_auto_which which);
+
+/* Another flow was served @bytes. */
+void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 bytes, u32 weight);
+u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s);
+
+/**
+ * mqfq_auto_window() - a window is over
+ * @a:		law
+ * @w:		what it has brought
+ *
+ * mqfq_auto_value() may be another one afterwards.
+ */
+void mqfq_auto_window(struct mqfq_auto *a, const struct mqfq_auto_window *w);
+
+#endif /* MQFAIR_MQFQ_AUTO_H */

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_tuner.c - T and D found while mq-mqfq runs: what a window has brought, and what follows
+ *
+ * The law is mqfq_auto.c. A work item ends a window: it reads what is counted anyway, asks the law and
+ * sets T and D. It goes on as long as there are flows, which is until five to ten seconds after the
+ * last request, and begins again when a flow is made; no hook does anything for it.
+ */
+#include <linux/ktime.h>
+
+#include "mqfq.h"
+#include "trace.h"
+
+enum {
+	/* So many of what waits in a queue are looked at. */
+	MQFQ_TUNER_LOOK_AT	= 64,
+	/* A window that was so many times too long was none: there was a pause. */
+	MQFQ_TUNER_LATE		= 20,
+};
+
+struct mqfq_tuner_flows {
+	u64 bytes;
+	struct mqfq_auto_shares shares;
+};
+
+static void mqfq_tuner_flow(void *context, struct flow *f)
+{
+	struct mqfq_tuner_flows *sum = context;
+	u64 service_bytes = atomic64_read(&f->service_bytes);
+	u64 bytes = service_bytes - f->noted_bytes;
+
+	f->noted_bytes = service_bytes;
+	sum->bytes += bytes;
+	mqfq_auto_add_share(&sum->shares, bytes, READ_ONCE(f->weight));
+}
+
+/* Requests of the largest flow are among those that wait, and if none waits there is nothing to learn. */
+static u32 mqfq_tuner_largest_bytes(struct mqfq_queue *q)
+{
+	unsigned int n = 0;
+	struct request *rq;
+	u32 largest = 0;
+
+	spin_lock(&q->lock);
+	list_for_each_entry(rq, &q->recent, queuelist) {
+		largest = max(largest, blk_rq_bytes(rq));
+		if (++n == MQFQ_TUNER_LOOK_AT)
+			break;
+	}
+	spin_unlock(&q->lock);
+	return largest;
+}
+
+/* Sums since ever, but for what is of the moment. */
+static void mqfq_tuner_sum(struct mqfq_data *md, struct mqfq_auto_window *sum)
+{
+	struct mqfq_policy *p = &md->policy;
+	u32 largest = 0;
+	unsigned int i;
+	int cpu;
+
+	*sum = (struct mqfq_auto_window) {};
+	for (i = 0; i < p->nr_queues; i++) {
+		struct mqfq_queue *q = &p->queue[i];
+
+		sum->slot_waits += READ_ONCE(q->slot_waits);
+		sum->throttles += READ_ONCE(q->throttles);
+		largest = max(largest, mqfq_tuner_largest_bytes(q));
+	}
+	for_each_possible_cpu(cpu)
+		sum->requests += READ_ONCE(per_cpu_ptr(md->cpu_counters, cpu)->completed);
+	sum->in_flight = max(p->tokens.slots - token_tree_nr_free(&p->tokens), 0);
+	sum->largest_kb = DIV_ROUND_UP(largest, 1024);
+}
+
+/* What the window that ends now has brought. */
+static void mqfq_tuner_measure(struct mqfq_data *md, u64 now_ns, struct mqfq_auto_window *w)
+{
+	struct mqfq_tuner *t = &md->tuner;
+	struct mqfq_tuner_flows flows = {};
+	struct mqfq_auto_window sum;
+
+	rcu_read_lock();
+	flow_table_for_each(&md->flows, mqfq_tuner_flow, &flows);
+	rcu_read_unlock();
+	mqfq_tuner_sum(md, &sum);
+	*w = sum;
+	w->ns = now_ns - t->ended_ns;
+	w->bytes = flows.bytes;
+	w->jain_ppm = mqfq_auto_jain_ppm(&flows.shares);
+	w->requests -= t->sum.requests;
+	w->slot_waits -= t->sum.slot_waits;
+	w->throttles -= t->sum.throttles;
+	t->sum = sum;
+	t->ended_ns = now_ns;
+}
+
+static void mqfq_tuner_apply(struct mqfq_data *md)
+{
+	const struct mqfq_auto *law = &md->tuner.law;
+	u32 slots = mqfq_auto_value(law, MQFQ_AUTO_SLOTS);
+	u32 throttle_kb = mqfq_auto_value(law, MQFQ_AUTO_THROTTLE_KB);
+	u64 throttle_vt = (u64)throttle_kb << MQFQ_KB_SHIFT;
+
+	lockdep_assert_held(&md->tuner.lock);
+
+	if (slots == md->policy.tokens.slots && throttle_vt == md->policy.throttle_vt)
+		return;
+	if (slots != md->policy.tokens.slots)
+		mqfq_set_slots(&md->policy, slots);
+	if (throttle_vt != md->policy.throttle_vt)
+		mqfq_set_throttle(&md->policy, throttle_vt);
+	trace_mqfq_auto(md->q, slots, throttle_kb, law->probing, law->gain_ppm);
+}
+
+void mqfq_tuner_kick(struct mqfq_data *md)
+{
+	if (mqfq_auto_is_any_on(&md->tuner.law))
+		schedule_delayed_work(&md->tuner.work, msecs_to_jiffies(MQFQ_AUTO_WINDOW_MS));
+}
+
+static void mqfq_tuner_work(struct work_struct *work)
+{
+	struct mqfq_data *md = container_of(work, struct mqfq_data, tuner.work.work);
+	struct mqfq_tuner *t = &md->tuner;
+
+	mutex_lock(&t->lock);
+	if (mqfq_auto_is_any_on(&t->law)) {
+		mqfq_tuner_measure(md, ktime_get_ns(), &t->window);
+		if (t->window.ns < MQFQ_TUNER_LATE * MQFQ_AUTO_WINDOW_MS * NSEC_PER_MSEC)
+			mqfq_auto_window(&t->law, &t->window);
+		mqfq_tuner_apply(md);
+	}
+	mutex_unlock(&t->lock);
+	/* If one is made at this moment, mqfq_reclaim() finds it. */
+	if (READ_ONCE(md->flows.nr_flows))
+		mqfq_tuner_kick(md);
+}
+
+void mqfq_tuner_on(struct mqfq_data *md, enum mqfq_auto_which which)
+{
+	mutex_lock(&md->tuner.lock);
+	mqfq_auto_on(&md->tuner.law, which);
+	mqfq_tuner_apply(md);
+	mutex_unlock(&md->tuner.lock);
+	mqfq_tuner_kick(md);
+}
+
+void mqfq_tuner_off(struct mqfq_data *md, enum mqfq_auto_which which, u32 value)
+{
+	mutex_lock(&md->tuner.lock);
+	mqfq_auto_off(&md->tuner.law, which, value);
+	mqfq_tuner_apply(md);
+	mutex_unlock(&md->tuner.lock);
+}
+
+void mqfq_tuner_init(struct mqfq_data *md, u32 slots, u32 throttle_kb)
+{
+	mutex_init(&md->tuner.lock);
+	INIT_DELAYED_WORK(&md->tuner.work, mqfq_tuner_work);
+	mqfq_auto_init(&md->tuner.law, slots, throttle_kb);
+}
+
+/* Nothing makes flows any more, nobody writes to sysfs. */
+void mqfq_tuner_exit(struct mqfq_data *md)
+{
+	cancel_delayed_work_sync(&md->tuner.work);
+}
