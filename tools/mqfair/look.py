@@ -61,6 +61,7 @@ def draw_flows(found, plt):
         axes.text(flow["got_pct"], place, f" {flow['got_pct']:.1f}%", va="center", fontsize=8)
     axes.set_yticks(range(len(flows)), [f"{flow['flow'][:40]} ({flow['weight']})" for flow in flows])
     axes.invert_yaxis()
+    axes.margins(x=0.08)
     axes.set_xlabel("part of the bytes, %; black: due by weight, of all flows that had requests")
     figure.tight_layout()
     return figure
