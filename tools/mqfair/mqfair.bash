@@ -13,9 +13,8 @@ _mqfair() {
 	tune) options='k2 --max-latency-pct --min-bandwidth-pct --op --size-kb --ios --think-us --fill --exhaustive --json' ;;
 	trace) options='latency inflight waits --seconds --json' ;;
 	report)
-		options='--live --seconds --output --json'
 		if [ "${COMP_WORDS[COMP_CWORD - 1]}" != --live ]; then
-			mapfile -t COMPREPLY < <(compgen -W "$options --help" -- "$word"; compgen -f -- "$word")
+			mapfile -t COMPREPLY < <(compgen -W '--live --seconds --output --json --help' -- "$word"; compgen -f -- "$word")
 			return
 		fi
 		;;
