@@ -22,8 +22,6 @@ from page import PAGE, picture, table, text, words
 ONE_LINE = "one HTML page, with pictures and tables, of benchmark results or of a disk as it works now"
 TAKES_DEVICE = False
 
-# What draws and explains a result: tools/bench/NAME.py, as the result itself names it.
-DRAWN_BY = ("fairness", "latency", "cost", "throughput", "tabs", "octofas", "postgres", "neighbour", "tail")
 SECONDS_MIN = 0.1
 
 
@@ -44,12 +42,27 @@ def drawn_by(result):
     return result.get("drawn_by", result.get("benchmark"))
 
 
-def drawer(result):
-    """That module: in tools/bench of the checkout, or installed beside us."""
+def bench():
+    """Where the benchmarks are: installed beside us, or in the checkout."""
     here = os.path.dirname(os.path.realpath(__file__))
-    folder = next(path for path in (f"{here}/bench", f"{here}/../bench") if os.path.isdir(path))
-    if folder not in sys.path:
-        sys.path.append(folder)
+    return next(path for path in (f"{here}/bench", f"{here}/../bench") if os.path.isdir(path))
+
+
+def benchmarks():
+    """The names of those modules there that draw a result; a result names the one that is for it."""
+    found = []
+    for name in sorted(os.listdir(bench())):
+        if name.endswith(".py"):
+            with open(os.path.join(bench(), name), encoding="utf-8") as handle:
+                if "\ndef draw(result, plt):" in handle.read():
+                    found.append(name[:-3])
+    return found
+
+
+def drawer(result):
+    """The module that draws @result."""
+    if bench() not in sys.path:
+        sys.path.append(bench())
     return importlib.import_module(drawn_by(result))
 
 
@@ -59,8 +72,8 @@ def check(section, path):
         raise DeviceError(f"{path} is no result of a benchmark, and no look at a disk")
     if "capture" in section and section["capture"] != VERSION:
         raise DeviceError(f"{path} is a look of form {section['capture']!r}; this program knows form {VERSION}")
-    if "capture" not in section and drawn_by(section) not in DRAWN_BY:
-        raise DeviceError(f"{path} is of the benchmark {drawn_by(section)!r}, which this program does not know; it knows {', '.join(DRAWN_BY)}")
+    if "capture" not in section and drawn_by(section) not in benchmarks():
+        raise DeviceError(f"{path} is of the benchmark {drawn_by(section)!r}, which this program does not know; it knows {', '.join(benchmarks())}")
 
 
 def load(path):
