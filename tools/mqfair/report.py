@@ -179,7 +179,9 @@ def gather(args):
         return [part for path in args.files for part in load(path)]
     if not args.seconds >= SECONDS_MIN:
         raise DeviceError(f"--seconds must be at least {SECONDS_MIN}")
-    return [(args.live, Capture(Device(args.live), args.seconds).take())]
+    device = Device(args.live)
+    print(f"mqfair: looking at {device.name} for {args.seconds:g} s", file=sys.stderr, flush=True)
+    return [(args.live, Capture(device, args.seconds).take())]
 
 
 def run(args):
