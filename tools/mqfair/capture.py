@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A look at a disk that lasts some seconds, as one object that can be kept, sent away, and made into a page later (report.py).
 
-What the disk holds and moves is asked for about every 10 ms, who of mq-mqfq's flows got what twenty times in all. The rest is read once, at the
+What the disk holds and moves is asked for every 10 ms, but at most 1000 times, who of mq-mqfq's flows got what twenty times in all. The rest is read once, at the
 end, or twice, where it is counters. Nothing of it has to be there: a file that can not be read, for want of root or because the disk is gone,
 is listed with the reason under "missing", and the object has what is left. The keys:
 
@@ -137,15 +137,13 @@ class Capture:
         while here:
             at_s = time.monotonic() - begun
             here = self._sample(at_s)
-            over = at_s >= self.seconds
-            if last is not None and at_s > last_s and (over or at_s - last_s >= self.seconds / WINDOWS):
+            if last is not None and int(at_s * WINDOWS / self.seconds) > int(last_s * WINDOWS / self.seconds):
                 now = self._flows()
-                if now is None:
-                    break
-                names |= top.cgroup_names()
-                self.windows.append([round(at_s * 1000), top.shares(last, now, at_s - last_s, names)])
-                last, last_s = now, at_s
-            if over:
+                if now is not None:     # else the scheduler is another one now
+                    names |= top.cgroup_names()
+                    self.windows.append([round(at_s * 1000), top.shares(last, now, at_s - last_s, names)])
+                    last, last_s = now, at_s
+            if at_s >= self.seconds:
                 break
             time.sleep(max(LOOK_S, self.seconds / LOOKS_MAX))
         return top.shares(begin, last, last_s, names) if self.windows else []
