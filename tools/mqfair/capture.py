@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A look at a disk that lasts some seconds, as one object that can be kept, sent away, and made into a page later (report.py).
 
-What the disk holds and moves is asked for every 10 ms, but at most 1000 times, who of mq-mqfq's flows got what twenty times in all. The rest is read once, at the
-end, or twice, where it is counters. Nothing of it has to be there: a file that can not be read, for want of root or because the disk is gone,
+What the disk holds and moves is asked for every 10 ms, but at most 1000 times, who waits and who of mq-mqfq's flows got what twenty times in all.
+The rest is read once, at the end, or twice, where it is counters. Nothing of it has to be there: a file that can not be read, for want of root or because the disk is gone,
 is listed with the reason under "missing", and the object has what is left. The keys:
 
   capture            1, the version of this form
@@ -11,6 +11,7 @@ is listed with the reason under "missing", and the object has what is left. The 
   samples            [ms, requests in flight, bytes read, bytes written], the bytes since the beginning
   flows              mq-mqfq's flows over the whole time, each as `mqfair top --json` has it
   windows            [ms, [flows as above]], each since the window before
+  waiting            [ms, {queue: requests that wait in the scheduler}], the queues as the scheduler counts them
   counters           what the scheduler counted meanwhile: {"columns": [...], "rows": [[queue, ...]]}; "queued" is a state, not a count
   hardware_queues    mq-mqfq: {"columns": ["queue", "state", "queued", "throttles", "slot_waits"], "rows": [[...]]}; the last two meanwhile
   files              {name: text} of all that the scheduler has in debugfs
@@ -92,8 +93,8 @@ class Capture:
     def __init__(self, device, seconds):
         self.device, self.seconds, self.scheduler = device, seconds, device.scheduler()
         self.reader = Reader()
-        self.samples, self.windows = [], []
-        self._moved = None
+        self.samples, self.windows, self.waiting = [], [], []
+        self._moved, self._names = None, top.cgroup_names()
 
     def _has_debugfs(self):
         """Whether the scheduler is one of ours, and may be asked."""
@@ -129,24 +130,31 @@ class Capture:
         self.samples.append([round(at_s * 1000), sum(map(int, inflight.split())), *(now - then for now, then in zip(moved, self._moved))])
         return True
 
+    def _window(self, at_s, before, before_s):
+        """Note who waits, and what flows got since @before; returns the flows as they are now, None if they can not be read."""
+        counters, now = self._counters(), self._flows()
+        if counters:
+            self.waiting.append([round(at_s * 1000), {row[0]: row[counters["columns"].index("queued")] for row in counters["rows"]}])
+        if before is not None and now is not None:
+            self._names |= top.cgroup_names()
+            self.windows.append([round(at_s * 1000), top.shares(before, now, at_s - before_s, self._names)])
+        return now
+
     def _watch(self):
         """Sample until the time is over or the disk is gone; returns the shares of the whole time."""
-        names = top.cgroup_names()
         begin = last = self._flows()
-        begun, last_s, here = time.monotonic(), 0, True
+        begun, last_s, slot, here = time.monotonic(), 0, 0, True
         while here:
             at_s = time.monotonic() - begun
             here = self._sample(at_s)
-            if last is not None and int(at_s * WINDOWS / self.seconds) > int(last_s * WINDOWS / self.seconds):
-                now = self._flows()
-                if now is not None:     # else the scheduler is another one now
-                    names |= top.cgroup_names()
-                    self.windows.append([round(at_s * 1000), top.shares(last, now, at_s - last_s, names)])
-                    last, last_s = now, at_s
+            if int(at_s * WINDOWS / self.seconds) > slot:
+                slot = int(at_s * WINDOWS / self.seconds)
+                now = self._window(at_s, last, last_s)
+                last, last_s = (last, last_s) if now is None else (now, at_s)
             if at_s >= self.seconds:
                 break
             time.sleep(max(LOOK_S, self.seconds / LOOKS_MAX))
-        return top.shares(begin, last, last_s, names) if self.windows else []
+        return top.shares(begin, last, last_s, self._names) if self.windows else []
 
     def _stripped(self, folder, names=None):
         return {name: text.strip() for name, text in self.reader.texts(folder, names).items()}
@@ -160,7 +168,7 @@ class Capture:
                 "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", begun), "seconds": self.samples[-1][0] / 1000 if self.samples else 0,
                 "queue": self._stripped(self.device.queue(""), QUEUE_FILES),
                 "tunables": self._stripped(self.device.queue("iosched")) if self.scheduler in doctor.OURS else {},
-                "samples": self.samples, "flows": flows, "windows": self.windows,
+                "samples": self.samples, "flows": flows, "windows": self.windows, "waiting": self.waiting,
                 "counters": difference(counters, self._counters()), "hardware_queues": difference(queues, self._hardware_queues()),
                 "files": self.reader.texts(self.device.debug("")) if self._has_debugfs() else {},
                 "findings": [asdict(finding) for finding in doctor.examine(doctor.Machine(), self.device.name)],

@@ -30,8 +30,16 @@ def bandwidth(samples):
 
 
 def draw_disk(found, plt):
-    """Above what the disk held, below what it moved."""
-    figure, (above, below) = plt.subplots(2, 1, figsize=(10.5, 4.6), sharex=True)
+    """Above what the disk held, below what it moved, between them who waited in the scheduler."""
+    queues = [queue for queue in (found["waiting"][0][1] if found["waiting"] else {}) if any(now.get(queue) for _, now in found["waiting"])]
+    figure, panels = plt.subplots(2 + bool(queues), 1, figsize=(10.5, 4.6 + 2.2 * bool(queues)), sharex=True)
+    above, below = panels[0], panels[-1]
+    for queue, color in zip(queues, COLORS):
+        panels[1].plot([at / 1000 for at, _ in found["waiting"]], [now.get(queue, 0) for _, now in found["waiting"]], color=color, marker=".", label=queue)
+    if queues:
+        panels[1].set_ylim(0)
+        panels[1].set_ylabel("requests waiting")
+        panels[1].legend(frameon=False, ncols=6, fontsize=8)
     above.step([sample[0] / 1000 for sample in found["samples"]], [sample[1] for sample in found["samples"]], where="post", color=COLORS[0], linewidth=0.9)
     if bound(found):
         name, value = bound(found)
@@ -127,6 +135,6 @@ def show(found):
     about = [("scheduler", found["scheduler"]), ("kernel", found["kernel"]), ("begun", found["begun"]), ("looked for", f"{found['seconds']} s"),
              *(("queue/" + name, value) for name, value in found["queue"].items())]
     missing = ("<h3>What was missing</h3>\n" + words(found["missing"].items())) if found["missing"] else ""
-    disk = "<h3>The disk</h3>\n" + picture(draw_disk, found, alt="requests at the disk, and bandwidth, over time") if found["samples"] else ""
+    disk = "<h3>The disk</h3>\n" + picture(draw_disk, found, alt="requests at the disk, requests that wait, and bandwidth, over time") if found["samples"] else ""
     tunables = "<h3>Tunables</h3>\n" + words(found["tunables"].items()) if found["tunables"] else ""
     return words(about) + missing + disk + flows_part(found) + counters_part(found) + findings_part(found) + tunables + files_part(found)
