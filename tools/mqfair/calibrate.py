@@ -47,7 +47,8 @@ def _fio(device, pattern, size_kb, depth, seconds, *options):
     jobs = min(depth, JOBS_MAX, os.cpu_count() or 1)
     argv = ["--name=point", f"--filename={device.node}", f"--rw={pattern}", f"--bs={size_kb}k", "--direct=1", "--ioengine=libaio",
             f"--iodepth={depth // jobs}", f"--numjobs={jobs}", "--thread", "--group_reporting", "--norandommap", "--time_based",
-            f"--ramp_time={seconds / 4}s", f"--runtime={seconds}s", *options]
+            # Whole numbers: fio takes 0.5s for 0, and reads the whole drive.
+            f"--ramp_time={round(seconds * 250)}ms", f"--runtime={round(seconds * 1000)}ms", *options]
     if pattern == "randread":
         argv.append("--readonly")
     job = fio_jobs(*argv)[0]
