@@ -119,3 +119,51 @@ def hooks(text):
         if place:
             found[hook] = (name, line_of(clean, clean.index(name, place.start())))
     return found
+
+
+COMMAND = re.compile(r"\$ |(sudo|echo|make|modprobe|rmmod|mqfair|tools/\S+|fio|perf|bpftrace|ionice|apt|apt-get|docker|systemctl|git|nvme|redis-cli)(\s|$)")
+
+
+def _fenced(lines):
+    """(line, block, marker) of what stands between fences of a .md file; a fence of text has its language."""
+    start = None
+    for number, line in enumerate(lines):
+        if line.startswith("```") and start is None:
+            start = number
+        elif line.startswith("```"):
+            if lines[start][3:].strip() in ("", "sh", "console"):
+                above = next((text for text in reversed(lines[:start]) if text.strip()), "")
+                marker = re.fullmatch(r"<!--\s*(.*?)\s*-->", above.strip())
+                yield start + 1, lines[start + 1:number], marker.group(1) if marker else ""
+            start = None
+
+
+def _indented(lines):
+    """(line, block, marker) of the literal blocks of an .rst file that have a command; the marker is the comment above their paragraph."""
+    for number, line in enumerate(lines):
+        if not line.rstrip().endswith("::") or line.lstrip().startswith(".. ") and not re.match(r"\s*\.\. code-block::", line):
+            continue
+        end = number + 1
+        while end < len(lines) and (not lines[end].strip() or lines[end].startswith(("\t", " "))):
+            end += 1
+        block = [text for text in lines[number + 1:end] if text.strip()]
+        if not any(COMMAND.match(text.strip()) for text in block):
+            continue
+        first = number
+        while first and lines[first - 1].strip():
+            first -= 1
+        above = next((text for text in reversed(lines[:first]) if text.strip()), "")
+        marker = re.match(r"\.\. ((?:run by|example)\b.*)", above)
+        yield number + 1, block, marker.group(1) if marker else ""
+
+
+def command_blocks(path):
+    """[(line, [command], marker)] of the blocks of commands in a document; the marker is "run by: TEST [WORD]" or "example: why"."""
+    lines = read(path).splitlines()
+    return [(number, [re.sub(r"^\s*(\$ )?", "", text) for text in block], marker)
+            for number, block, marker in (_fenced(lines) if path.endswith(".md") else _indented(lines))]
+
+
+def documents():
+    """Where such blocks are looked for."""
+    return [path for path in files("*.rst", "README.md") if path == "README.md" or os.path.dirname(path) == "Documentation"]

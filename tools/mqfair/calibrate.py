@@ -12,7 +12,9 @@ flight, as the TABS paper does (HotStorage 2022, section 4).
 It only reads, but for --write-cost and --tabs, which write at random places over the whole device: they destroy what is there, say so, and
 ask; a device that is in use they refuse.
 """
+import json
 import os
+import sys
 
 from device import Device, DeviceError, fio_jobs, read
 
@@ -37,6 +39,7 @@ def arguments(parser):
                         help="also measure write_cost_pct; DESTROYS THE DATA ON THE DEVICE, asks before it begins")
     parser.add_argument("--tabs", action="store_true",
                         help="measure max_read_kbps and max_fua_write_kbps; DESTROYS THE DATA ON THE DEVICE, asks before it begins")
+    parser.add_argument("--json", action="store_true", help="curves, settings and the lines that set them, as JSON")
 
 
 def _fio(device, pattern, size_kb, depth, seconds, *options):
@@ -44,7 +47,8 @@ def _fio(device, pattern, size_kb, depth, seconds, *options):
     jobs = min(depth, JOBS_MAX, os.cpu_count() or 1)
     argv = ["--name=point", f"--filename={device.node}", f"--rw={pattern}", f"--bs={size_kb}k", "--direct=1", "--ioengine=libaio",
             f"--iodepth={depth // jobs}", f"--numjobs={jobs}", "--thread", "--group_reporting", "--norandommap", "--time_based",
-            f"--ramp_time={seconds / 4}s", f"--runtime={seconds}s", *options]
+            # Whole numbers: fio takes 0.5s for 0, and reads the whole drive.
+            f"--ramp_time={round(seconds * 250)}ms", f"--runtime={round(seconds * 1000)}ms", *options]
     if pattern == "randread":
         argv.append("--readonly")
     job = fio_jobs(*argv)[0]
@@ -58,18 +62,23 @@ def knee(points):
 
 
 def _sweep(device, size_kb, seconds):
-    print(f"\n{size_kb} KiB random reads, requests per second by requests in flight", flush=True)
+    """[(depth, rate)] for requests of @size_kb."""
+    print(f"{size_kb} KiB random reads, requests per second by requests in flight", file=sys.stderr, flush=True)
     points = []
     for depth in DEPTHS:
         points.append((depth, _fio(device, "randread", size_kb, depth, seconds)))
-        print(f"  {depth:4} {points[-1][1]:10.0f}", flush=True)
+        print(f"  {depth:4} {points[-1][1]:10.0f}", file=sys.stderr, flush=True)
         if len(points) > FLAT and points[-1][1] < FLAT_RATIO * points[-1 - FLAT][1]:
             break
-    best = max(rate for _, rate in points)
-    found = knee(points)
-    for depth, rate in points:
-        print(f"  {depth:4} {'#' * round(BAR * rate / best)}{'  <- ' + format(KNEE, '.0%') + ' of the best' if depth == found else ''}")
     return points
+
+
+def _show_curve(size_kb, points):
+    """Bars, and where the knee is."""
+    best, found = max(rate for _, rate in points), knee(points)
+    print(f"\n{size_kb} KiB random reads, requests per second by requests in flight")
+    for depth, rate in points:
+        print(f"  {depth:4} {rate:10.0f} {'#' * round(BAR * rate / best)}{'  <- ' + format(KNEE, '.0%') + ' of the best' if depth == found else ''}")
 
 
 def _write_cost(device, args, read_rate, depth):
@@ -88,10 +97,21 @@ def _measure_tabs(device, args):
         for name, pattern, seconds, options in (("max_read_kbps", "randread", args.seconds, ()),
                                                 ("max_fua_write_kbps", "randwrite", args.seconds * TABS_WRITE_SECONDS, ("--sync=dsync",))):
             rates[name] = round(TABS_SIZE_KB * _fio(device, pattern, TABS_SIZE_KB, TABS_DEPTH, seconds, *options))
-            print(f"  {name:20}{rates[name]:10}", flush=True)
-    print("\nFor mq-tabs:\n")
-    for name, rate in rates.items():
-        print(f"  echo {rate} > {device.queue(f'iosched/{name}')}")
+            print(f"  {name:20}{rates[name]:10}", file=sys.stderr, flush=True)
+    return rates
+
+
+def _measure(device, args):
+    """({size: curve}, {tunable: value}) for mq-mqfq."""
+    if args.write_cost:
+        device.confirm_destruction()
+    with device.without_scheduler():
+        curves = {size_kb: _sweep(device, size_kb, args.seconds) for size_kb in SIZES_KB}
+        settings = {"slots": knee(curves[SIZES_KB[0]])}
+        if args.write_cost:
+            pct = _write_cost(device, args, max(rate for _, rate in curves[SIZES_KB[0]]), settings["slots"])
+            settings["write_cost_pct"] = min(pct, 10000)
+    return curves, settings
 
 
 def run(args):
@@ -99,20 +119,18 @@ def run(args):
     device = Device(args.device)
     if args.seconds <= 0:
         raise DeviceError("--seconds must be more than 0")
-    if args.tabs:
-        _measure_tabs(device, args)
+    curves, settings = ({}, _measure_tabs(device, args)) if args.tabs else _measure(device, args)
+    scheduler = "mq-tabs" if args.tabs else "mq-mqfq"
+    lines = [f"echo {value} > {device.queue(f'iosched/{name}')}" for name, value in settings.items()]
+    if args.json:
+        print(json.dumps({"device": device.name, "scheduler": scheduler, "curves": {size_kb: dict(points) for size_kb, points in curves.items()},
+                          "knees": {size_kb: knee(points) for size_kb, points in curves.items()}, "settings": settings, "lines": lines}, indent=1))
         return
-    if args.write_cost:
-        device.confirm_destruction()
-    lines = []
-    with device.without_scheduler():
-        curves = {size_kb: _sweep(device, size_kb, args.seconds) for size_kb in SIZES_KB}
-        slots = knee(curves[SIZES_KB[0]])
-        lines.append(f"echo {slots} > {device.queue('iosched/slots')}")
-        if args.write_cost:
-            pct = _write_cost(device, args, max(rate for _, rate in curves[SIZES_KB[0]]), slots)
-            lines.append(f"echo {min(pct, 10000)} > {device.queue('iosched/write_cost_pct')}")
-    print(f"\n{device.name} can work on about {slots} requests of {SIZES_KB[0]} KiB at once"
-          + "".join(f", {knee(points)} of {size} KiB" for size, points in curves.items() if size != SIZES_KB[0]) + ". For mq-mqfq:\n")
+    for size_kb, points in curves.items():
+        _show_curve(size_kb, points)
+    if curves:
+        print(f"\n{device.name} can work on about {settings['slots']} requests of {SIZES_KB[0]} KiB at once"
+              + "".join(f", {knee(points)} of {size} KiB" for size, points in curves.items() if size != SIZES_KB[0]) + ".")
+    print(f"\nFor {scheduler}:\n")
     for line in lines:
         print(f"  {line}")

@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+BLOCK, DEBUG = "/sys/block", "/sys/kernel/debug/block"
+
 
 class DeviceError(Exception):
     """It can not be done; the text is one sentence."""
@@ -19,18 +21,22 @@ class Device:
     def __init__(self, name):
         self.name = os.path.basename(os.path.realpath(name if "/" in name else f"/dev/{name}"))
         self.node = f"/dev/{self.name}"
-        if not os.path.isdir(f"/sys/block/{self.name}"):
+        if not os.path.isdir(self.file("")):
             raise DeviceError(f"{name} is no disk (a partition has no scheduler of its own: name the disk)")
         if not os.path.exists(self.queue("scheduler")):
             raise DeviceError(f"{self.name} has no scheduler: it is no request-based disk; name the disks below it")
 
+    def file(self, name):
+        """Path of a file in the disk's folder."""
+        return f"{BLOCK}/{self.name}/{name}"
+
     def queue(self, name):
         """Path of a file in the disk's queue folder."""
-        return f"/sys/block/{self.name}/queue/{name}"
+        return self.file(f"queue/{name}")
 
     def debug(self, name):
         """Path of one of the scheduler's files in debugfs."""
-        return f"/sys/kernel/debug/block/{self.name}/sched/{name}"
+        return f"{DEBUG}/{self.name}/sched/{name}"
 
     def scheduler(self):
         """The name of the one in use."""
@@ -89,10 +95,15 @@ def fio_jobs(*argv):
     return json.loads(done.stdout[done.stdout.index("{"):])["jobs"]
 
 
+def printable(text):
+    """@text with what is no character of a line made visible: names of cgroups and processes are foreign text, and not always text."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def read(path):
     """A file's text, without the newline at its end."""
     try:
-        with open(path, encoding="utf-8") as handle:
+        with open(path, encoding="utf-8", errors="replace") as handle:
             return handle.read().rstrip("\n")
     except FileNotFoundError as error:
         raise DeviceError(f"there is no {path}") from error

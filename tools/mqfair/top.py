@@ -5,11 +5,12 @@ One line per flow that had requests since the last look: its weight, the part of
 it got, its rate, requests that wait or are at the drive, how far its next tag is ahead of virtual time, and for how much of
 the time hardware queues waited because it was ahead.
 """
+import json
 import os
 import sys
 import time
 
-from device import Device, DeviceError, read
+from device import Device, DeviceError, printable, read
 
 ONE_LINE = "watch shares against weights, flow by flow"
 CGROUPS = "/sys/fs/cgroup"
@@ -19,6 +20,7 @@ def arguments(parser):
     """The options of this command."""
     parser.add_argument("--interval", type=float, default=1.0, metavar="S", help="seconds between two looks (default 1.0)")
     parser.add_argument("--count", type=int, default=0, metavar="N", help="end after N looks (default: never)")
+    parser.add_argument("--json", action="store_true", help="an object per look, each on a line")
 
 
 def flows(text):
@@ -55,27 +57,32 @@ def flow_name(key, names):
     """What people call a flow."""
     kind, number = key
     if kind == "cgroup":
-        return "/" if names.get(number) == "." else names.get(number, f"cgroup {number} (gone)")
-    return process_name(number) if kind == "process" else f"ioprio {ioprio_name(number)}"
+        return "/" if names.get(number) == "." else printable(names.get(number, f"cgroup {number} (gone)"))
+    return printable(process_name(number)) if kind == "process" else f"ioprio {ioprio_name(number)}"
 
 
 def _since(before, now, name):
     return now[name] - (before[name] if before and now[name] >= before[name] else 0)
 
 
-def table(before, after, elapsed_s, names):
-    """The lines of one look."""
+def shares(before, after, elapsed_s, names):
+    """What each flow that had requests between two looks is due and got, largest first."""
     live = {key: _since(before.get(key), now, "service_bytes") for key, now in after.items()}
     live = {key: got for key, got in live.items() if got or after[key]["requests"]}
     weight = sum(after[key]["weight"] for key in live)
     total = sum(live.values()) or 1
-    out = [f"{'flow':32} {'weight':>6} {'due':>6} {'got':>6} {'MB/s':>9} {'requests':>8} {'ahead KiB':>10} {'throttled':>9}"]
-    for key, got in sorted(live.items(), key=lambda item: -item[1]):
-        now = after[key]
-        throttled = _since(before.get(key), now, "throttled_ns") / elapsed_s / 1e9
-        out.append(f"{flow_name(key, names)[:32]:32} {now['weight']:6} {now['weight'] / weight:6.1%} {got / total:6.1%} "
-                   f"{got / elapsed_s / 1e6:9.1f} {now['requests']:8} {now['ahead'] / 1024:10.0f} {throttled:9.1%}")
-    return out
+    return [{"flow": flow_name(key, names), "kind": key[0], "number": key[1], "weight": after[key]["weight"],
+             "due_pct": round(100 * after[key]["weight"] / weight, 2), "got_pct": round(100 * got / total, 2), "mb_s": round(got / elapsed_s / 1e6, 3),
+             "requests": after[key]["requests"], "ahead_kb": round(after[key]["ahead"] / 1024),
+             "throttled_pct": round(_since(before.get(key), after[key], "throttled_ns") / elapsed_s / 1e7, 2)}
+            for key, got in sorted(live.items(), key=lambda item: -item[1])]
+
+
+def table(rows):
+    """The lines of one look."""
+    return [f"{'flow':32} {'weight':>6} {'due':>6} {'got':>6} {'MB/s':>9} {'requests':>8} {'ahead KiB':>10} {'throttled':>9}"] + [
+        f"{row['flow'][:32]:32} {row['weight']:6} {row['due_pct']:5.1f}% {row['got_pct']:5.1f}% {row['mb_s']:9.1f} {row['requests']:8} "
+        f"{row['ahead_kb']:10} {row['throttled_pct']:8.1f}%" for row in rows]
 
 
 def run(args):
@@ -91,8 +98,11 @@ def run(args):
     while not args.count or looks < args.count:
         time.sleep(args.interval)
         after, now = flows(read(device.debug("flows"))), time.monotonic()
-        lines = table(before, after, now - at, cgroup_names())
-        if sys.stdout.isatty():
-            print("\033[H\033[J", end="")
-        print(f"{device.name}: {len(after)} flows known, {len(lines) - 1} live\n" + "\n".join(lines), flush=True)
+        rows = shares(before, after, now - at, cgroup_names())
+        if args.json:
+            print(json.dumps({"device": device.name, "seconds": round(now - at, 3), "known": len(after), "flows": rows}), flush=True)
+        else:
+            if sys.stdout.isatty():
+                print("\033[H\033[J", end="")
+            print(f"{device.name}: {len(after)} flows known, {len(rows)} live\n" + "\n".join(table(rows)), flush=True)
         before, at, looks = after, now, looks + 1

@@ -187,7 +187,7 @@ def run(args):
     chosen = best(goal, points)
     line = None if chosen is None else f"echo {chosen} > {device.queue('iosched/max_inflight')}"
     if args.json:
-        print(json.dumps({"none": none, "points": points, "max_inflight": chosen, "line": line}, indent=1))
+        print(json.dumps({"device": device.name, "none": none, "points": points, "max_inflight": chosen, "line": line}, indent=1))
     else:
         print(f"\nmax_inflight of {device.name}, percent of none; asked for: {goal.words()}\n")
         show(points, none, chosen)
