@@ -107,9 +107,13 @@ def curve(step, jobs):
     zero = latencies[0][0]
     bounds = [((at - zero) / 1000, int(line.split()[1])) for at, text in next(entry["texts"] for entry in jobs if entry["jobname"] == "watched")
               for line in text.splitlines() if line.startswith("bound ")]
-    rate = [((at - zero) / 1000, kib_s * 1024 / 1e6) for load in step["loads"] for at, kib_s in fio.job(jobs, load)["series"]]
+    rate = {}
+    for load in step["loads"]:      # the windows of all tasks
+        for at, kib_s in fio.job(jobs, load)["series"]:
+            window = (at - zero) // WINDOW_MS
+            rate[window] = rate.get(window, 0) + kib_s * 1024 / 1e6
     return {"target_us": step["target_us"], "latency": [[round((at - zero) / 1000, 3), round(ns / 1000)] for at, ns in latencies],
-            "bandwidth": rate, "bound": bounds}
+            "bandwidth": [[window * WINDOW_MS / 1000, round(rate[window], 1)] for window in sorted(rate)], "bound": [point for point in bounds if point[0] >= 0]}
 
 
 def run(args):
