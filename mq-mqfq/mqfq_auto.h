@@ -41,7 +41,7 @@ enum mqfq_auto_way {
  * @slot_waits:		times that a queue found no slot
  * @throttles:		times that a queue was throttled
  * @in_flight:		requests at the device, at its end
- * @largest_kb:		of the flow with the largest requests, their mean size
+ * @largest_kb:		the largest of the requests that wait; 0 if none does
  * @jain_ppm:		Jain's index of what the flows were served over their weights; 1 is everyone the same
  */
 struct mqfq_auto_window {

@@ -14,8 +14,8 @@
  *
  * In any order. A batch is acknowledged when it is durable, whatever became of those before it: what is in flight together
  * concerns different keys (op.c), so that none of it depends on the rest. Recovery takes what it finds, and goes on behind
- * what is missing; so that it looks there, the first batch of a segment or its header has to be durable as well. Each batch says below which number all are acknowledged: one that is missing below it was lost by the
- * device, and recovery says so.
+ * what is missing; so that it looks there, the first batch of a segment or its header has to be durable as well. Each batch
+ * says below which number all are acknowledged: one that is missing below it was lost by the device, and recovery says so.
  *
  * Errors. When a write fails, nothing more is sent until all in flight are back. Then the segment is given up, and what was
  * not acknowledged gets new numbers in another one. What has failed may be on the device all the same, in part or as a
@@ -340,18 +340,18 @@ static void begin_segment(struct okv_partition *p)
 		write_headers(p);
 }
 
-/*
- * The first of a class whose lane has a write to spare. Others than the first are looked at only if somebody of another lane waits.
- */
+/* The first of a class whose lane has a write to spare. Who is behind the first is looked at only if somebody of another lane waits. */
 static struct okv_op *first_of(const struct okv_partition *p, enum okv_class class)
 {
-	struct okv_op *op = p->queues[class].head;
+	for (struct okv_op *op = p->queues[class].head; op; op = op->next) {
+		const struct okv_lane *lane = &p->lanes[lane_of(op)];
 
-	if (!op || p->lanes[lane_of(op)].nr_writing < p->nr_writes_max || p->lanes[lane_of(op)].nr_waiting == p->nr_waiting)
-		return op && p->lanes[lane_of(op)].nr_writing < p->nr_writes_max ? op : NULL;
-	while (op && p->lanes[lane_of(op)].nr_writing >= p->nr_writes_max)
-		op = op->next;
-	return op;
+		if (lane->nr_writing < p->nr_writes_max)
+			return op;
+		if (lane->nr_waiting == p->nr_waiting)
+			break;
+	}
+	return NULL;
 }
 
 /* What the next batch begins with, if anything may. */
