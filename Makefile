@@ -107,5 +107,5 @@ help:
 	@echo 'See'
 	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us, as tables and pictures'
 	@echo '  make bench NAME=X  a benchmark: fairness, latency, cost, throughput, tabs, octofas, timeline, postgres,'
-	@echo '                      octokv, auto, adaptive'
+	@echo '                      octokv, auto, adaptive, defaults'
 	@echo '  make lab           make the guests that test, bench and demo run in'

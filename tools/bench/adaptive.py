@@ -17,8 +17,8 @@ from benchkit.say import BenchError
 ONE_LINE = "mq-k2's adaptive bound against fixed ones, at a target for the tail latency (vm, virtual time)"
 
 CPUS = 4
-DEVICE = {"kind": "ssdsim", "params": {"queues": CPUS, "nodata": 1, "size_mb": 1024}, "sysfs": {"ssdsim/fill": 50}}
-TARGET_US = {"reads": 1000, "writes": 10000}
+DEVICE = {"kind": "ssdsim", "params": {"queues": CPUS, "nodata": 1, "size_mb": 4096}, "sysfs": {"ssdsim/fill": 50}}
+TARGET_US = 1000
 CEILING = 256
 BOUNDS = {"reads": (2, 4, 6, 7, 8, 9, 10, 12, 16), "writes": (1, 2, 4, 8, 16, 32)}
 QUICK_BOUNDS = {"reads": (4, 8, 16)}
@@ -42,12 +42,12 @@ def job_text(loads, seconds):
 
 def _step(case, name, scheduler, tunables, loads, seconds):
     return {"label": f"{case}, {name}", "case": case, "name": name, "scheduler": scheduler, "tunables": tunables, "device": DEVICE, "fresh": True,
-            "measure": "fio", "job_text": job_text(loads, seconds), "loads": loads, "seconds": seconds, "series": list(loads), "latencies": ["rt"]}
+            "measure": "fio", "job_text": job_text(loads, seconds), "loads": loads, "seconds": seconds, "target_us": TARGET_US,
+            "series": list(loads), "latencies": ["rt"]}
 
 
-def _adaptive(case, loads, target_us):
-    return {**_step(case, "adaptive", "mq-k2", {"max_inflight": CEILING, "target_p999_us": target_us}, loads, ADAPTIVE_S), "watch": "adapt",
-            "target_us": target_us}
+def _adaptive(case, loads):
+    return {**_step(case, "adaptive", "mq-k2", {"max_inflight": CEILING, "target_p999_us": TARGET_US}, loads, ADAPTIVE_S), "watch": "adapt"}
 
 
 def plans(quick):
@@ -55,9 +55,9 @@ def plans(quick):
     out = []
     for load, bounds in (QUICK_BOUNDS if quick else BOUNDS).items():
         fixed = [("none", "none", {})] + [(f"K2-{bound}", "mq-k2", {"max_inflight": bound}) for bound in bounds]
-        out.append([{**_step(load, *way, (load,), FIXED_S), "target_us": TARGET_US[load]} for way in fixed] + [_adaptive(load, (load,), TARGET_US[load])])
+        out.append([_step(load, *way, (load,), FIXED_S) for way in fixed] + [_adaptive(load, (load,))])
     if not quick:
-        out[-1].append(_adaptive("reads, then writes", ("reads", "writes"), TARGET_US["writes"]))
+        out[-1].append(_adaptive("reads, then writes", ("reads", "writes")))
     return out
 
 
@@ -124,7 +124,7 @@ def run(args):
     release, results = lab.run_plans([(guest, plan) for plan in todo])
     found = [(step, jobs) for plan, answers in zip(todo, results) for step, jobs in zip(plan, answers)]
     return {"benchmark": "adaptive", "backend": guest.words(), "kernel": release,
-            "parameters": {"device": "ssdsim, default profile, 1 GiB, half filled, 4 hardware queues", "cpus": CPUS, "target_us": TARGET_US,
+            "parameters": {"device": "ssdsim, default profile, 4 GiB, half filled, 4 hardware queues", "cpus": CPUS, "target_us": TARGET_US,
                            "runtime_s": FIXED_S, "adaptive_s": ADAPTIVE_S, "max_inflight": CEILING, "jobs": "generated",
                            "wall_s": round(time.monotonic() - started)},
             "curves": {step["case"]: curve(step, jobs) for step, jobs in found if step["name"] == "adaptive"},

@@ -16,6 +16,8 @@
  * may be that of the key or of another one with the same identity. If no other candidate has the key, the answer is
  * OKV_CORRUPT: neither "not found" nor a second record beside it would be true.
  *
+ * Who needs no more of a record than its key, its length and its expiry may find them in memory (known.h), and reads nothing.
+ *
  * A record in the log names the one that it replaces. So the log alone, without reading keys, says what the index is
  * (recover.c).
  *
@@ -174,6 +176,14 @@ static bool op_take_value(struct okv_op *op, const struct okv_record_disk *recor
 	return true;
 }
 
+/* The record at op->at is that of the key. */
+static void op_has_found(struct okv_op *op, uint64_t expire_ms)
+{
+	op->present = true;
+	op->found = !okv_is_expired(expire_ms, op->partition->now_ms);
+	op->old_expire_ms = expire_ms;
+}
+
 static void op_read_done(struct okv_io *io)
 {
 	struct okv_op *op = io->owner;
@@ -198,15 +208,14 @@ static void op_read_done(struct okv_io *io)
 		op_probe(op, op->at + 1);
 		return;
 	}
+	okv_known_set(&p->known, op->at, record + 1, record->key_len, record->value_len, record->expire_ms);
 	same = op->kind == OKV_OP_EXPIRE ? okv_is_expired(record->expire_ms, p->now_ms) :
 	       record->key_len == op->key_len && !memcmp(record + 1, op->key, op->key_len);
 	if (!same) {
 		op_probe(op, op->at + 1);
 		return;
 	}
-	op->present = true;
-	op->found = !okv_is_expired(record->expire_ms, p->now_ms);
-	op->old_expire_ms = record->expire_ms;
+	op_has_found(op, record->expire_ms);
 	if (op->kind == OKV_OP_EXPIRE) {
 		op->key = record + 1;
 		op->key_len = record->key_len;
@@ -216,13 +225,23 @@ static void op_read_done(struct okv_io *io)
 		op_decide(op);
 }
 
+/* What is in memory of a candidate, if that is all that is wanted. */
+static const struct okv_known *op_known(const struct okv_op *op, uint64_t location)
+{
+	bool header_only = op->kind == OKV_OP_PUT || op->kind == OKV_OP_DELETE || op->kind == OKV_OP_STAT;
+
+	return header_only && !wants_value(op) ? okv_known_find(&op->partition->known, location) : NULL;
+}
+
 /* Read the next candidate, in whole where the value is wanted, else header and key. */
 static void op_probe(struct okv_op *op, uint64_t from)
 {
 	struct okv_partition *p = op->partition;
 	uint32_t align_bytes = p->disk->read_align_bytes, skip;
+	const struct okv_known *known;
 	struct okv_entry entry;
 	uint64_t offset;
+	bool other;
 
 	okv_op_release(op);
 	do {
@@ -231,8 +250,17 @@ static void op_probe(struct okv_op *op, uint64_t from)
 			return;
 		}
 		from = entry.location + 1;
-	} while (op->kind == OKV_OP_EXPIRE && !entry.expires);
+		known = op_known(op, entry.location);
+		other = known && (known->key_len != op->key_len || memcmp(known->key, op->key, op->key_len));
+	} while ((op->kind == OKV_OP_EXPIRE && !entry.expires) || other);
 	op->at = entry.location;
+	if (known) {
+		p->stats.nr_known++;
+		op->out_len = known->value_len;
+		op_has_found(op, known->expire_ms);
+		op_decide(op);
+		return;
+	}
 	op->record_bytes = entry.size * OKV_ALIGN_BYTES;
 	if (!wants_value(op) && op->record_bytes > sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX)
 		op->record_bytes = sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX;
@@ -362,6 +390,7 @@ void okv_op_applied(struct okv_op *op)
 						  .hash = op->hash, .expire_ms = op->expire_ms };
 
 		okv_map_add(p, &record, op->to);
+		okv_known_set(&p->known, op->to, op->key, op->key_len, op->value_len, op->expire_ms);
 	}
 	p->stats.nr_deletes += op->kind == OKV_OP_DELETE;
 	p->stats.nr_expired += op->kind == OKV_OP_EXPIRE;

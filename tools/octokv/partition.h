@@ -4,6 +4,7 @@
  *
  *	store.c		open, close, counters
  *	op.c		operations: locks by identity, looking records up, deciding what to write
+ *	known.c		keys of records that were written or read not long ago
  *	log.c		the log: operations in batches, segments, acknowledging
  *	checkpoint.c	the index to the device, and from it
  *	recover.c	opening: checkpoint, then what the log has beyond it
@@ -21,6 +22,7 @@
 
 #include "format.h"
 #include "index.h"
+#include "known.h"
 
 enum {
 	OKV_NR_LOCK_LISTS	= 256,
@@ -162,6 +164,7 @@ struct okv_partition {
 	bool is_quiet;		/* no more work in the background */
 
 	struct okv_index index;
+	struct okv_known_table known;
 	struct okv_usage *usage;
 	struct okv_segment *segments;
 	uint32_t nr_free;

@@ -70,6 +70,7 @@ static void write_memory(struct page *p)
 {
 	line(p, "index_bytes:%" PRIu64, p->store->index_bytes);
 	line(p, "index_bytes_per_key:%.1f", p->store->nr_keys ? (double)p->store->index_bytes / p->store->nr_keys : 0.0);
+	line(p, "known_keys_bytes:%" PRIu64, p->store->known_bytes);
 	line(p, "maxmemory:0");
 }
 
@@ -92,6 +93,7 @@ static void write_persistence(struct page *p)
 	line(p, "checksum_errors:%" PRIu64, p->store->nr_corrupt);
 	line(p, "read_errors:%" PRIu64, p->store->nr_read_errors);
 	line(p, "write_errors:%" PRIu64, p->store->nr_write_errors);
+	line(p, "known_headers:%" PRIu64, p->store->nr_known);
 	line(p, "refused_full:%" PRIu64, p->store->nr_full);
 	line(p, "partitions_refusing_writes:%u", p->store->nr_refusing);
 }

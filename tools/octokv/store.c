@@ -48,6 +48,7 @@ bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location)
 static void free_partition(struct okv_partition *p)
 {
 	okv_index_free(&p->index);
+	okv_known_free(&p->known);
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
 		free(p->roots[i].segments);
 	free(p->usage);
@@ -81,6 +82,7 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 	p->now_ms = options->now_ms;
 	p->segments = okv_alloc(p->nr_segments * sizeof(*p->segments));
 	p->usage = okv_alloc(OKV_NR_TENANTS * sizeof(*p->usage));
+	okv_known_init(&p->known, options->nr_known ? options->nr_known : OKV_NR_KNOWN);
 	p->is_quiet = true;
 	error = okv_recover(p);
 	p->is_quiet = false;
@@ -250,6 +252,7 @@ static void add_stats(const struct okv_partition *p, struct okv_stats *sum)
 	sum->live_bytes += p->live_bytes;
 	sum->capacity_bytes += okv_log_capacity(p);
 	sum->index_bytes += okv_index_bytes(&p->index);
+	sum->known_bytes += p->known.nr * sizeof(*p->known.places);
 	sum->nr_segments += p->nr_segments;
 	sum->nr_free_segments += p->nr_free;
 	sum->nr_refusing += p->refusing;

@@ -189,6 +189,7 @@ struct okv_format_options {
  * @first_partition, @nr_partitions: those to open; 0 partitions: all
  * @nr_writes_max:	writes in flight per partition (default: 8 among all of the device, at least 1): fewer make larger groups
  * @batch_bytes_max:	size of a write (default 256 KiB), but for a larger record
+ * @nr_known:		records per partition whose keys are kept in memory, 64 bytes each; a power of two (default 16384)
  * @now_ms:		Unix time
  * @progress:		called now and then during recovery
  */
@@ -197,6 +198,7 @@ struct okv_open_options {
 	uint32_t nr_partitions;
 	uint32_t nr_writes_max;
 	uint32_t batch_bytes_max;
+	uint32_t nr_known;
 	uint64_t now_ms;
 	void (*progress)(void *owner, uint32_t partition, uint64_t done_bytes, uint64_t total_bytes);
 	void *owner;
@@ -208,6 +210,7 @@ struct okv_stats {
 	uint64_t live_bytes;		/* on the device, with headers */
 	uint64_t capacity_bytes;	/* that live_bytes can reach, about */
 	uint64_t index_bytes;		/* memory */
+	uint64_t known_bytes;		/* memory for keys, at most */
 	uint64_t nr_segments, nr_free_segments;
 	uint64_t nr_gets, nr_puts, nr_deletes;
 	uint64_t nr_batches, batch_bytes;
@@ -215,6 +218,7 @@ struct okv_stats {
 	uint64_t nr_corrupt;		/* reads whose checksum was wrong */
 	uint64_t nr_read_errors, nr_write_errors;
 	uint64_t nr_full;
+	uint64_t nr_known;		/* headers that did not have to be read */
 	uint64_t nr_expired;
 	uint64_t nr_checkpoints;
 	uint64_t nr_gc_segments, gc_bytes;

@@ -7,7 +7,7 @@
 #	make -C tools/octokv store-mutants	break the store on purpose; EVERY=4 tries only each fourth mutant
 #	make -C tools/octokv fuzz-disk		libFuzzer, FUZZ_SECONDS of processor time
 
-SIMULATED := checkpoint format gc index log op recover scan store sim/sim_disk
+SIMULATED := checkpoint format gc index known log op recover scan store sim/sim_disk
 SIMULATOR := $(SIMULATED) sim/sim
 
 .PHONY: simulate simulate-asan store-mutants fuzz-disk

@@ -467,7 +467,9 @@ static bool be_quiet(struct sim *s)
 
 static bool open_store(struct sim *s)
 {
-	struct okv_open_options options = { .now_ms = s->now_ms, .nr_writes_max = 1 + s->seed % 5, .batch_bytes_max = 2048 << s->seed % 4 };
+	struct okv_open_options options = { .now_ms = s->now_ms, .nr_writes_max = 1 + s->seed % 5,
+					    .batch_bytes_max = 2048 << s->seed % 4,
+					    .nr_known = 1 << s->seed / 5 % 8 };
 	int error = okv_store_open(&s->store, &s->disk.disk, &options);
 
 	if (!error)

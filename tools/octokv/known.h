@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * known.h - records whose keys are in memory, because they were written or read not long ago
+ *
+ * The index has no keys, so who overwrites or deletes a record, or asks for its length, has to read its header first. Not
+ * if the record is known here: a table of fixed size, where each location has one place, and the last record that was
+ * written to or read from a location with that place has it. Keys longer than OKV_KNOWN_KEY_BYTES are not kept.
+ *
+ * Why what is known is true: when the index gets a location, okv_known_set() is told what lies there, and if its key is too
+ * long, the place is empty from then on; or recovery does it, when nothing is known. So a location that is in the index
+ * and here is that of one record, whatever lay there in the segment's former lives. The locks of op.c keep it there.
+ */
+#ifndef OKV_KNOWN_H
+#define OKV_KNOWN_H
+
+#include <stdint.h>
+
+enum {
+	OKV_KNOWN_KEY_BYTES	= 43,
+	OKV_NR_KNOWN		= 1 << 14,	/* of a partition: a MiB, whose pages are used when they are needed */
+};
+
+struct okv_known {
+	uint64_t location;	/* more by one, so that zeroes are nothing */
+	uint64_t expire_ms;
+	uint32_t value_len;
+	uint8_t key_len;
+	char key[OKV_KNOWN_KEY_BYTES];
+};
+
+_Static_assert(sizeof(struct okv_known) == 64, "a cache line");
+
+struct okv_known_table {
+	struct okv_known *places;
+	uint32_t nr;
+};
+
+/* @nr: places, a power of two. */
+void okv_known_init(struct okv_known_table *t, uint32_t nr);
+void okv_known_free(struct okv_known_table *t);
+
+/* What lies at @location, which the index has, or NULL if that is not known; until the next set or forget. */
+const struct okv_known *okv_known_find(const struct okv_known_table *t, uint64_t location);
+
+void okv_known_set(struct okv_known_table *t, uint64_t location, const void *key, uint32_t key_len, uint32_t value_len, uint64_t expire_ms);
+
+#endif
