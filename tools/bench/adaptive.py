@@ -17,12 +17,13 @@ from benchkit.say import BenchError
 ONE_LINE = "mq-k2's adaptive bound against fixed ones, at a target for the tail latency (vm, virtual time)"
 
 CPUS = 4
+# Large enough that nothing is collected while it is written for that long.
 DEVICE = {"kind": "ssdsim", "params": {"queues": CPUS, "nodata": 1, "size_mb": 4096}, "sysfs": {"ssdsim/fill": 50}}
-TARGET_US = 1000
+TARGET_US = {"reads": 1000, "writes": 10000}
 CEILING = 256
 BOUNDS = {"reads": (2, 4, 6, 7, 8, 9, 10, 12, 16), "writes": (1, 2, 4, 8, 16, 32)}
 QUICK_BOUNDS = {"reads": (4, 8, 16)}
-FIXED_S, SETTLE_S, ADAPTIVE_S = 6, 5, 15
+FIXED_S, SETTLE_S, ADAPTIVE_S = 6, 5, 30
 WINDOW_MS = 100
 GOOD_SHARE = 0.95
 HEAD = (f"[global]\nfilename=${{DEV}}\nbs=4k\ndirect=1\nnorandommap\nrandrepeat=1\nthread\ntime_based\nlog_unix_epoch=1\nper_job_logs=0\n"
@@ -42,12 +43,12 @@ def job_text(loads, seconds):
 
 def _step(case, name, scheduler, tunables, loads, seconds):
     return {"label": f"{case}, {name}", "case": case, "name": name, "scheduler": scheduler, "tunables": tunables, "device": DEVICE, "fresh": True,
-            "measure": "fio", "job_text": job_text(loads, seconds), "loads": loads, "seconds": seconds, "target_us": TARGET_US,
-            "series": list(loads), "latencies": ["rt"]}
+            "measure": "fio", "job_text": job_text(loads, seconds), "loads": loads, "seconds": seconds, "series": list(loads), "latencies": ["rt"]}
 
 
-def _adaptive(case, loads):
-    return {**_step(case, "adaptive", "mq-k2", {"max_inflight": CEILING, "target_p999_us": TARGET_US}, loads, ADAPTIVE_S), "watch": "adapt"}
+def _adaptive(case, loads, target_us):
+    return {**_step(case, "adaptive", "mq-k2", {"max_inflight": CEILING, "target_p999_us": target_us}, loads, ADAPTIVE_S), "watch": "adapt",
+            "target_us": target_us}
 
 
 def plans(quick):
@@ -55,9 +56,9 @@ def plans(quick):
     out = []
     for load, bounds in (QUICK_BOUNDS if quick else BOUNDS).items():
         fixed = [("none", "none", {})] + [(f"K2-{bound}", "mq-k2", {"max_inflight": bound}) for bound in bounds]
-        out.append([_step(load, *way, (load,), FIXED_S) for way in fixed] + [_adaptive(load, (load,))])
+        out.append([{**_step(load, *way, (load,), FIXED_S), "target_us": TARGET_US[load]} for way in fixed] + [_adaptive(load, (load,), TARGET_US[load])])
     if not quick:
-        out[-1].append(_adaptive("reads, then writes", ("reads", "writes")))
+        out[-1].append(_adaptive("reads, then writes", ("reads", "writes"), TARGET_US["writes"]))
     return out
 
 
