@@ -355,6 +355,32 @@ static void truth_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->mode, OCTOFAS_NONE);
 }
 
+/* Sparse flows that are better off than the dense one by more than is fair: nothing is sent back for them. */
+static void enough_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	struct octofas_policy *p = &c->policy;
+	u32 i;
+
+	unfair(c);
+	set(c, OCTOFAS_HYBRID, OCTOFAS_MOVE_DENSE, OCTOFAS_RR);
+	window(c);
+	KUNIT_EXPECT_EQ(test, p->mode, OCTOFAS_HYBRID);
+	for (i = 0; i < 2; i++) {
+		clear(c);
+		load(c, DENSE, 0, 8000, 200, 100);
+		load(c, SPARSE, 0, 2000, i ? 179 : 181, 100);
+		window(c);
+		KUNIT_EXPECT_EQ(test, p->mode, i ? OCTOFAS_INTER : OCTOFAS_HYBRID);
+	}
+	set(c, OCTOFAS_INTRA, OCTOFAS_MOVE_DENSE, OCTOFAS_RR);
+	window(c);
+	KUNIT_EXPECT_EQ(test, p->mode, OCTOFAS_NONE);
+	unfair(c);
+	window(c);
+	KUNIT_EXPECT_EQ(test, p->mode, OCTOFAS_INTRA);
+}
+
 /* Imbalance without overload: queues with nothing to wait for. */
 static void overload_test(struct kunit *test)
 {
@@ -546,6 +572,15 @@ static void room_test(struct kunit *test)
 	atomic_set(&p->queue[4].load, 2);
 	KUNIT_EXPECT_EQ(test, octofas_choose_target(p, 0, DENSE), OCTOFAS_NO_TARGET);
 	atomic_set(&p->queue[4].load, 1);
+	/* Only what is dense leaves so; a sparse flow's request, if its queue has the average. */
+	set(c, OCTOFAS_HYBRID, OCTOFAS_MOVE_ALL, OCTOFAS_RR);
+	window(c);
+	KUNIT_EXPECT_EQ(test, octofas_choose_target(p, 0, SPARSE), OCTOFAS_NO_TARGET);
+	KUNIT_EXPECT_EQ(test, octofas_choose_target(p, 0, DENSE), 4);
+	atomic_set(&p->queue[0].load, 3);
+	KUNIT_EXPECT_EQ(test, octofas_choose_target(p, 0, SPARSE), 4);
+	atomic_set(&p->queue[0].load, 1);
+	set(c, OCTOFAS_HYBRID, OCTOFAS_MOVE_DENSE, OCTOFAS_RR);
 	/* One that has no sparse flow's requests does not. */
 	crowded(c);
 	c->home_ns[0 * OCTOFAS_FLOWS + SPARSE] = 0;
@@ -565,6 +600,7 @@ static struct kunit_case octofas_policy_cases[] = {
 	KUNIT_CASE(balance_test),
 	KUNIT_CASE(backward_test),
 	KUNIT_CASE_PARAM(truth_test, truth_gen_params),
+	KUNIT_CASE(enough_test),
 	KUNIT_CASE(overload_test),
 	KUNIT_CASE(alike_test),
 	KUNIT_CASE(hold_test),

@@ -510,9 +510,8 @@ static bool octofas_arrive(struct octofas_data *od, struct request *rq, bool at_
 {
 	struct octofas_queue *oq = rq->mq_hctx->sched_data;
 	struct octofas_rq *tr = octofas_rq(rq);
-	struct octofas_tally *t;
+	u32 place, own, home = rq->mq_hctx->queue_num;
 	struct flow *f;
-	u32 place, own;
 
 	f = flow_get(&od->flows, parcel ? parcel->key : octofas_rq_key(od, rq), NULL, 0);
 	place = octofas_place_of(od, f);
@@ -520,21 +519,21 @@ static bool octofas_arrive(struct octofas_data *od, struct request *rq, bool at_
 		flow_put(f);
 		return false;
 	}
-	t = &oq->tally[place];
-	own = atomic_fetch_inc(&t->outstanding);
+	/* The number of hardware queues may have changed meanwhile. */
+	if (parcel && parcel->home < od->nr_queues)
+		home = parcel->home;
+	own = atomic_fetch_inc(&od->queue[home].tally[place].outstanding);
 	*tr = (struct octofas_rq) {
 		.flow = f,
 		.place = place,
 		.others = octofas_others(atomic_fetch_inc(&oq->state->load), own),
-		.home = rq->mq_hctx->queue_num,
+		.home = home,
 		/* The next flush waits for what is of a flush sequence. */
 		.patient = !at_head && !(rq->rq_flags & RQF_FLUSH_SEQ) &&
 			   octofas_backwards(&od->policy, place),
 	};
 	rq->fifo_time = now_ns;
 	if (parcel) {
-		/* The number of hardware queues may have changed meanwhile. */
-		tr->home = parcel->home < od->nr_queues ? parcel->home : tr->home;
 		rq->fifo_time = parcel->came_ns;
 		atomic64_inc(&oq->state->arrived);
 	}
@@ -728,7 +727,7 @@ static void octofas_finish_request(struct request *rq)
 	if (state == OCTOFAS_RQ_NONE)
 		return;
 	tr->state = OCTOFAS_RQ_NONE;
-	atomic_dec(&oq->tally[tr->place].outstanding);
+	atomic_dec(&od->queue[tr->home].tally[tr->place].outstanding);
 	atomic_dec(&oq->state->load);
 	flow_put(tr->flow);
 	if (state != OCTOFAS_RQ_INFLIGHT)

@@ -56,7 +56,7 @@ struct octofas_tunables {
 
 /* What a flow had in a queue. Counted in any context; the sums only grow. */
 struct octofas_tally {
-	atomic_t outstanding;
+	atomic_t outstanding;		/* of those that came to it, wherever they are served */
 	atomic64_t nr;
 	atomic64_t latency_ns;
 	atomic64_t alone_ns;

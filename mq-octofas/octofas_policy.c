@@ -12,8 +12,9 @@
  * it is estimated for each request. The least latency of its kind (operation and size class) of
  * late is what the device takes for it at least: base. What it took beyond that, it waited for
  * others, or for its own flow. When it came, its queue had so many requests outstanding, and so many
- * of them were its flow's: the wait is divided in that proportion, and the others' part is what would
- * not have been. The base is the least of all windows, and forgets a 64th of the distance to the
+ * of its flow's had come to the queue that it came to: the wait is divided in that proportion, and
+ * the others' part is what would not have been. (Those of its flow that others have driven here are
+ * their doing; so a flow that makes way for another is seen to be slowed down.) The base is the least of all windows, and forgets a 64th of the distance to the
  * least of the last window each time. No window has to be idle.
  *
  * A flow that makes its own queues long is therefore not slowed down by that, as in the papers, where
@@ -55,8 +56,9 @@
  * only if its queue has U_avg or more outstanding, and only to a queue that has less. The round of
  * targets has each low queue once (rr), or in proportion to U_avg - U (ps).
  *
- * In hybrid a high queue that has requests of sparse flows, too, yields: of what may move, all does
- * as long as a target has less than U_avg, since what stays will be sent to the back anyway.
+ * In hybrid a high queue that has requests of sparse flows, too, yields: of the dense flows' requests
+ * that may move, all do as long as a target has less than U_avg, since what stays will be sent to the
+ * back anyway.
  *
  * Backwarding, and the bound that it needs
  * ========================================
@@ -375,18 +377,30 @@ static void octofas_raise(struct octofas_flag *flag, bool cause)
 	flag->up = false;
 }
 
-/* The truth table (Algorithm 1), unless a mode is forced. */
+/* Is every sparse flow better off than every dense one, by more than is fair? */
+static bool octofas_has_done_enough(const struct octofas_policy *p)
+{
+	u32 dense = U32_MAX, sparse = 0, i;
+
+	for (i = 0; i < OCTOFAS_FLOWS; i++) {
+		const struct octofas_flow_state *f = &p->flow[i];
+
+		if (f->slowdown && f->dense)
+			dense = min(dense, f->slowdown);
+		else
+			sparse = max(sparse, f->slowdown);
+	}
+	return dense != U32_MAX && (u64)sparse * 100 < (u64)dense * p->config.fair_pct;
+}
+
+/* The truth table (Algorithm 1), unless a mode is forced; and no backwarding that does too much. */
 static u32 octofas_mode(const struct octofas_policy *p)
 {
-	u32 mode = OCTOFAS_NONE;
+	u32 mode = p->config.mode;
 
-	if (p->config.mode != OCTOFAS_AUTO)
-		return p->config.mode;
-	if (p->imbalanced.up)
-		mode |= OCTOFAS_INTER;
-	if (p->unfair.up)
-		mode |= OCTOFAS_INTRA;
-	return mode;
+	if (mode == OCTOFAS_AUTO)
+		mode = (p->imbalanced.up ? OCTOFAS_INTER : 0) | (p->unfair.up ? OCTOFAS_INTRA : 0);
+	return octofas_has_done_enough(p) ? mode & ~OCTOFAS_INTRA : mode;
 }
 
 void octofas_set_config(struct octofas_policy *p, const struct octofas_config *config)
@@ -470,14 +484,15 @@ int octofas_choose_target(struct octofas_policy *p, u32 home, u32 flow)
 	struct octofas_queue_state *q = &p->queue[home];
 	u32 share = READ_ONCE(q->share);
 	int credit, target;
+	bool yields;
 
 	if (!octofas_is_inter(p) || !share || !READ_ONCE(p->flow[flow].movable))
 		return OCTOFAS_NO_TARGET;
 	credit = atomic_add_return(share, &q->credit);
 	if (credit > OCTOFAS_CREDIT_MAX)
 		atomic_sub(share, &q->credit);
-	if (credit < OCTOFAS_CREDIT ||
-	    (!READ_ONCE(q->yields) && octofas_load(q) < READ_ONCE(p->average)))
+	yields = READ_ONCE(q->yields) && READ_ONCE(p->flow[flow].backward);
+	if (credit < OCTOFAS_CREDIT || (!yields && octofas_load(q) < READ_ONCE(p->average)))
 		return OCTOFAS_NO_TARGET;
 	target = octofas_next_target(p, home);
 	/*

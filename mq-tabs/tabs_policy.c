@@ -48,9 +48,10 @@
  * tick, there was a read outstanding, or a FUA write held. And if help helps: a reader that asks
  * little has little, and holding FUA writes back does not give him more. So when alpha has been
  * lowered by two sevenths or more, in one epoch or several, reads must be faster after it, by a
- * quarter of the factor that FUA writes lost, and no more than by a quarter. If not, they are content with what they have until
- * they get a sixteenth less of it, and alpha goes back to what FUA writes used before, but only
- * once in a pattern. If reads do not wait or are content, and FUA writes are held, the reads' share
+ * quarter of the factor that FUA writes lost, and no more than by a quarter. If not, they are
+ * content with what they have until they get a sixteenth less of it, when that was in vain again an
+ * eighth, then a quarter; and alpha goes back to what FUA writes used before, but only once in a
+ * pattern. If reads do not wait or are content, and FUA writes are held, the reads' share
  * is spare, and alpha rises by a third or more each epoch.
  *
  * Both below. Then the goal asks more than the device has (small requests, garbage collection).
@@ -80,6 +81,12 @@
  * The start of the IDLE phase. What was held comes out in a burst that says nothing of the pattern:
  * counting starts when nothing is held any more and two ticks have passed.
  *
+ * The start of a pattern. What came while one type was alone says nothing of the other's share, and
+ * who comes brings a burst, his whole depth: when the second type appears, counting starts anew,
+ * and what was outstanding then counts as issued. A few requests are a poor estimate of shares that
+ * are to hold for a whole phase: with fewer than TABS_SURE the SCHED phase waits for the end of the
+ * period, and begins then if there were idle_threshold.
+ *
  * The start of the SCHED phase. The device still has what the IDLE phase sent, hundreds of FUA
  * writes if there are many writers. The first epoch begins when as many requests are completed as
  * had come by then, and an epoch later at most.
@@ -98,7 +105,12 @@ enum {
 	/* What is spare is given away by at least this factor. */
 	TABS_FACTOR_SPARE	= TABS_ONE / 4 * 3,
 	TABS_TURNS_MAX		= 4,
+	/* Shifts: reads who were helped in vain are helped again when they lose that part. */
+	TABS_PATIENCE_MIN	= 4,
+	TABS_PATIENCE_MAX	= 2,
 	TABS_SETTLING_TICKS	= 2,
+	/* Requests that tell the shares within a few percent. */
+	TABS_SURE		= 2000,
 	/* A quarter of an epoch with fewer looks is prolonged. */
 	TABS_LOOKS_MIN		= 4,
 	TABS_SUSPICIONS		= 2,
@@ -333,6 +345,7 @@ static void tabs_begin_pattern(struct tabs_policy *p, const struct tabs_sample *
 	}
 	p->content = 0;
 	p->reverted = false;
+	p->patience = TABS_PATIENCE_MIN;
 	p->turned = TABS_NR_TYPES;
 	p->turns = 0;
 	p->odds_reference = p->odds_window;
@@ -343,8 +356,12 @@ static void tabs_begin_pattern(struct tabs_policy *p, const struct tabs_sample *
 static void tabs_begin_sched(struct tabs_policy *p, const struct tabs_sample *s, u64 now_ns)
 {
 	struct tabs_sample d = tabs_since(s, &p->window);
-	bool same = p->alpha && tabs_same_odds(p->issued, d.came);
+	bool same;
+	unsigned int i;
 
+	for (i = 0; i < TABS_NR_TYPES; i++)
+		d.came[i] += tabs_outstanding(&p->window, i);
+	same = p->alpha && tabs_same_odds(p->issued, d.came);
 	tabs_set_goal(p, &d);
 	if (!same) {
 		tabs_begin_pattern(p, &d, now_ns - p->window_at_ns);
@@ -367,9 +384,11 @@ static unsigned int tabs_tick_idle(struct tabs_policy *p, const struct tabs_samp
 {
 	u64 length_ns = now_ns - p->window_at_ns, reset_ns = p->config.idle_reset_ns, due;
 	struct tabs_sample d;
+	bool both;
 
 	/* Two resets without a tick: nobody has written, and what was counted is old. */
 	if (p->settling || length_ns > 2 * reset_ns) {
+		p->together = false;
 		if (!p->settling || (!s->held && !--p->settling))
 			tabs_begin_window(p, s, now_ns);
 		return 0;
@@ -377,16 +396,26 @@ static unsigned int tabs_tick_idle(struct tabs_policy *p, const struct tabs_samp
 
 	tabs_look(&p->odds_window, s);
 	d = tabs_since(s, &p->window);
+	both = d.came[TABS_READ] && d.came[TABS_FUA];
+	if (both && !p->together) {
+		p->together = true;
+		tabs_begin_window(p, s, now_ns);
+		return 0;
+	}
 	due = p->config.idle_threshold;
 	/* A tick comes late now and then: the longer the window, the more must have come. */
-	if (length_ns > reset_ns)
+	if (length_ns >= reset_ns)
 		due = mul_u64_u64_div_u64(due, length_ns, reset_ns);
-	if (d.came[TABS_READ] && d.came[TABS_FUA] && d.came[TABS_READ] + d.came[TABS_FUA] >= due) {
+	else
+		due = max_t(u64, due, TABS_SURE);
+	if (both && d.came[TABS_READ] + d.came[TABS_FUA] >= due) {
 		tabs_begin_sched(p, s, now_ns);
 		return TABS_CHANGED_PHASE | TABS_CHANGED_ALPHA;
 	}
-	if (length_ns >= reset_ns)
+	if (length_ns >= reset_ns) {
+		p->together = both;
 		tabs_begin_window(p, s, now_ns);
+	}
 	return 0;
 }
 
@@ -438,7 +467,7 @@ static bool tabs_judge_help(struct tabs_policy *p, u64 bytes_per_s)
 	u32 least = p->helped_from ? tabs_least_gain(p) : 0;
 	u64 from = p->helped_from;
 
-	if (p->content && bytes_per_s < p->content - p->content / 16) {
+	if (p->content && bytes_per_s < p->content - (p->content >> p->patience)) {
 		p->content = 0;
 		p->throttling = false;
 	}
@@ -451,8 +480,10 @@ static bool tabs_judge_help(struct tabs_policy *p, u64 bytes_per_s)
 	if (bytes_per_s >= from + (from * least >> TABS_SHIFT))
 		return false;
 	p->content = bytes_per_s;
-	if (p->reverted)
+	if (p->reverted) {
+		p->patience = max_t(u32, p->patience - 1, TABS_PATIENCE_MAX);
 		return false;
+	}
 	p->reverted = true;
 	return true;
 }

@@ -163,6 +163,7 @@ struct tabs_epoch {
  * @tick_ns:		how long before that the tick before it was
  * @fua_at_ns:		when a FUA write was last seen to come or to wait
  * @settling:		ticks until the IDLE phase counts
+ * @together:		of the IDLE phase: both types were there when the window began, or before
  * @came_before:		requests that had come when the SCHED phase began
  * @draining:		some of them are not completed, and no epoch has begun
  * @issued:		requests that came in the window that made the goal: I of Equation 1
@@ -173,6 +174,7 @@ struct tabs_epoch {
  * @alpha_before:	what FUA writes used then
  * @content:		bandwidth that reads have had without wanting more; 0: not known
  * @reverted:		alpha has once been put back to @alpha_before
+ * @patience:		shift: what part of @content may be lost before reads are helped again
  * @turned:		which type was helped last, TABS_NR_TYPES for none
  * @turns:		how often in a row that changed
  * @odds_window:	of the IDLE phase's window, or of the epoch
@@ -203,6 +205,7 @@ struct tabs_policy {
 	u64 tick_ns;
 	u64 fua_at_ns;
 	u32 settling;
+	bool together;
 	u64 came_before[TABS_NR_TYPES];
 	bool draining;
 
@@ -211,6 +214,7 @@ struct tabs_policy {
 	u32 alpha;
 	bool throttling;
 	bool reverted;
+	u32 patience;
 	u64 helped_from;
 	u32 alpha_before;
 	u64 content;

@@ -27,11 +27,14 @@ enum {
 	TABS_MAX_DELAY_MS_MAX	= 60000,
 };
 
-/* The paper's, where it has them. */
+/*
+ * The paper's, but for two, which were found by measurement (make bench NAME=defaults): the paper has
+ * 5000 requests and 1000 ms.
+ */
 const struct tabs_tunables tabs_default_tunables = {
 	.idle_reset_ms	= 500,
-	.idle_threshold	= 5000,
-	.epoch_ms	= 1000,
+	.idle_threshold	= 200,
+	.epoch_ms	= 500,
 	.sched_ms	= 50000,
 	.feedback_pct	= 90,
 	.max_delay_ms	= 500,

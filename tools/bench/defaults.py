@@ -5,7 +5,7 @@ Two drives: ssdsim's default profile, and one with a quarter of its speed. A gue
 needs is enough requests to tell how the types fare, and a faster drive has more of them in the same time.
 
   epoch_ms        the load of `timeline`: a reader, a FUA writer that comes, a second one that joins it and leaves. A long epoch follows such changes
-                  late, a short one takes accidents for changes
+                  late, a short one takes accidents for changes. And 1w1r of `tabs`
   idle_threshold  1w1r of `tabs`, which is to be scheduled; and a light load, LIGHT requests per second on an idle drive, which loses if it is
 
 Figures: F (Equation 2 of the TABS paper) in the second half of each phase, the worst phase; time until the slowest tenant has settled, the worst change;
@@ -22,9 +22,9 @@ ONE_LINE = "mq-tabs: epoch_ms and idle_threshold, swept on two drives (vm, virtu
 # Words, how many times slower than the default profile; times of that profile (ssdsim_profile.h) and what it has alone, in KiB/s.
 DRIVES = {"default profile": 1, "a quarter as fast": 4}
 TIMES_NS = {"fetch_ns": 1000, "cmd_ns": 4000, "dma_unit_ns": 2000, "xfer_unit_ns": 25700, "read_ns": 107500, "prog_ns": 1075000, "destage_ns": 2000000}
-EPOCHS_MS, THRESHOLDS = (20, 50, 100, 250, 500, 1000), (50, 100, 200, 500, 1000, 5000)
-# While epoch_ms is swept: the slower drive has 350 requests in 500 ms when both types are there.
-THRESHOLD = 200
+EPOCHS_MS, THRESHOLDS = (50, 100, 250, 500, 1000), (50, 100, 200, 500, 1000, 5000)
+# The other one, while one is swept. The slower drive has 700 requests in 500 ms when both types are there.
+GIVEN = {"epoch_ms": 250, "idle_threshold": 200}
 QUICK_EPOCHS_MS, QUICK_THRESHOLDS = (50, 250), (200, 1000)
 LIGHT = {"reads": 400, "writes": 100}
 LIGHT_JOB = ("[global]\nfilename=${DEV}\ndirect=1\nioengine=libaio\nbs=16k\nnorandommap\nrandrepeat=1\ntime_based\nramp_time=1s\nruntime=2s\n"
@@ -47,19 +47,20 @@ def _step(drive, what, name, step, **tunables):
 
 def steps(drive, quick):
     """All measurements on @drive, what each type has alone first."""
-    given = {"epoch_ms": tabs.TUNABLES["epoch_ms"], "idle_threshold": THRESHOLD}
     alone = [({"job_text": tabs.job_text(writers, readers)}, what) for writers, readers, what in ((0, 1, "reads"), (1, 0, "writes"))]
     changing = {"job_text": timeline.tabs_job(), "series": ["reader", *timeline.WRITERS],
                 "tenants": {"reader": ["reader"], **{name: [name] for name in timeline.WRITERS}}}
-    both, light = {"job_text": tabs.job_text(1, 1)}, {"job_text": LIGHT_JOB}
+    # The slower drive needs longer to get where it stays.
+    both = {"job_text": tabs.job_text(1, 1).replace("ramp_time=2s", f"ramp_time={DRIVES[drive]}s")}
     out = [_step(drive, f"{what} alone", "none", step) for step, what in alone]
-    out += [_step(drive, "changing", "none", changing)]
-    out += [_step(drive, "changing", f"epoch_ms {epoch_ms}", changing, **{**given, "epoch_ms": epoch_ms})
-            for epoch_ms in (QUICK_EPOCHS_MS if quick else EPOCHS_MS)]
-    for what, step in (("1w1r", both), ("light", light)):
+    epochs = [("epoch_ms", value) for value in (QUICK_EPOCHS_MS if quick else EPOCHS_MS)]
+    thresholds = [("idle_threshold", value) for value in (QUICK_THRESHOLDS if quick else THRESHOLDS)]
+    for what, step, swept in (("changing", changing, epochs), ("1w1r", both, epochs + thresholds), ("light", {"job_text": LIGHT_JOB}, thresholds)):
+        # A change every 1.5 s is too much for the slower drive, whatever is given.
+        if what == "changing" and DRIVES[drive] > 1:
+            continue
         out += [_step(drive, what, "none", step)]
-        out += [_step(drive, what, f"idle_threshold {threshold}", step, **{**given, "idle_threshold": threshold})
-                for threshold in (QUICK_THRESHOLDS if quick else THRESHOLDS)]
+        out += [_step(drive, what, f"{name} {value}", step, **{**GIVEN, name: value}) for name, value in swept]
     return out
 
 
@@ -135,12 +136,15 @@ def table(result):
 def draw(result, plt):
     """A panel for each figure, a line for each drive over what was swept; dashed, the same under none."""
     panels = [("changing", "F", "epoch_ms", "F, worst phase of a changing load"), ("changing", "settle", "epoch_ms", "ms until settled, worst change"),
-              ("1w1r", "F", "idle_threshold", "F of 1w1r"), ("light", "latency FUA", "idle_threshold", "ms, FUA writes of a light load")]
-    figure, axes = plt.subplots(1, len(panels), figsize=(13, 4))
+              ("1w1r", "F", "epoch_ms", "F of 1w1r"), ("1w1r", "F", "idle_threshold", "F of 1w1r"),
+              ("light", "latency FUA", "idle_threshold", "ms, FUA writes of a light load")]
+    figure, axes = plt.subplots(1, len(panels), figsize=(15, 4))
     for axis, (what, metric, swept, words) in zip(axes, panels):
         for drive, color in zip(DRIVES, ("#1f4e8c", "#b8860b")):
             points = [(int(name.split()[1]), report.value(result, f"{drive}, {what}", name, metric))
                       for name in report.unique(result, "scheduler") if name.startswith(swept)]
+            if points[0][1] is None:
+                continue
             axis.plot([at for at, _ in points], [value for _, value in points], marker="o", color=color, label=drive)
             if metric != "settle":
                 axis.axhline(report.value(result, f"{drive}, {what}", "none", metric), color=color, linewidth=0.8, linestyle="--")
@@ -148,7 +152,7 @@ def draw(result, plt):
         axis.set_ylim(bottom=0)
         axis.set_xlabel(swept)
         axis.set_title(words, fontsize=9)
-    axes[0].legend(fontsize=8, frameon=False)
+    axes[-1].legend(fontsize=8, frameon=False)
     parameters = result["parameters"]
     figure.suptitle("mq-tabs: what its tunables should be", fontsize=12, fontweight="bold")
     figure.text(0.01, 0.01, f"Dashed: none. Device: {parameters['device']}. {result['backend']} (one instruction = 1 ns), Linux {result['kernel']}, "

@@ -93,13 +93,18 @@ def balance(jobs):
 
 
 def events(step, jobs):
-    """Rows of what came to each queue, and what it served, in percent of the requests of a window half way (the OctoKV paper's tables IV and V)."""
+    """Rows of what came to each queue, and what it served, in percent of the requests of the windows of the second half (the OctoKV paper's tables IV, V)."""
     texts = next(entry["texts"] for entry in jobs if entry["jobname"] == "watched")
-    lines = [line.split() for line in texts[3 * len(texts) // 4][1].splitlines()]
-    queues = [dict(zip(lines[0], line)) for line in lines[1:]]
-    total = max(sum(int(queue["served"]) for queue in queues), 1)
-    return [report.row(step["case"], step["name"], f"{metric} queue {queue['queue']}", [100 * int(queue[metric]) / total], "%", digits=0)
-            for queue in queues for metric in ("home", "served")]
+    queues = {}
+    for _, text in texts[len(texts) // 2:]:
+        head, *lines = (line.split() for line in text.splitlines())
+        for line in lines:
+            queue = queues.setdefault(line[0], {"home": 0, "served": 0})
+            for metric in queue:
+                queue[metric] += int(line[head.index(metric)])
+    total = max(sum(queue["served"] for queue in queues.values()), 1)
+    return [report.row(step["case"], step["name"], f"{metric} queue {number}", [100 * queue[metric] / total], "%", digits=0)
+            for number, queue in queues.items() for metric in ("home", "served")]
 
 
 def rows(step, jobs, alone_us):

@@ -25,7 +25,7 @@ METRICS = {"tps": ("transactions", "1/s"), "latency_ms": ("mean latency of a tra
 
 def _step(case, scheduler, clients, depth):
     return {"label": f"{case}, {scheduler}", "case": case, "device": DRIVE, "scheduler": scheduler, "measure": "postgres",
-            "tunables": dict(TUNABLES, idle_threshold=500) if scheduler == "mq-tabs" else {}, "scale": SCALE, "seconds": SECONDS, "clients": clients, "reader_depth": depth}
+            "tunables": TUNABLES if scheduler == "mq-tabs" else {}, "scale": SCALE, "seconds": SECONDS, "clients": clients, "reader_depth": depth}
 
 
 def steps(quick):
