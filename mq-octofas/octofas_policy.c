@@ -72,6 +72,13 @@
  * each time, however patient it was. So in a queue that has sparse flows' requests, too, the last
  * place is for them: a dense flow's request takes it only while one of theirs is at the device,
  * which it then is behind.
+ *
+ * Enough
+ * ======
+ * F does not say who is worse off, and what intra does, also as a part of hybrid, is for sparse flows
+ * only. When each of them is better off than each dense one by more than fair_pct allows, a
+ * window passes without it, though a flag is up or it is forced. Where it does too much, windows
+ * with and without it take turns, and the mean of both is fair.
  */
 #include <linux/errno.h>
 #include <linux/math64.h>
