@@ -7,7 +7,8 @@ Two objectives (K2 analysis, section 5), each compared with the same load under 
   --min-bandwidth-pct B   O2: total bandwidth is at least B percent of none's; of these bounds, the one with the shortest tail
 
 Not every bound has to be measured: bandwidth does not grow when the bound gets smaller (R2, W3), and the tail gets shorter, but for a bound of 1
-(R3, W2), which is looked at by itself. So the search halves the powers of two from 2 to 64. How full the drive is matters for writes
+(R3, W2), which is looked at by itself. So the search halves the powers of two from 2 to 64. Sequential requests that wait are merged, and then a smaller
+bound may have more bandwidth, so O1 goes on below what it has found as long as that is so. How full the drive is matters for writes
 (W1): they are measured on the drive as it is, or with --fill after writing all of it.
 
 The load is one real-time task, one request at a time with --think-us between them, beside three tasks with 32 requests each; --op says
@@ -103,6 +104,10 @@ def search(goal, measure, exhaustive=False):
         else:
             low, high = (low, middle - 1) if goal.keeps_latency else (middle + 1, high)
     found = good(BOUNDS[low])
+    while goal.keeps_latency and found and low > 1:
+        if not good(BOUNDS[low - 1]) or points[BOUNDS[low - 1]]["bandwidth_pct"] <= points[BOUNDS[low]]["bandwidth_pct"]:
+            break
+        low -= 1
     # A bound of 1 follows its own rules (R3, W3).
     if BOUNDS[low] == 2 and (not goal.keeps_latency or not found):
         good(1)
