@@ -273,13 +273,17 @@ void octofas_count(struct octofas_data *od, struct octofas_counters *c)
 static bool octofas_is_balanced(struct octofas_data *od)
 {
 	struct octofas_counters c;
-	u32 i;
+	u32 i, f;
 
 	octofas_count(od, &c);
-	for (i = 0; i < od->nr_queues; i++)
+	for (i = 0; i < od->nr_queues; i++) {
 		if (atomic_read(&od->queue[i].state->load) || atomic_read(&od->queue[i].state->sent) ||
 		    atomic_read(&od->queue[i].state->sent_sparse))
 			return false;
+		for (f = 0; f < OCTOFAS_FLOWS; f++)
+			if (atomic_read(&od->queue[i].tally[f].outstanding))
+				return false;
+	}
 	return !c.queued && c.inserted == c.merged + c.dispatched &&
 	       c.dispatched == c.completed + c.requeued;
 }

@@ -14,8 +14,9 @@
  * others, or for its own flow. When it came, its queue had so many requests outstanding, and so many
  * of its flow's had come to the queue that it came to: the wait is divided in that proportion, and
  * the others' part is what would not have been. (Those of its flow that others have driven here are
- * their doing; so a flow that makes way for another is seen to be slowed down.) The base is the least of all windows, and forgets a 64th of the distance to the
- * least of the last window each time. No window has to be idle.
+ * their doing; so a flow that makes way for another is seen to be slowed down.) The base is the least
+ * of all windows, and forgets a 64th of the distance to the least of the last window each time. No
+ * window has to be idle.
  *
  * A flow that makes its own queues long is therefore not slowed down by that, as in the papers, where
  * it was as slow when it was alone.
@@ -76,9 +77,9 @@
  * Enough
  * ======
  * F does not say who is worse off, and what intra does, also as a part of hybrid, is for sparse flows
- * only. When each of them is better off than each dense one by more than fair_pct allows, a
- * window passes without it, though a flag is up or it is forced. Where it does too much, windows
- * with and without it take turns, and the mean of both is fair.
+ * only. When each of them is better off than each dense one by more than fair_pct allows, there is
+ * no backwarding until they have been judged again, though a flag is up or it is forced. Where it does
+ * too much, windows with and without it take turns.
  */
 #include <linux/errno.h>
 #include <linux/math64.h>
@@ -296,7 +297,7 @@ static void octofas_decide_moves(struct octofas_policy *p, const struct octofas_
 	u32 share = p->mode & OCTOFAS_INTER ? octofas_share(p, s, i) : 0;
 	bool yields = share && p->mode == OCTOFAS_HYBRID && octofas_has_sparse(p, s, i);
 
-	WRITE_ONCE(q->share, yields ? OCTOFAS_CREDIT : share);
+	WRITE_ONCE(q->share, share);
 	WRITE_ONCE(q->yields, yields);
 	/* What was saved for another share is worth nothing now. */
 	if (!share)
@@ -495,10 +496,12 @@ int octofas_choose_target(struct octofas_policy *p, u32 home, u32 flow)
 
 	if (!octofas_is_inter(p) || !share || !READ_ONCE(p->flow[flow].movable))
 		return OCTOFAS_NO_TARGET;
+	yields = READ_ONCE(q->yields) && READ_ONCE(p->flow[flow].backward);
+	if (yields)
+		share = OCTOFAS_CREDIT;
 	credit = atomic_add_return(share, &q->credit);
 	if (credit > OCTOFAS_CREDIT_MAX)
 		atomic_sub(share, &q->credit);
-	yields = READ_ONCE(q->yields) && READ_ONCE(p->flow[flow].backward);
 	if (credit < OCTOFAS_CREDIT || (!yields && octofas_load(q) < READ_ONCE(p->average)))
 		return OCTOFAS_NO_TARGET;
 	target = octofas_next_target(p, home);

@@ -155,7 +155,7 @@ struct octofas_flow_state {
  * @sent_sparse: of these, such as need not be sent back
  * @credit:	requests that may move, times OCTOFAS_CREDIT
  * @share:	of each request that comes, what may move, in parts of OCTOFAS_CREDIT
- * @yields:	it has requests of sparse flows, for which all that can move does
+ * @yields:	it has requests of sparse flows, for which all of the dense ones' move that can
  * @bound:	how many may be at the device; U32_MAX: any number
  * @patient_bound: the same for another that may be sent back, unless a sparse flow's is there
  * @home:	mean number of requests outstanding that came here, in thousandths
@@ -253,7 +253,7 @@ int octofas_policy_init(struct octofas_policy *p, u32 nr_queues,
 			const struct octofas_config *config, gfp_t gfp);
 void octofas_policy_destroy(struct octofas_policy *p);
 
-/* Tunables have changed: what is forced is in force from now on. */
+/* Tunables have changed: what is forced is in force from now on, if it has not done enough. */
 void octofas_set_config(struct octofas_policy *p, const struct octofas_config *config);
 
 /* What octofas_window() has changed. */

@@ -82,10 +82,12 @@
  * counting starts when nothing is held any more and two ticks have passed.
  *
  * The start of a pattern. What came while one type was alone says nothing of the other's share, and
- * who comes brings a burst, his whole depth: when the second type appears, counting starts anew,
- * and what was outstanding then counts as issued. A few requests are a poor estimate of shares that
- * are to hold for a whole phase: with fewer than TABS_SURE the SCHED phase waits for the end of the
- * period, and begins then if there were idle_threshold.
+ * who comes brings a burst, his whole depth: when the second type appears, counting starts anew.
+ * What is outstanding when counting starts counts as issued: it is asked for, tasks with a fixed
+ * depth are told by it at once, and who submits a batch and then waits for it is there all the time.
+ * A few requests are a poor estimate of shares that are to hold for a whole phase: with fewer than
+ * TABS_SURE the SCHED phase waits for the end of the period, and begins then if there were
+ * idle_threshold.
  *
  * The start of the SCHED phase. The device still has what the IDLE phase sent, hundreds of FUA
  * writes if there are many writers. The first epoch begins when as many requests are completed as
@@ -353,18 +355,14 @@ static void tabs_begin_pattern(struct tabs_policy *p, const struct tabs_sample *
 	p->holdoff_next = TABS_HOLDOFF_MIN;
 }
 
-static void tabs_begin_sched(struct tabs_policy *p, const struct tabs_sample *s, u64 now_ns)
+static void tabs_begin_sched(struct tabs_policy *p, const struct tabs_sample *s,
+			     const struct tabs_sample *d, u64 now_ns)
 {
-	struct tabs_sample d = tabs_since(s, &p->window);
-	bool same;
-	unsigned int i;
+	bool same = p->alpha && tabs_same_odds(p->issued, d->came);
 
-	for (i = 0; i < TABS_NR_TYPES; i++)
-		d.came[i] += tabs_outstanding(&p->window, i);
-	same = p->alpha && tabs_same_odds(p->issued, d.came);
-	tabs_set_goal(p, &d);
+	tabs_set_goal(p, d);
 	if (!same) {
-		tabs_begin_pattern(p, &d, now_ns - p->window_at_ns);
+		tabs_begin_pattern(p, d, now_ns - p->window_at_ns);
 	} else if (p->suspicions >= TABS_SUSPICIONS) {
 		p->odds_reference = p->odds_suspect;
 		p->holdoff = p->holdoff_next;
@@ -384,6 +382,7 @@ static unsigned int tabs_tick_idle(struct tabs_policy *p, const struct tabs_samp
 {
 	u64 length_ns = now_ns - p->window_at_ns, reset_ns = p->config.idle_reset_ns, due;
 	struct tabs_sample d;
+	unsigned int i;
 	bool both;
 
 	/* Two resets without a tick: nobody has written, and what was counted is old. */
@@ -396,6 +395,8 @@ static unsigned int tabs_tick_idle(struct tabs_policy *p, const struct tabs_samp
 
 	tabs_look(&p->odds_window, s);
 	d = tabs_since(s, &p->window);
+	for (i = 0; i < TABS_NR_TYPES; i++)
+		d.came[i] += tabs_outstanding(&p->window, i);
 	both = d.came[TABS_READ] && d.came[TABS_FUA];
 	if (both && !p->together) {
 		p->together = true;
@@ -409,7 +410,7 @@ static unsigned int tabs_tick_idle(struct tabs_policy *p, const struct tabs_samp
 	else
 		due = max_t(u64, due, TABS_SURE);
 	if (both && d.came[TABS_READ] + d.came[TABS_FUA] >= due) {
-		tabs_begin_sched(p, s, now_ns);
+		tabs_begin_sched(p, s, &d, now_ns);
 		return TABS_CHANGED_PHASE | TABS_CHANGED_ALPHA;
 	}
 	if (length_ns >= reset_ns) {
@@ -477,8 +478,10 @@ static bool tabs_judge_help(struct tabs_policy *p, u64 bytes_per_s)
 		return false;
 
 	p->helped_from = 0;
-	if (bytes_per_s >= from + (from * least >> TABS_SHIFT))
+	if (bytes_per_s >= from + (from * least >> TABS_SHIFT)) {
+		p->patience = TABS_PATIENCE_MIN;
 		return false;
+	}
 	p->content = bytes_per_s;
 	if (p->reverted) {
 		p->patience = max_t(u32, p->patience - 1, TABS_PATIENCE_MAX);

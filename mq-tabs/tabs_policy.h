@@ -166,7 +166,8 @@ struct tabs_epoch {
  * @together:		of the IDLE phase: both types were there when the window began, or before
  * @came_before:		requests that had come when the SCHED phase began
  * @draining:		some of them are not completed, and no epoch has begun
- * @issued:		requests that came in the window that made the goal: I of Equation 1
+ * @issued:		requests of the window that made the goal, and what was outstanding when it began: I of
+ *			Equation 1
  * @fair_bytes_per_s:	the goal: FBW of Equation 1
  * @alpha:		throttling factor
  * @throttling:		alpha has been set to hold FUA writes back in this phase

@@ -10,8 +10,8 @@ takes ten times as long, so that the guest's CPUs do not limit it.
 
 Figures: slowdown of each flow, its mean latency over that when it is alone under none, in the same run (Equation 1); F, the smaller
 slowdown over the larger (Equation 2); requests per second of both; LB, the least mean number of requests outstanding that a queue has over
-the largest (Equation 3), in the median window of mq-octofas's monitor, for "none" with its policy "none", which only watches; and of one window the part
-of the requests that came to each queue, and that it served.
+the largest (Equation 3), in the median window of mq-octofas's monitor, for "none" with its policy "none", which only watches; and of the windows of the second
+half the part of the requests outstanding that had come to each queue, and that it served.
 """
 import statistics
 import time

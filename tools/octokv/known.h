@@ -39,7 +39,7 @@ struct okv_known_table {
 void okv_known_init(struct okv_known_table *t, uint32_t nr);
 void okv_known_free(struct okv_known_table *t);
 
-/* What lies at @location, which the index has, or NULL if that is not known; until the next set or forget. */
+/* What lies at @location, which the index has, or NULL if that is not known; until the next set. */
 const struct okv_known *okv_known_find(const struct okv_known_table *t, uint64_t location);
 
 void okv_known_set(struct okv_known_table *t, uint64_t location, const void *key, uint32_t key_len, uint32_t value_len, uint64_t expire_ms);

@@ -16,7 +16,8 @@
  * may be that of the key or of another one with the same identity. If no other candidate has the key, the answer is
  * OKV_CORRUPT: neither "not found" nor a second record beside it would be true.
  *
- * Who needs no more of a record than its key, its length and its expiry may find them in memory (known.h), and reads nothing.
+ * Who needs no more of a record than its key, its length and its expiry may find them in memory (known.h), and reads nothing;
+ * nor is a header noticed then that the device has spoilt.
  *
  * A record in the log names the one that it replaces. So the log alone, without reading keys, says what the index is
  * (recover.c).
@@ -251,13 +252,14 @@ static void op_probe(struct okv_op *op, uint64_t from)
 		}
 		from = entry.location + 1;
 		known = op_known(op, entry.location);
+		p->stats.nr_known += known != NULL;
 		other = known && (known->key_len != op->key_len || memcmp(known->key, op->key, op->key_len));
 	} while ((op->kind == OKV_OP_EXPIRE && !entry.expires) || other);
 	op->at = entry.location;
 	if (known) {
-		p->stats.nr_known++;
-		op->out_len = known->value_len;
 		op_has_found(op, known->expire_ms);
+		if (op->found)
+			op->out_len = known->value_len;
 		op_decide(op);
 		return;
 	}
