@@ -19,8 +19,8 @@
  *	honest	the device keeps its word; requests are reordered, slow, torn and lost at cuts. Any OKV_CORRUPT is a failure.
  *	errors	reads, writes and flushes fail now and then. An answer of OKV_IO_ERROR leaves a write open.
  *	lying	writes are lost or go elsewhere, bits flip. An answer of OKV_CORRUPT, or an open that refuses, is right; a wrong
- *		value, or a "not found" for a key that is there, is not. The very last writes before a cut could be lost
- *		without a trace, so the device lies no more some time before the cut.
+ *		value, or a "not found" for a key that is there, is not. The very last writes before a cut, and those behind one
+ *		that has no answer yet, could be lost without a trace, so the device lies no more some time before the cut.
  * Where the device keeps its word, one of the two roots of a partition may be spoilt between two lives, which nobody may notice.
  * In any kind hashes may be made to collide, and the device is small enough to be full at times.
  */
@@ -459,6 +459,9 @@ static bool be_quiet(struct sim *s)
 
 	s->disk.plan.lost_ppm = s->disk.plan.misdirected_ppm = s->disk.plan.flip_ppm = 0;
 	drain(s);
+	/* Also what nobody waits for: a witness speaks of what is before the oldest write without an answer. */
+	while (s->disk.in_flight && step(s))
+		;
 	for (uint32_t i = 0; i < nr_partitions * NR_WITNESSES && written; i++)
 		written = bear_witness(s, i % nr_partitions, nr_partitions);
 	s->disk.plan = plan;
