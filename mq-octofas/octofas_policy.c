@@ -393,7 +393,7 @@ static bool octofas_has_done_enough(const struct octofas_policy *p)
 	for (i = 0; i < OCTOFAS_FLOWS; i++) {
 		const struct octofas_flow_state *f = &p->flow[i];
 
-		if (f->slowdown && f->dense)
+		if (f->dense)
 			dense = min(dense, f->slowdown);
 		else
 			sparse = max(sparse, f->slowdown);

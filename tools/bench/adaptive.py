@@ -103,17 +103,20 @@ def best_fixed(result, case):
 
 
 def curve(step, jobs):
-    """What the picture shows of an adaptive run: requests, bandwidth and bound over seconds."""
+    """What the picture shows of an adaptive run over seconds: of each window the slowest request, the bandwidth; and the bound."""
     latencies = fio.job(jobs, "rt")["latencies"]
     zero = latencies[0][0]
     bounds = [((at - zero) / 1000, int(line.split()[1])) for at, text in next(entry["texts"] for entry in jobs if entry["jobname"] == "watched")
               for line in text.splitlines() if line.startswith("bound ")]
-    rate = {}
+    rate, slowest_us = {}, {}
+    for at, ns in latencies:
+        window = (at - zero) // WINDOW_MS
+        slowest_us[window] = max(slowest_us.get(window, 0), round(ns / 1000))
     for load in step["loads"]:      # the windows of all tasks
         for at, kib_s in fio.job(jobs, load)["series"]:
             window = (at - zero) // WINDOW_MS
             rate[window] = rate.get(window, 0) + kib_s * 1024 / 1e6
-    return {"target_us": step["target_us"], "latency": [[round((at - zero) / 1000, 3), round(ns / 1000)] for at, ns in latencies],
+    return {"target_us": step["target_us"], "latency": [[window * WINDOW_MS / 1000, slowest_us[window]] for window in sorted(slowest_us)],
             "bandwidth": [[window * WINDOW_MS / 1000, round(rate[window], 1)] for window in sorted(rate)], "bound": [point for point in bounds if point[0] >= 0]}
 
 
@@ -145,14 +148,14 @@ def table(result):
 
 
 def draw(result, plt):
-    """For each adaptive run the real-time requests over time, and below them bandwidth and bound."""
+    """For each adaptive run the slowest real-time requests over time, and below them bandwidth and bound."""
     figure, axes = plt.subplots(2, len(result["curves"]), figsize=(5.4 * len(result["curves"]), 5.4), squeeze=False, sharex="col")
     for (top, bottom), (case, found) in zip(axes.T, result["curves"].items()):
-        top.plot(*zip(*found["latency"]), ".", color="#3b6ea5", markersize=1.5)
+        top.plot(*zip(*found["latency"]), ".", color="#3b6ea5", markersize=3)
         top.axhline(found["target_us"], color="#b0413e", linewidth=0.9, linestyle=":")
         top.set_yscale("log")
         top.set_title(f"{case}: target {found['target_us'] / 1000:g} ms", fontsize=10)
-        top.set_ylabel("real-time requests, us (log)")
+        top.set_ylabel("slowest real-time request, us (log)")
         bottom.plot(*zip(*found["bandwidth"]), color="#d98200", linewidth=1, label="best effort, MB/s")
         best = best_fixed(result, case)
         if best:

@@ -9,7 +9,7 @@ needs is enough requests to tell how the types fare, and a faster drive has more
   idle_threshold  1w1r of `tabs`, which is to be scheduled; and a light load, LIGHT requests per second on an idle drive, which loses if it is
 
 Figures: F (Equation 2 of the TABS paper) in the second half of each phase, the worst phase; time until the slowest tenant has settled, the worst change;
-F of 1w1r; mean latency of the light load's FUA writes over that under none.
+F of 1w1r; mean latency of the light load's FUA writes.
 """
 import time
 
@@ -19,7 +19,7 @@ from benchkit import fio, lab, report
 
 ONE_LINE = "mq-tabs: epoch_ms and idle_threshold, swept on two drives (vm, virtual time)"
 
-# Words, how many times slower than the default profile; times of that profile (ssdsim_profile.h) and what it has alone, in KiB/s.
+# How many times slower than the default profile; times of that profile (ssdsim_profile.h).
 DRIVES = {"default profile": 1, "a quarter as fast": 4}
 TIMES_NS = {"fetch_ns": 1000, "cmd_ns": 4000, "dma_unit_ns": 2000, "xfer_unit_ns": 25700, "read_ns": 107500, "prog_ns": 1075000, "destage_ns": 2000000}
 EPOCHS_MS, THRESHOLDS = (50, 100, 250, 500, 1000), (50, 100, 200, 500, 1000, 5000)
@@ -27,9 +27,8 @@ EPOCHS_MS, THRESHOLDS = (50, 100, 250, 500, 1000), (50, 100, 200, 500, 1000, 500
 GIVEN = {"epoch_ms": 250, "idle_threshold": 200}
 QUICK_EPOCHS_MS, QUICK_THRESHOLDS = (50, 250), (200, 1000)
 LIGHT = {"reads": 400, "writes": 100}
-LIGHT_JOB = ("[global]\nfilename=${DEV}\ndirect=1\nioengine=libaio\nbs=16k\nnorandommap\nrandrepeat=1\ntime_based\nramp_time=1s\nruntime=2s\n"
-             f"iodepth=8\n[reads]\nnew_group\nrw=randread\nrate_iops={LIGHT['reads']}\n[writes]\nnew_group\nrw=randwrite\nsync=dsync\n"
-             f"rate_iops={LIGHT['writes']}\n")
+LIGHT_JOB = (f"{tabs.HEAD}ramp_time=1s\niodepth=8\n[reads]\nnew_group\nrw=randread\nrate_iops={LIGHT['reads']}\n"
+             f"[writes]\nnew_group\nrw=randwrite\nsync=dsync\nrate_iops={LIGHT['writes']}\n")
 
 
 def _device(slower):
@@ -39,7 +38,7 @@ def _device(slower):
 def _step(drive, what, name, step, **tunables):
     """@step on @drive, under mq-tabs with @tunables and what the drive has alone, or under none if there are none."""
     slower = DRIVES[drive]
-    known = {"max_read_kbps": tabs.TUNABLES["max_read_kbps"] // slower, "max_fua_write_kbps": tabs.TUNABLES["max_fua_write_kbps"] // slower}
+    known = {name: value // slower for name, value in tabs.TUNABLES.items()}
     scheduler = "mq-tabs" if tunables else "none"
     return {**step, "label": f"{drive}, {what}, {name}", "case": f"{drive}, {what}", "drive": drive, "what": what, "name": name,
             "device": _device(slower), "scheduler": scheduler, "tunables": {**known, **tunables} if tunables else {}, "measure": "fio"}
@@ -48,14 +47,12 @@ def _step(drive, what, name, step, **tunables):
 def steps(drive, quick):
     """All measurements on @drive, what each type has alone first."""
     alone = [({"job_text": tabs.job_text(writers, readers)}, what) for writers, readers, what in ((0, 1, "reads"), (1, 0, "writes"))]
-    changing = {"job_text": timeline.tabs_job(), "series": ["reader", *timeline.WRITERS],
-                "tenants": {"reader": ["reader"], **{name: [name] for name in timeline.WRITERS}}}
     # The slower drive needs longer to get where it stays.
-    both = {"job_text": tabs.job_text(1, 1).replace("ramp_time=2s", f"ramp_time={DRIVES[drive]}s")}
+    both = {"job_text": tabs.job_text(1, 1, ramp_s=DRIVES[drive])}
     out = [_step(drive, f"{what} alone", "none", step) for step, what in alone]
     epochs = [("epoch_ms", value) for value in (QUICK_EPOCHS_MS if quick else EPOCHS_MS)]
     thresholds = [("idle_threshold", value) for value in (QUICK_THRESHOLDS if quick else THRESHOLDS)]
-    for what, step, swept in (("changing", changing, epochs), ("1w1r", both, epochs + thresholds), ("light", {"job_text": LIGHT_JOB}, thresholds)):
+    for what, step, swept in (("changing", timeline.tabs_step("mq-tabs"), epochs), ("1w1r", both, epochs + thresholds), ("light", {"job_text": LIGHT_JOB}, thresholds)):
         # A change every 1.5 s is too much for the slower drive, whatever is given.
         if what == "changing" and DRIVES[drive] > 1:
             continue

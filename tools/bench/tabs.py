@@ -25,7 +25,7 @@ QUICK_MIXES = ((1, 1), (3, 1), (1, 3))
 DEPTHS = (8, 16, 32, 64)
 # What ssdsim's default profile has alone, in KiB/s (ssdsim_profile.h; measured here: the cases 0w1r and 1w0r).
 TUNABLES = {"max_read_kbps": 304000, "max_fua_write_kbps": 54400}
-HEAD = ("[global]\nfilename=${DEV}\ndirect=1\nioengine=libaio\nbs=16k\nnorandommap\nrandrepeat=1\ntime_based\nramp_time=2s\nruntime=2s\n"
+HEAD = ("[global]\nfilename=${DEV}\ndirect=1\nioengine=libaio\nbs=16k\nnorandommap\nrandrepeat=1\ntime_based\nruntime=2s\n"
         "group_reporting=1\n")
 
 
@@ -34,9 +34,9 @@ def name_of(writers, readers):
     return f"{writers}w{readers}r"
 
 
-def job_text(writers, readers, fua=True, depth=128):
+def job_text(writers, readers, fua=True, depth=128, ramp_s=2):
     """A fio job file with the readers in one section and the writers in another."""
-    out = [HEAD]
+    out = [HEAD + f"ramp_time={ramp_s}s\n"]
     if readers:
         out.append(f"[reads]\nnew_group\nrw=randread\nnumjobs={readers}\niodepth=128\n")
     if writers:

@@ -54,7 +54,8 @@ def octofas_job():
                             for name, (flow, cpu) in octofas_threads().items())
 
 
-def _tabs_step(scheduler):
+def tabs_step(scheduler):
+    """The load of mq-tabs under @scheduler."""
     return {"label": f"reads and FUA writes, {scheduler}", "case": "mq-tabs", "device": tabs.DRIVE, "name": scheduler, "scheduler": scheduler,
             "tunables": tabs.TUNABLES if scheduler == "mq-tabs" else {}, "measure": "fio", "job_text": tabs_job(), "series": ["reader", *WRITERS],
             "tenants": {"reader": ["reader"], **{name: [name] for name in WRITERS}}}
@@ -71,7 +72,7 @@ def _octofas_step():
 
 def plans():
     """A plan for each kind of guest."""
-    return [[_tabs_step("none"), _tabs_step("mq-tabs")], [_octofas_step()]]
+    return [[tabs_step("none"), tabs_step("mq-tabs")], [_octofas_step()]]
 
 
 def curves(step, jobs):

@@ -185,6 +185,11 @@ static void op_has_found(struct okv_op *op, uint64_t expire_ms)
 	op->old_expire_ms = expire_ms;
 }
 
+static bool is_key_of(const struct okv_op *op, const void *key, uint32_t key_len)
+{
+	return key_len == op->key_len && !memcmp(key, op->key, key_len);
+}
+
 static void op_read_done(struct okv_io *io)
 {
 	struct okv_op *op = io->owner;
@@ -211,7 +216,7 @@ static void op_read_done(struct okv_io *io)
 	}
 	okv_known_set(&p->known, op->at, record + 1, record->key_len, record->value_len, record->expire_ms);
 	same = op->kind == OKV_OP_EXPIRE ? okv_is_expired(record->expire_ms, p->now_ms) :
-	       record->key_len == op->key_len && !memcmp(record + 1, op->key, op->key_len);
+	       is_key_of(op, record + 1, record->key_len);
 	if (!same) {
 		op_probe(op, op->at + 1);
 		return;
@@ -252,8 +257,8 @@ static void op_probe(struct okv_op *op, uint64_t from)
 		}
 		from = entry.location + 1;
 		known = op_known(op, entry.location);
-		p->stats.nr_known += known != NULL;
-		other = known && (known->key_len != op->key_len || memcmp(known->key, op->key, op->key_len));
+		p->stats.nr_known_headers += known != NULL;
+		other = known && !is_key_of(op, known->key, known->key_len);
 	} while ((op->kind == OKV_OP_EXPIRE && !entry.expires) || other);
 	op->at = entry.location;
 	if (known) {

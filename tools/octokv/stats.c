@@ -93,7 +93,7 @@ static void write_persistence(struct page *p)
 	line(p, "checksum_errors:%" PRIu64, p->store->nr_corrupt);
 	line(p, "read_errors:%" PRIu64, p->store->nr_read_errors);
 	line(p, "write_errors:%" PRIu64, p->store->nr_write_errors);
-	line(p, "known_headers:%" PRIu64, p->store->nr_known);
+	line(p, "known_headers:%" PRIu64, p->store->nr_known_headers);
 	line(p, "refused_full:%" PRIu64, p->store->nr_full);
 	line(p, "partitions_refusing_writes:%u", p->store->nr_refusing);
 }

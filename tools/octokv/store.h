@@ -218,7 +218,7 @@ struct okv_stats {
 	uint64_t nr_corrupt;		/* reads whose checksum was wrong */
 	uint64_t nr_read_errors, nr_write_errors;
 	uint64_t nr_full;
-	uint64_t nr_known;		/* headers that did not have to be read */
+	uint64_t nr_known_headers;	/* headers that did not have to be read */
 	uint64_t nr_expired;
 	uint64_t nr_checkpoints;
 	uint64_t nr_gc_segments, gc_bytes;

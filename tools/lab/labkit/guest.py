@@ -99,8 +99,8 @@ def _vm_argv(kernel, request, run, console_fd, out_fd, err_fd):
     elif kvm_works(kernel.root):
         argv += ["-accel", "kvm", "-cpu", "host"]
     else:
-        # Four levels of page tables: while a kernel identifies the CPU it forgets for a moment that there are five, and KASAN takes what an
-        # interrupt does then for a wild access.
+        # Four levels of page tables. A KASAN kernel with five was seen to report an access by an interrupt that came while it identified the CPU, as
+        # wild: it then forgets for a moment how many there are.
         argv += ["-accel", "tcg,thread=multi", "-cpu", "max,la57=off"]
         append += ["no_timer_check"]
     argv += ["-fsdev", "local,id=root,path=/,security_model=none,multidevs=remap",
