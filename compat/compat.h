@@ -22,14 +22,17 @@
 
 #include <linux/blkdev.h>
 #include <linux/blk-mq.h>
+#include <linux/err.h>
 #include <linux/hashtable.h>
 #include <linux/hrtimer.h>
 #include <linux/kobject.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/rbtree.h>
 #include <linux/sbitmap.h>
 #include <linux/seq_file.h>
+#include <linux/string.h>
 #include <linux/timer.h>
 
 #include "features.h"

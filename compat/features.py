@@ -24,6 +24,8 @@ FEATURES = [
      ("member", "request_queue", "async_depth"), ("include/linux/blkdev.h", r"\basync_depth;")),
     ("HAVE_FREEZE_QUEUE_MEMFLAGS", "blk_mq_freeze_queue() returns what blk_mq_unfreeze_queue() takes",
      ("func", "blk_mq_freeze_queue_nomemsave"), ("include/linux/blk-mq.h", r"\bblk_mq_freeze_queue_nomemsave\(")),
+    ("HAVE_ELV_CHANGE_CTX", "a scheduler's debugfs files are removed after its exit_sched(), and without elevator_lock",
+     ("member", "elv_change_ctx", "name"), ("block/elevator.c", r"\belevator_change_done\(")),
     ("HAVE_HRTIMER_SETUP", "hrtimer_setup() replaces hrtimer_init()",
      ("func", "hrtimer_setup"), ("include/linux/hrtimer.h", r"\bhrtimer_setup\(")),
 ]

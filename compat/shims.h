@@ -72,6 +72,49 @@ static void fn##_compat(struct blk_mq_hw_ctx *hctx)				\
 #endif /* HAVE_ELV_ALLOC_SCHED_DATA */
 
 /*
+ * A file in debugfs of the scheduler @name on @q uses its data between these two. Before 6.16 such files are removed before
+ * exit_sched(); since then after it, so that q->elevator may be another's or nobody's: whoever uses it holds the lock under
+ * which it is changed, and looks whose it is. The remover waits for us and does not hold that lock.
+ *
+ * Return: elevator_data; or an ERR_PTR(): -ENODEV if @name is not attached any more, -EINTR for a signal.
+ */
+static inline void *mqfair_debugfs_get(struct request_queue *q, const char *name)
+{
+#ifdef HAVE_ELV_CHANGE_CTX
+	if (mutex_lock_interruptible(&q->elevator_lock))
+		return ERR_PTR(-EINTR);
+	if (!q->elevator || strcmp(q->elevator->type->elevator_name, name)) {
+		mutex_unlock(&q->elevator_lock);
+		return ERR_PTR(-ENODEV);
+	}
+#endif
+	return q->elevator->elevator_data;
+}
+
+static inline void mqfair_debugfs_put(struct request_queue *q)
+{
+#ifdef HAVE_ELV_CHANGE_CTX
+	mutex_unlock(&q->elevator_lock);
+#endif
+}
+
+/*
+ * Makes of int fn(struct x_data *, struct seq_file *) what a table of struct blk_mq_debugfs_attr takes, fn_file().
+ */
+#define MQFAIR_DEBUGFS_SHOW(fn, name)						\
+static int fn##_file(void *rq_queue, struct seq_file *m)			\
+{										\
+	void *data = mqfair_debugfs_get(rq_queue, name);			\
+	int ret;								\
+										\
+	if (IS_ERR(data))							\
+		return PTR_ERR(data);						\
+	ret = fn(data, m);							\
+	mqfair_debugfs_put(rq_queue);						\
+	return ret;								\
+}
+
+/*
  * The number of scheduler tags that @hctx can hand out now, on every kernel and also within
  * depth_updated.
  */

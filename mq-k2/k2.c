@@ -946,10 +946,8 @@ static MQFAIR_ATTRS_CONST struct elv_fs_entry k2_attrs[] = {
 /* ---- debugfs ---- */
 
 #ifdef CONFIG_BLK_DEBUG_FS
-static int k2_queued_show(void *data, struct seq_file *m)
+static int k2_queued_show(struct k2_data *k2, struct seq_file *m)
 {
-	struct request_queue *q = data;
-	struct k2_data *k2 = q->elevator->elevator_data;
 	u32 nr_queued[K2_NR_QUEUES];
 	unsigned int i;
 
@@ -962,15 +960,14 @@ static int k2_queued_show(void *data, struct seq_file *m)
 	seq_printf(m, "be %u\n", nr_queued[K2_BE_QUEUE]);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(k2_queued_show, "mq-k2")
 
-static int k2_inflight_show(void *data, struct seq_file *m)
+static int k2_inflight_show(struct k2_data *k2, struct seq_file *m)
 {
-	struct request_queue *q = data;
-	struct k2_data *k2 = q->elevator->elevator_data;
-
 	seq_printf(m, "%d\n", atomic_read(&k2->policy.inflight));
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(k2_inflight_show, "mq-k2")
 
 static const char *k2_adapt_verdict(const struct k2_adapt *a)
 {
@@ -982,11 +979,9 @@ static const char *k2_adapt_verdict(const struct k2_adapt *a)
 }
 
 /* The window is the last that ended. */
-static int k2_adapt_show(void *data, struct seq_file *m)
+static int k2_adapt_show(struct k2_data *k2, struct seq_file *m)
 {
 	static const char *const states[] = { "off", "reference", "search", "hold" };
-	struct request_queue *q = data;
-	struct k2_data *k2 = q->elevator->elevator_data;
 	const struct k2_adapt *a = &k2->adapt;
 	const struct k2_adapt_window *w = &a->last;
 
@@ -1009,15 +1004,14 @@ static int k2_adapt_show(void *data, struct seq_file *m)
 	mutex_unlock(&k2->adapt_mutex);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(k2_adapt_show, "mq-k2")
 
 /*
  * With requests under way the lines are a snapshot per queue, and completions may run ahead of
  * it.
  */
-static int k2_counters_show(void *data, struct seq_file *m)
+static int k2_counters_show(struct k2_data *k2, struct seq_file *m)
 {
-	struct request_queue *q = data;
-	struct k2_data *k2 = q->elevator->elevator_data;
 	struct k2_counters c;
 	unsigned int i;
 
@@ -1035,12 +1029,13 @@ static int k2_counters_show(void *data, struct seq_file *m)
 	}
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(k2_counters_show, "mq-k2")
 
 static const struct blk_mq_debugfs_attr k2_queue_debugfs_attrs[] = {
-	{"queued", 0400, k2_queued_show},
-	{"inflight", 0400, k2_inflight_show},
-	{"adapt", 0400, k2_adapt_show},
-	{"counters", 0400, k2_counters_show},
+	{"queued", 0400, k2_queued_show_file},
+	{"inflight", 0400, k2_inflight_show_file},
+	{"adapt", 0400, k2_adapt_show_file},
+	{"counters", 0400, k2_counters_show_file},
 	{},
 };
 #endif /* CONFIG_BLK_DEBUG_FS */

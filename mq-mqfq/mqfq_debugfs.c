@@ -10,42 +10,42 @@
 
 #ifdef CONFIG_BLK_DEBUG_FS
 
-static struct mqfq_data *mqfq_of(void *rq_queue)
+static int mqfq_vt_show(struct mqfq_data *md, struct seq_file *m)
 {
-	return ((struct request_queue *)rq_queue)->elevator->elevator_data;
-}
-
-static int mqfq_vt_show(void *data, struct seq_file *m)
-{
-	mindicator_show(&mqfq_of(data)->policy.vt, m);
+	mindicator_show(&md->policy.vt, m);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(mqfq_vt_show, "mq-mqfq")
 
-static int mqfq_slots_show(void *data, struct seq_file *m)
+static int mqfq_slots_show(struct mqfq_data *md, struct seq_file *m)
 {
-	token_tree_show(&mqfq_of(data)->policy.tokens, m);
+	token_tree_show(&md->policy.tokens, m);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(mqfq_slots_show, "mq-mqfq")
 
-static int mqfq_wheel_show(void *data, struct seq_file *m)
+static int mqfq_wheel_show(struct mqfq_data *md, struct seq_file *m)
 {
-	struct mqfq_policy *p = &mqfq_of(data)->policy;
+	struct mqfq_policy *p = &md->policy;
 
 	vt_wheel_show(&p->wheel, &p->topology, mqfq_vt(p), m);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(mqfq_wheel_show, "mq-mqfq")
 
-static int mqfq_ready_show(void *data, struct seq_file *m)
+static int mqfq_ready_show(struct mqfq_data *md, struct seq_file *m)
 {
-	ready_set_show(&mqfq_of(data)->policy.ready, m);
+	ready_set_show(&md->policy.ready, m);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(mqfq_ready_show, "mq-mqfq")
 
-static int mqfq_topology_show(void *data, struct seq_file *m)
+static int mqfq_topology_show(struct mqfq_data *md, struct seq_file *m)
 {
-	topology_show(&mqfq_of(data)->policy.topology, m);
+	topology_show(&md->policy.topology, m);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(mqfq_topology_show, "mq-mqfq")
 
 struct mqfq_flows_context {
 	struct seq_file *m;
@@ -64,9 +64,8 @@ static void mqfq_flow_line(void *context, struct flow *f)
 }
 
 /* "ahead" is the finish tag less virtual time, in bytes at weight 100; below 0: it lags. */
-static int mqfq_flows_show(void *data, struct seq_file *m)
+static int mqfq_flows_show(struct mqfq_data *md, struct seq_file *m)
 {
-	struct mqfq_data *md = mqfq_of(data);
 	struct mqfq_flows_context c = { .m = m, .vt = mqfq_vt(&md->policy) };
 
 	seq_puts(m, "kind number weight requests ahead service_bytes throttled_ns\n");
@@ -75,11 +74,12 @@ static int mqfq_flows_show(void *data, struct seq_file *m)
 	rcu_read_unlock();
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(mqfq_flows_show, "mq-mqfq")
 
 /* Wake-ups of queues that waited for a slot, by how far away the slot was. */
-static int mqfq_wakeups_show(void *data, struct seq_file *m)
+static int mqfq_wakeups_show(struct mqfq_data *md, struct seq_file *m)
 {
-	struct mqfq_policy *p = &mqfq_of(data)->policy;
+	struct mqfq_policy *p = &md->policy;
 	unsigned int level, i;
 
 	for (level = 0; level < TOPOLOGY_NR_LEVELS; level++) {
@@ -91,6 +91,7 @@ static int mqfq_wakeups_show(void *data, struct seq_file *m)
 	}
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(mqfq_wakeups_show, "mq-mqfq")
 
 static void mqfq_auto_line(const struct mqfq_auto *law, const char *name,
 			   enum mqfq_auto_which which, struct seq_file *m)
@@ -102,9 +103,9 @@ static void mqfq_auto_line(const struct mqfq_auto *law, const char *name,
 }
 
 /* What the law has found, and what the last window has brought. */
-static int mqfq_auto_show(void *data, struct seq_file *m)
+static int mqfq_auto_show(struct mqfq_data *md, struct seq_file *m)
 {
-	struct mqfq_tuner *t = &mqfq_of(data)->tuner;
+	struct mqfq_tuner *t = &md->tuner;
 	const struct mqfq_auto *law = &t->law;
 	const struct mqfq_auto_window *w = &t->window;
 
@@ -120,29 +121,31 @@ static int mqfq_auto_show(void *data, struct seq_file *m)
 	mutex_unlock(&t->lock);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(mqfq_auto_show, "mq-mqfq")
 
 /* A bio that was merged counts as inserted, too: inserted = merged + dispatched + queued. */
-static int mqfq_counters_show(void *data, struct seq_file *m)
+static int mqfq_counters_show(struct mqfq_data *md, struct seq_file *m)
 {
 	struct mqfq_counters c;
 
-	mqfq_count(mqfq_of(data), &c);
+	mqfq_count(md, &c);
 	seq_puts(m, "queue inserted merged dispatched completed requeued queued\n");
 	seq_printf(m, "all %lu %lu %lu %lu %lu %lu\n", c.inserted + c.merged, c.merged, c.dispatched,
 		   c.completed, c.requeued, c.queued);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(mqfq_counters_show, "mq-mqfq")
 
 const struct blk_mq_debugfs_attr mqfq_queue_debugfs_attrs[] = {
-	{"vt", 0400, mqfq_vt_show},
-	{"slots", 0400, mqfq_slots_show},
-	{"wheel", 0400, mqfq_wheel_show},
-	{"ready", 0400, mqfq_ready_show},
-	{"topology", 0400, mqfq_topology_show},
-	{"flows", 0400, mqfq_flows_show},
-	{"wakeups", 0400, mqfq_wakeups_show},
-	{"auto", 0400, mqfq_auto_show},
-	{"counters", 0400, mqfq_counters_show},
+	{"vt", 0400, mqfq_vt_show_file},
+	{"slots", 0400, mqfq_slots_show_file},
+	{"wheel", 0400, mqfq_wheel_show_file},
+	{"ready", 0400, mqfq_ready_show_file},
+	{"topology", 0400, mqfq_topology_show_file},
+	{"flows", 0400, mqfq_flows_show_file},
+	{"wakeups", 0400, mqfq_wakeups_show_file},
+	{"auto", 0400, mqfq_auto_show_file},
+	{"counters", 0400, mqfq_counters_show_file},
 	{},
 };
 
@@ -152,12 +155,17 @@ static int mqfq_hctx_state_show(void *data, struct seq_file *m)
 		[MQFQ_RUNNABLE] = "runnable", [MQFQ_THROTTLED] = "throttled", [MQFQ_READY] = "ready",
 	};
 	struct blk_mq_hw_ctx *hctx = data;
-	struct mqfq_queue *q = hctx->sched_data;
+	struct mqfq_data *md = mqfair_debugfs_get(hctx->queue, "mq-mqfq");
+	struct mqfq_queue *q;
 
+	if (IS_ERR(md))
+		return PTR_ERR(md);
+	q = hctx->sched_data;
 	spin_lock(&q->lock);
 	seq_printf(m, "state %s\nqueued %u\nthrottles %llu\nslot_waits %llu\n",
 		   name[atomic_read(&q->state)], q->nr, q->throttles, q->slot_waits);
 	spin_unlock(&q->lock);
+	mqfair_debugfs_put(hctx->queue);
 	return 0;
 }
 

@@ -199,9 +199,13 @@ static u64 octofas_rq_key(const struct octofas_data *od, struct request *rq)
 	}
 }
 
-/* The flow of the task that is about to submit; for limits only. */
+/* The flow of the task that is about to submit, or of the parcel that a courier is about to; for limits only. */
 static u64 octofas_current_key(const struct octofas_data *od)
 {
+	const struct octofas_parcel *parcel = octofas_parcel();
+
+	if (parcel)
+		return parcel->key;
 	switch (READ_ONCE(od->flow_kind)) {
 	case OCTOFAS_FLOW_PROCESS:
 		return octofas_key(OCTOFAS_FLOW_PROCESS, current->tgid);
@@ -474,13 +478,11 @@ static void octofas_prepare_request(struct request *rq)
 	rq->fifo_time = current->tgid;
 }
 
-/* In which queue a request is to be served: a number, or OCTOFAS_NO_TARGET for this one. */
-static int octofas_target(struct octofas_data *od, u32 home, u32 place)
+/* The next hardware queue that can be given requests, OCTOFAS_NO_TARGET if there is none. */
+static int octofas_next_queue(const struct octofas_data *od, u32 home)
 {
 	u32 i;
 
-	if (likely(!READ_ONCE(od->move_all)))
-		return octofas_choose_target(&od->policy, home, place);
 	for (i = 1; i < od->nr_queues; i++)
 		if (octofas_is_usable(od->hctx[(home + i) % od->nr_queues]))
 			return (home + i) % od->nr_queues;
@@ -492,8 +494,10 @@ static bool octofas_move_on(struct octofas_data *od, struct request *rq, struct 
 			    u64 now_ns)
 {
 	u32 home = rq->mq_hctx->queue_num;
-	int target = octofas_target(od, home, place), obstacle;
+	bool move_all = READ_ONCE(od->move_all);
+	int target, obstacle;
 
+	target = unlikely(move_all) ? octofas_next_queue(od, home) : octofas_choose_target(&od->policy, home, place);
 	if (target == OCTOFAS_NO_TARGET)
 		return false;
 	obstacle = octofas_obstacle(od, rq, target);
@@ -501,7 +505,8 @@ static bool octofas_move_on(struct octofas_data *od, struct request *rq, struct 
 		obstacle = OCTOFAS_FIXED_MEMORY;
 	if (obstacle >= 0) {
 		this_cpu_inc(od->cpu_counters->fixed[obstacle]);
-		octofas_stay(&od->policy, home);
+		if (!move_all)
+			octofas_stay(&od->policy, home);
 		return false;
 	}
 	atomic64_inc(&od->queue[home].state->moved);
@@ -605,8 +610,9 @@ static bool octofas_is_due(const struct octofas_data *od, const struct octofas_q
 }
 
 /*
- * The first that is due. Those before it go to the back, and have been sent back once more. If there
- * is none, nobody gains by it: the first.
+ * The first that is due. Those before it go to the back, and have been sent back once more; but for
+ * those that have been as often as they may, and wait for their bound. If there is none, nobody
+ * gains by it: the first.
  */
 static struct request *octofas_pick(struct octofas_data *od, struct octofas_queue *oq)
 {
@@ -627,12 +633,14 @@ static struct request *octofas_pick(struct octofas_data *od, struct octofas_queu
 		       list_first_entry(&oq->fifo, struct request, queuelist) : NULL;
 	list_for_each_entry_safe(rq, next, &oq->fifo, queuelist) {
 		struct octofas_rq *tr = octofas_rq(rq);
+		u32 limit = octofas_backwards(&od->policy, tr->place);
 
 		if (rq == picked)
 			break;
-		tr->backward += tr->backward < OCTOFAS_BACKWARD_MAX;
-		trace_octofas_backward(rq, rq->mq_hctx->queue_num, tr->backward,
-				       octofas_backwards(&od->policy, tr->place));
+		if (tr->backward >= limit)
+			continue;
+		tr->backward++;
+		trace_octofas_backward(rq, rq->mq_hctx->queue_num, tr->backward, limit);
 		list_move_tail(&rq->queuelist, &back);
 		atomic64_inc(&oq->state->backwarded);
 	}

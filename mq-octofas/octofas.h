@@ -42,7 +42,8 @@ enum octofas_fixed {
 	OCTOFAS_FIXED_KIND,	/* neither read nor write, or polled */
 	OCTOFAS_FIXED_STARTED,	/* the driver has seen it */
 	OCTOFAS_FIXED_DATA,	/* encrypted, or with integrity data */
-	OCTOFAS_FIXED_DEVICE,	/* zoned, or with a controller that counts bios */
+	OCTOFAS_FIXED_DEVICE,	/* zoned, a path of several, or with a controller that counts bios */
+	OCTOFAS_FIXED_LIMITED,	/* io.max has counted it */
 	OCTOFAS_FIXED_QUEUE,	/* its queue, or the target, is no default queue with a CPU online */
 	OCTOFAS_FIXED_MEMORY,
 	OCTOFAS_NR_FIXED,

@@ -14,15 +14,9 @@
 
 #ifdef CONFIG_BLK_DEBUG_FS
 
-static struct octofas_data *octofas_of(void *rq_queue)
-{
-	return ((struct request_queue *)rq_queue)->elevator->elevator_data;
-}
-
 /* The last windows, the newest at the end. F, LB and U_avg are in thousandths. */
-static int octofas_windows_show(void *data, struct seq_file *m)
+static int octofas_windows_show(struct octofas_data *od, struct seq_file *m)
 {
-	struct octofas_data *od = octofas_of(data);
 	struct octofas_policy *p = &od->policy;
 	u64 n;
 
@@ -40,11 +34,11 @@ static int octofas_windows_show(void *data, struct seq_file *m)
 	spin_unlock(&od->lock);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(octofas_windows_show, "mq-octofas")
 
 /* Flows with requests in the last window; the flow 0 is all that have no place of their own. */
-static int octofas_flows_show(void *data, struct seq_file *m)
+static int octofas_flows_show(struct octofas_data *od, struct seq_file *m)
 {
-	struct octofas_data *od = octofas_of(data);
 	u32 i;
 
 	seq_puts(m, "place flow intensity slowdown_thousandths dense movable backward\n");
@@ -63,11 +57,11 @@ static int octofas_flows_show(void *data, struct seq_file *m)
 	spin_unlock(&od->lock);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(octofas_flows_show, "mq-octofas")
 
 /* home and served are mean numbers of requests outstanding in the last window, in thousandths. */
-static int octofas_queues_show(void *data, struct seq_file *m)
+static int octofas_queues_show(struct octofas_data *od, struct seq_file *m)
 {
-	struct octofas_data *od = octofas_of(data);
 	u32 i;
 
 	seq_puts(m, "queue usable home served latency_us share_pct bound patient_bound load sent moved arrived backwarded\n");
@@ -84,11 +78,11 @@ static int octofas_queues_show(void *data, struct seq_file *m)
 	spin_unlock(&od->lock);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(octofas_queues_show, "mq-octofas")
 
 /* The least latency of late: what a request takes alone, by operation and size. */
-static int octofas_base_show(void *data, struct seq_file *m)
+static int octofas_base_show(struct octofas_data *od, struct seq_file *m)
 {
-	struct octofas_data *od = octofas_of(data);
 	u32 i;
 
 	for (i = 0; i < OCTOFAS_CLASSES; i++)
@@ -98,20 +92,21 @@ static int octofas_base_show(void *data, struct seq_file *m)
 				   READ_ONCE(od->base_ns[i]));
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(octofas_base_show, "mq-octofas")
 
 /* Requests that should have moved and did not, by reason. */
-static int octofas_fixed_show(void *data, struct seq_file *m)
+static int octofas_fixed_show(struct octofas_data *od, struct seq_file *m)
 {
 	static const char *const name[OCTOFAS_NR_FIXED] = {
 		[OCTOFAS_FIXED_FLUSH]	= "flush",
 		[OCTOFAS_FIXED_KIND]	= "kind",
 		[OCTOFAS_FIXED_STARTED]	= "started",
 		[OCTOFAS_FIXED_DATA]	= "encrypted_or_integrity",
-		[OCTOFAS_FIXED_DEVICE]	= "zoned_or_bios_counted",
+		[OCTOFAS_FIXED_DEVICE]	= "zoned_multipath_or_bios_counted",
+		[OCTOFAS_FIXED_LIMITED]	= "io_max",
 		[OCTOFAS_FIXED_QUEUE]	= "queue",
 		[OCTOFAS_FIXED_MEMORY]	= "memory",
 	};
-	struct octofas_data *od = octofas_of(data);
 	u32 i;
 	int cpu;
 
@@ -124,45 +119,52 @@ static int octofas_fixed_show(void *data, struct seq_file *m)
 	}
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(octofas_fixed_show, "mq-octofas")
 
-static int octofas_move_all_show(void *data, struct seq_file *m)
+static int octofas_move_all_show(struct octofas_data *od, struct seq_file *m)
 {
-	seq_printf(m, "%d\n", READ_ONCE(octofas_of(data)->move_all));
+	seq_printf(m, "%d\n", READ_ONCE(od->move_all));
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(octofas_move_all_show, "mq-octofas")
 
 /* For tests: whatever can move does, to the next queue, in any policy. */
 static ssize_t octofas_move_all_write(void *data, const char __user *buf, size_t count, loff_t *pos)
 {
-	struct octofas_data *od = octofas_of(data);
+	struct octofas_data *od;
 	bool on;
 	int ret = kstrtobool_from_user(buf, count, &on);
 
 	if (ret)
 		return ret;
+	od = mqfair_debugfs_get(data, "mq-octofas");
+	if (IS_ERR(od))
+		return PTR_ERR(od);
 	WRITE_ONCE(od->move_all, on);
+	mqfair_debugfs_put(data);
 	return count;
 }
 
-static int octofas_counters_show(void *data, struct seq_file *m)
+static int octofas_counters_show(struct octofas_data *od, struct seq_file *m)
 {
 	struct octofas_counters c;
 
-	octofas_count(octofas_of(data), &c);
+	octofas_count(od, &c);
 	seq_puts(m, "queue inserted merged dispatched completed requeued queued\n");
 	seq_printf(m, "all %lu %lu %lu %lu %lu %lu\n", c.inserted, c.merged, c.dispatched,
 		   c.completed, c.requeued, c.queued);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(octofas_counters_show, "mq-octofas")
 
 const struct blk_mq_debugfs_attr octofas_queue_debugfs_attrs[] = {
-	{"windows", 0400, octofas_windows_show},
-	{"flows", 0400, octofas_flows_show},
-	{"queues", 0400, octofas_queues_show},
-	{"base", 0400, octofas_base_show},
-	{"fixed", 0400, octofas_fixed_show},
-	{"counters", 0400, octofas_counters_show},
-	{"move_all", 0600, octofas_move_all_show, octofas_move_all_write},
+	{"windows", 0400, octofas_windows_show_file},
+	{"flows", 0400, octofas_flows_show_file},
+	{"queues", 0400, octofas_queues_show_file},
+	{"base", 0400, octofas_base_show_file},
+	{"fixed", 0400, octofas_fixed_show_file},
+	{"counters", 0400, octofas_counters_show_file},
+	{"move_all", 0600, octofas_move_all_show_file, octofas_move_all_write},
 	{},
 };
 #endif /* CONFIG_BLK_DEBUG_FS */

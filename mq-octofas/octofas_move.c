@@ -21,15 +21,22 @@
  * that is under way holds them all, and exit_sched waits for nobody. When the queue thaws the bios go to whatever
  * scheduler is there then. The module cannot go before its last courier: its exit drains the
  * workqueue. If the device is removed, the gate itself ends the bios, with an error. The disk and
- * its queue outlive the bios, since who submitted them holds the device open until they end.
+ * its queue outlive the bios, since who submitted them holds the device open until they end. That
+ * is not so for a path of NVMe multipath: there the head is open, and its bios are marked with
+ * REQ_DRV. They stay: a queued request fails over to another path, a bio at the gate would not.
  *
- * Memory. If there is none for a parcel the request stays. The workqueue has a rescuer.
+ * Memory. If there is none for a parcel the request stays. So does what reclaim writes, and what
+ * goes to swap: nobody's memory waits for a worker of ours. The workqueue has a rescuer, one for all
+ * devices. Where a disk lies over another disk of the same machine (an NVMe target over loopback),
+ * both have couriers, and no worker can be made, the upper one's courier may keep the rescuer from
+ * the lower one's: attach mq-octofas to one of the two.
  *
  * What else must hold, and does
  * =============================
- *  - A partition's offset is added once (BIO_REMAPPED), bytes are charged to a cgroup once
- *    (BIO_CGROUP_ACCT), and to io.max's bytes once (BIO_BPS_THROTTLED); io.max's number of requests
- *    counts a request that moves twice, and so does /proc/diskstats.
+ *  - A partition's offset is added once (BIO_REMAPPED), and bytes are charged to a cgroup once
+ *    (BIO_CGROUP_ACCT). /proc/diskstats counts a request that moves twice.
+ *  - What has passed io.max (BIO_BPS_THROTTLED) stays: io.max would count it again, and might hold
+ *    it again, to submit it from a worker that is no courier, from where it would move once more.
  *  - Whoever else counts bios in the block layer (io.cost, io.latency) would be misled: with them
  *    nothing moves.
  *  - A request with more than one bio is submitted within a plug, where its bios are merged again.
@@ -151,8 +158,12 @@ int octofas_obstacle(struct octofas_data *od, struct request *rq, u32 target)
 		return OCTOFAS_FIXED_STARTED;
 	if (bio_has_crypt_ctx(rq->bio) || blk_integrity_rq(rq))
 		return OCTOFAS_FIXED_DATA;
-	if (blk_queue_is_zoned(rq->q) || octofas_counts_bios(rq->q))
+	if (blk_queue_is_zoned(rq->q) || octofas_counts_bios(rq->q) || (rq->cmd_flags & REQ_DRV))
 		return OCTOFAS_FIXED_DEVICE;
+	if (bio_flagged(rq->bio, BIO_BPS_THROTTLED))
+		return OCTOFAS_FIXED_LIMITED;
+	if ((rq->cmd_flags & REQ_SWAP) || (current->flags & PF_MEMALLOC))
+		return OCTOFAS_FIXED_MEMORY;
 	if (rq->mq_hctx->type != HCTX_TYPE_DEFAULT || !octofas_is_usable(od->hctx[target]))
 		return OCTOFAS_FIXED_QUEUE;
 	return -1;

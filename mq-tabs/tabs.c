@@ -81,6 +81,8 @@
  *	ceased
  *	it is held for too long		the tick
  *	it is held, and the phase ends	the tick; a store to a tunable
+ *	a run of its queue has sent	that run, which asks for another: if what it sent gets no tag
+ *	another queue's FUA write	of its own queue, blk-mq ends it and runs only that queue later
  *	its hardware queue is stopped,	the driver or blk-mq: whoever ends that state runs the
  *	quiesced, or has leftovers	queue
  *
@@ -644,8 +646,8 @@ static void tabs_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *l
 	percpu_ref_put(&q->q_usage_counter);
 }
 
-/* The oldest that is held, if it may go. */
-static struct request *tabs_take_held(struct tabs_data *td)
+/* The oldest that is held, if it may go. What reads have not paid for takes turns with @tq's fifo. */
+static struct request *tabs_take_held(struct tabs_data *td, struct tabs_queue *tq)
 {
 	enum tabs_reason reason = TABS_HELD;
 	u64 now_ns = ktime_get_ns(), held_ns;
@@ -672,6 +674,7 @@ static struct request *tabs_take_held(struct tabs_data *td)
 	td->sent_held++;
 	spin_unlock(&td->lock);
 
+	WRITE_ONCE(tq->fifo_is_next, reason != TABS_EARNED);
 	trace_tabs_release(rq, reason, held_ns);
 	return rq;
 }
@@ -682,6 +685,7 @@ static struct request *tabs_take_next(struct tabs_data *td, struct tabs_queue *t
 	unsigned int kind;
 
 	spin_lock(&tq->lock);
+	WRITE_ONCE(tq->fifo_is_next, false);
 	rq = list_first_entry_or_null(&tq->fifo, struct request, queuelist);
 	if (rq) {
 		list_del_init(&rq->queuelist);
@@ -697,18 +701,24 @@ static struct request *tabs_take_next(struct tabs_data *td, struct tabs_queue *t
 
 /*
  * Called from a run of @hctx, after has_work said yes. What was held and may go goes first: reads
- * have paid for it, and a fifo that is never empty must not keep it.
+ * have paid for it, and a fifo that is never empty must not keep it. What they have not paid for
+ * alternates with the fifo, which must not be kept either.
  */
 static struct request *tabs_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct tabs_data *td = hctx->queue->elevator->elevator_data;
+	struct tabs_queue *tq = hctx->sched_data;
+	bool fifo_waits = !list_empty_careful(&tq->fifo);
 	struct request *rq = NULL;
 	struct tabs_rq *tr;
 
-	if (tabs_may_send_held(td))
-		rq = tabs_take_held(td);
+	if (tabs_may_send_held(td) && !(fifo_waits && READ_ONCE(tq->fifo_is_next)))
+		rq = tabs_take_held(td, tq);
 	if (!rq)
-		rq = tabs_take_next(td, hctx->sched_data);
+		rq = tabs_take_next(td, tq);
+	else if (fifo_waits && rq->mq_hctx != hctx)
+		/* If its own queue has no tag for it, this run ends here, and blk-mq runs only that one again. */
+		blk_mq_run_hw_queue(hctx, true);
 	if (!rq)
 		return NULL;
 

@@ -42,6 +42,8 @@ struct tabs_tunables {
  * @lock:	guards all that follows
  * @fifo:	what waits to be sent at once, oldest first
  * @purse:	what its reads have earned and not paid in
+ * @fifo_is_next: what a run of this queue sent last was held, and reads had not paid for it; also
+ *		written without @lock: a turn more or less does no harm
  * @nr:		requests in @fifo, by kind
  * @came:	requests that came, by type; not again when they come back
  * @inserted:	requests inserted, by kind
@@ -52,6 +54,7 @@ struct tabs_queue {
 	spinlock_t lock;
 	struct list_head fifo;
 	u32 purse;
+	bool fifo_is_next;
 	unsigned int nr[TABS_NR_KINDS];
 	unsigned long came[TABS_NR_TYPES];
 	unsigned long inserted[TABS_NR_KINDS];

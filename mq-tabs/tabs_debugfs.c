@@ -13,20 +13,14 @@
 
 #ifdef CONFIG_BLK_DEBUG_FS
 
-static struct tabs_data *tabs_of(void *rq_queue)
-{
-	return ((struct request_queue *)rq_queue)->elevator->elevator_data;
-}
-
 static u32 tabs_thousandths(u32 fixed_point)
 {
 	return (u64)fixed_point * 1000 >> TABS_SHIFT;
 }
 
 /* Does it work, and if not, why not. */
-static int tabs_status_show(void *data, struct seq_file *m)
+static int tabs_status_show(struct tabs_data *td, struct seq_file *m)
 {
-	struct tabs_data *td = tabs_of(data);
 	const char *obstacle = tabs_obstacle(td);
 
 	if (obstacle)
@@ -35,16 +29,16 @@ static int tabs_status_show(void *data, struct seq_file *m)
 		seq_puts(m, "reads and FUA writes are scheduled\n");
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(tabs_status_show, "mq-tabs")
 
 /* alpha is in thousandths, rates in KiB/s; issued is I of Equation 1, fair is FBW. */
-static int tabs_phase_show(void *data, struct seq_file *m)
+static int tabs_phase_show(struct tabs_data *td, struct seq_file *m)
 {
-	struct tabs_data *td = tabs_of(data);
 	struct tabs_policy *p = &td->policy;
-	u64 now_ns = ktime_get_ns(), since_ms;
+	u64 since_ms;
 
 	spin_lock(&td->lock);
-	since_ms = div_u64(now_ns - p->phase_at_ns, NSEC_PER_MSEC);
+	since_ms = div_u64(ktime_get_ns() - p->phase_at_ns, NSEC_PER_MSEC);
 	seq_printf(m, "phase %s\nsince_ms %llu\n", p->phase == TABS_SCHED ? "SCHED" : "IDLE",
 		   since_ms);
 	seq_printf(m, "issued_reads %llu\nissued_fua_writes %llu\n", p->issued[TABS_READ],
@@ -59,11 +53,11 @@ static int tabs_phase_show(void *data, struct seq_file *m)
 	spin_unlock(&td->lock);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(tabs_phase_show, "mq-tabs")
 
 /* The last epochs, the newest at the end. */
-static int tabs_epochs_show(void *data, struct seq_file *m)
+static int tabs_epochs_show(struct tabs_data *td, struct seq_file *m)
 {
-	struct tabs_data *td = tabs_of(data);
 	struct tabs_policy *p = &td->policy;
 	u64 n;
 
@@ -81,11 +75,11 @@ static int tabs_epochs_show(void *data, struct seq_file *m)
 	spin_unlock(&td->lock);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(tabs_epochs_show, "mq-tabs")
 
 /* The FUA delay queue: what is in it, and why others left it. */
-static int tabs_held_show(void *data, struct seq_file *m)
+static int tabs_held_show(struct tabs_data *td, struct seq_file *m)
 {
-	struct tabs_data *td = tabs_of(data);
 	u64 oldest_us = 0, longest_us, tick_us, now_ns;
 	unsigned long released[TABS_NR_REASONS];
 	unsigned int held, i;
@@ -109,10 +103,10 @@ static int tabs_held_show(void *data, struct seq_file *m)
 		seq_printf(m, "released_%s %lu\n", tabs_reason_name[i], released[i]);
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(tabs_held_show, "mq-tabs")
 
-static int tabs_counters_show(void *data, struct seq_file *m)
+static int tabs_counters_show(struct tabs_data *td, struct seq_file *m)
 {
-	struct tabs_data *td = tabs_of(data);
 	struct tabs_counters c;
 	unsigned int kind;
 
@@ -124,13 +118,14 @@ static int tabs_counters_show(void *data, struct seq_file *m)
 	}
 	return 0;
 }
+MQFAIR_DEBUGFS_SHOW(tabs_counters_show, "mq-tabs")
 
 const struct blk_mq_debugfs_attr tabs_queue_debugfs_attrs[] = {
-	{"status", 0400, tabs_status_show},
-	{"phase", 0400, tabs_phase_show},
-	{"epochs", 0400, tabs_epochs_show},
-	{"held", 0400, tabs_held_show},
-	{"counters", 0400, tabs_counters_show},
+	{"status", 0400, tabs_status_show_file},
+	{"phase", 0400, tabs_phase_show_file},
+	{"epochs", 0400, tabs_epochs_show_file},
+	{"held", 0400, tabs_held_show_file},
+	{"counters", 0400, tabs_counters_show_file},
 	{},
 };
 #endif /* CONFIG_BLK_DEBUG_FS */
