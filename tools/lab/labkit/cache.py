@@ -14,6 +14,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 
 from .say import LabError, cache_hint, say
@@ -102,6 +103,44 @@ def artifact(name, key, build, needed_bytes=NEEDED_BYTES):
             _discard(work)
             raise
     return final
+
+
+@contextlib.contextmanager
+def _locked_folder(path, how=0):
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | how)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _remove_abandoned(pattern):
+    """Remove the scratch folders that match @pattern and that nobody holds: their holders were killed."""
+    for path in glob.glob(pattern):
+        with contextlib.suppress(FileNotFoundError, BlockingIOError), _locked_folder(path, fcntl.LOCK_NB):
+            remove_tree(path)
+
+
+@contextlib.contextmanager
+def scratch(place, prefix):
+    """A folder for one run in @place of the cache, gone when the run ends.
+
+    A run that is killed cannot remove its own. It holds a lock on the folder while it lives, and whoever makes the next one removes those
+    that nobody holds; the lock "scratch" keeps a folder that is just being made from being taken for such a one.
+    """
+    folder = os.path.join(cache_dir(), place)
+    os.makedirs(folder, exist_ok=True)
+    with lock("scratch"):
+        _remove_abandoned(os.path.join(glob.escape(folder), prefix + "*"))
+        path = tempfile.mkdtemp(prefix=prefix, dir=folder)
+        held = contextlib.ExitStack()
+        held.enter_context(_locked_folder(path))
+    with held:
+        try:
+            yield path
+        finally:
+            remove_tree(path)
 
 
 def prune(name, keep):

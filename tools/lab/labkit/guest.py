@@ -3,10 +3,8 @@
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from dataclasses import dataclass
@@ -185,13 +183,8 @@ def _keep_log(run, checkout):
 
 def run(kernel, modules, request):
     """Run @request on @kernel; returns the exit status that `lab run` ends with."""
-    run_root = os.path.join(cache.cache_dir(), "run")
-    os.makedirs(run_root, exist_ok=True)
-    run_dir = tempfile.mkdtemp(prefix="guest-", dir=run_root)
-    try:
+    with cache.scratch("run", "guest-") as run_dir:
         return _run_in(run_dir, kernel, modules, request)
-    finally:
-        shutil.rmtree(run_dir, ignore_errors=True)
 
 
 def _run_in(run_dir, kernel, modules, request):

@@ -63,10 +63,7 @@ def _snapshot(checkout, target):
 
 def build(checkout, kernel):
     """The modules folder for @kernel, for /lib/modules/RELEASE in the guest; built when the sources changed."""
-    source = os.path.join(cache.cache_dir(), "tmp", f"source-{os.getpid()}")
-    cache.remove_tree(source)
-    os.makedirs(source)
-    try:
+    with cache.scratch("tmp", "source-") as source:
         key = cache.key_of(_snapshot(checkout, source), kernel.identity)
         name = f"modules-{kernel.name}"
         log = os.path.join(cache.cache_dir(), "log", f"{name}.log")
@@ -80,6 +77,4 @@ def build(checkout, kernel):
         os.utime(final)
         with cache.lock(f"prune-{name}"):
             cache.prune(name, KEPT_BUILDS)
-    finally:
-        cache.remove_tree(source)
     return os.path.join(final, "lib/modules", kernel.release)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The group "lab": the contract of tools/lab/lab that other scripts rely on, and its ways to fail."""
+import fcntl
 import hashlib
 import os
 import re
@@ -109,6 +110,21 @@ def leftovers(before):
     return sorted(set(os.listdir(folder)) - before), sorted(os.listdir(tmp)) if os.path.isdir(tmp) else []
 
 
+def unheld(folder):
+    """Whether nobody who lives holds scratch folder @folder."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+
+
 def interrupted(report):
     """A module build that is killed half way leaves nothing, and the next one makes it."""
     folder = tempfile.mkdtemp(prefix="interrupted-", dir=cache.cache_dir())
@@ -136,8 +152,9 @@ def interrupted(report):
         report.begin("built-again")
         status, out, err = report.command(argv, timeout_s=600)
         built = out.strip()
-        report.expect("built-again", None if status == 0 and os.path.exists(os.path.join(built, "updates", "mq-k2.ko")) else
-                      f"status {status}", detail=err)
+        kept = [entry for entry in leftovers(before)[1] if entry.startswith("source-") and unheld(os.path.join(cache.cache_dir(), "tmp", entry))]
+        report.expect("built-again", f"status {status}" if status or not os.path.exists(os.path.join(built, "updates", "mq-k2.ko")) else
+                      f"left tmp/{kept}" if kept else None, detail=err)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
