@@ -106,6 +106,6 @@ help:
 	@echo '  make fuzz          libFuzzer on the protocol and on what reads the device, FUZZ_SECONDS=N (600) each'
 	@echo 'See'
 	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us, as tables and pictures'
-	@echo '  make bench NAME=X  a benchmark: fairness, latency, cost, throughput, tabs, octofas, timeline, postgres,'
-	@echo '                      octokv, auto, adaptive, defaults'
+	@echo '  make bench NAME=X  a benchmark: fairness, latency, full, cost, throughput, tabs, octofas, timeline,'
+	@echo '                      postgres, octokv, auto, adaptive, defaults'
 	@echo '  make lab           make the guests that test, bench and demo run in'

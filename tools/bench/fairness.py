@@ -3,7 +3,8 @@
 
 Tenants are cgroups, with weights. The cases are figure 5 of the MQFQ paper (size of requests, number of queues, weights) and the
 fairness set of isol-bench (2 to 256 cgroups, equal and rising weights, sizes, sequential against random, reads against writes), and
-a victim beside an antagonist. Each case is a second of virtual time, in which all tenants are there, on ssdsim and, a part of them, on an NVMe/TCP namespace over it.
+a victim beside an antagonist. Each case is a second of virtual time, in which all tenants are there, on ssdsim and, a part of them, on an NVMe/TCP namespace over it; 256 tenants
+have 16 seconds on a drive that is four times as slow.
 
 What shares do not tell, how a tenant fares that asks for little, and how fast shares follow a change, is in reactions.py.
 
@@ -22,7 +23,11 @@ CPUS = 4
 DRIVE = {"kind": "ssdsim", "params": {"queues": CPUS, "nodata": 1, "size_mb": 4096}, "sysfs": {"ssdsim/fill": 50}}
 # Host, network and drive share a guest of 1000 MIPS, and the drive has to be the bottleneck.
 FABRIC = {"kind": "nvme-tcp", "params": {"queues": CPUS, "channels": 2, "nodata": 1, "size_mb": 4096}, "sysfs": {"ssdsim/fill": 50}}
-DEVICES = {"ssdsim": DRIVE, "nvme-tcp": FABRIC}
+# What tenants may differ by is a number of bytes, whatever the time (theorem 1). With 256 of them a share is small, and comes to more than
+# that number only in a long time; on a drive four times as slow, so that the guest has not four times as much to do.
+SLOW = {**DRIVE, "params": {**DRIVE["params"], "read_ns": 430000, "xfer_unit_ns": 102800}}
+DEVICES = {"ssdsim": DRIVE, "slow ssdsim": SLOW, "nvme-tcp": FABRIC}
+BOTH = ("ssdsim", "nvme-tcp")
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "io.cost", "mq-mqfq")
 QUICK_SCHEDULERS = ("none", "mq-mqfq")
 # In the cases that are not part of a quick look, for the time that it takes.
@@ -30,7 +35,8 @@ MAIN_SCHEDULERS = ("none", "bfq", "mq-mqfq")
 # fio is ended when the window has passed.
 HEAD = ("[global]\nfilename=${DEV}\ndirect=1\nioengine=libaio\nnorandommap\nrandrepeat=1\ntime_based\nruntime=100s\n"
         "cgroup_nodelete=1\n")
-RAMP_S, WINDOW_S = 0.3, 1
+RAMP_S = 0.3
+WINDOWS_S = {"ssdsim": 1, "slow ssdsim": 16, "nvme-tcp": 1}
 
 
 def tenant(name, weight=100, **options):
@@ -48,26 +54,26 @@ def rising(count):
     return [100 * (i + 1) for i in range(count)]
 
 
-# Name, words, tenants; and whether the case is part of a quick look, and of the run on the fabric.
+# Name, tenants, whether the case is part of a quick look, and the devices that it is for.
 CASES = [
-    ("size 4k:64k", [tenant("small"), tenant("large", bs="64k")], True, True),
-    ("size 4k:128k", [tenant("small"), tenant("large", bs="128k")], False, False),
-    ("size 4k:256k", [tenant("small"), tenant("large", bs="256k", iodepth=64)], False, False),
+    ("size 4k:64k", [tenant("small"), tenant("large", bs="64k")], True, BOTH),
+    ("size 4k:128k", [tenant("small"), tenant("large", bs="128k")], False, ("ssdsim",)),
+    ("size 4k:256k", [tenant("small"), tenant("large", bs="256k", iodepth=64)], False, ("ssdsim",)),
     ("queues 1:3", [tenant("one", cpus_allowed="0"), tenant("three", numjobs=3, cpus_allowed="1-3", cpus_allowed_policy="split")],
-     True, True),
-    ("weights 1:3", [tenant("low"), tenant("high", weight=300)], True, True),
-    ("weights 1:10", [tenant("low"), tenant("high", weight=1000)], False, False),
-    ("2 equal", many(2), False, False),
-    ("4 equal", many(4, iodepth=64), False, False),
-    ("8 equal", many(8, iodepth=32), False, False),
-    ("16 equal", many(16, iodepth=16), True, True),
-    ("64 equal", many(64, iodepth=6), False, False),
-    ("256 equal", many(256, iodepth=2), False, False),
-    ("4 rising", many(4, rising(4), iodepth=64), False, False),
-    ("8 rising", many(8, rising(8), iodepth=48), False, False),
-    ("16 rising", many(16, rising(16), iodepth=32), False, False),
-    ("sequential:random", [tenant("sequential", rw="read", bs="64k"), tenant("random", bs="64k")], False, False),
-    ("read:write", [tenant("reader"), tenant("writer", rw="randwrite")], False, False),
+     True, BOTH),
+    ("weights 1:3", [tenant("low"), tenant("high", weight=300)], True, BOTH),
+    ("weights 1:10", [tenant("low"), tenant("high", weight=1000)], False, ("ssdsim",)),
+    ("2 equal", many(2), False, ("ssdsim",)),
+    ("4 equal", many(4, iodepth=64), False, ("ssdsim",)),
+    ("8 equal", many(8, iodepth=32), False, ("ssdsim",)),
+    ("16 equal", many(16, iodepth=16), True, BOTH),
+    ("64 equal", many(64, iodepth=6), False, ("ssdsim",)),
+    ("256 equal", many(256, iodepth=2), False, ("slow ssdsim",)),
+    ("4 rising", many(4, rising(4), iodepth=64), False, ("ssdsim",)),
+    ("8 rising", many(8, rising(8), iodepth=48), False, ("ssdsim",)),
+    ("16 rising", many(16, rising(16), iodepth=32), False, ("ssdsim",)),
+    ("sequential:random", [tenant("sequential", rw="read", bs="64k"), tenant("random", bs="64k")], False, ("ssdsim",)),
+    ("read:write", [tenant("reader"), tenant("writer", rw="randwrite")], False, ("ssdsim",)),
 ]
 
 
@@ -85,21 +91,21 @@ def _step(device, case, load, scheduler):
             "cgroups": {"control": scheduler, "weights": dict(load["tenants"])}}
 
 
-def _share_load(tenants):
-    return {"measure": "shares", "ramp_s": RAMP_S, "window_s": WINDOW_S, "job_text": job_text(tenants), "tenants": [(entry["name"], entry["weight"]) for entry in tenants]}
+def _share_load(tenants, window_s):
+    return {"measure": "shares", "ramp_s": RAMP_S, "window_s": window_s, "job_text": job_text(tenants), "tenants": [(entry["name"], entry["weight"]) for entry in tenants]}
 
 
 def plans(quick):
     """A plan per device and half of the cases, so that both cores have something to do."""
     def chosen(in_quick):
         return QUICK_SCHEDULERS if quick else SCHEDULERS if in_quick else MAIN_SCHEDULERS
-    steps = {device: [_step(device, case, _share_load(tenants), scheduler) for case, tenants, in_quick, on_fabric in CASES
-                      if (in_quick or not quick) and (on_fabric or device == "ssdsim") for scheduler in chosen(in_quick)]
+    steps = {device: [_step(device, case, _share_load(tenants, WINDOWS_S[device]), scheduler) for case, tenants, in_quick, on in CASES
+                      if (in_quick or not quick) and device in on for scheduler in chosen(in_quick)]
              for device in DEVICES}
     for name, (words, *_) in reactions.CASES.items():
         steps["ssdsim"] += [{**_step("ssdsim", words, reactions.job(name), scheduler), "reaction": name} for scheduler in chosen(False)]
     drive = steps["ssdsim"]
-    return [steps["nvme-tcp"], drive[0::3], drive[1::3], drive[2::3]]
+    return [plan for plan in (steps["nvme-tcp"], drive[0::3], drive[1::3], drive[2::3], steps["slow ssdsim"]) if plan]
 
 
 def jain(shares):
@@ -137,7 +143,8 @@ def run(args):
                for scheduler in SCHEDULERS]
     return {"benchmark": "fairness", "backend": guest.words(), "kernel": release,
             "parameters": {"device": "ssdsim, default profile, 4 GiB, half filled, 4 hardware queues; nvme-tcp: the same with 2 channels, behind "
-                           "the kernel's NVMe target and TCP on loopback", "cpus": CPUS, "runtime_s": WINDOW_S,
+                           "the kernel's NVMe target and TCP on loopback; slow ssdsim: reads four times as long, and 16 s", "cpus": CPUS,
+                           "runtime_s": WINDOWS_S["ssdsim"],
                            "jobs": "generated; fio-jobs/fairness has some to run by hand",
                            "wall_s": round(time.monotonic() - started)},
             "rows": [entry for label in ordered if label in found for entry in found[label]]}

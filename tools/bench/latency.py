@@ -26,13 +26,13 @@ RT_JOB, BE_JOB = "rt", "be"
 METRICS = ("p50", "p99", "p99.9")
 
 
-def _plan(pattern, bounds):
+def _plan(pattern, bounds, device=DEVICE, stock=STOCK):
     """The steps of one pattern: none first, then rising bounds, then the kernel's own."""
     cases = [("none", "none", {})]
     cases += [(f"mq-k2-{bound}", "mq-k2", {"max_inflight": bound}) for bound in bounds]
-    cases += [(name, name, {}) for name in STOCK]
+    cases += [(name, name, {}) for name in stock]
     return [{"label": f"{PATTERNS[pattern]}, {label}", "name": label, "pattern": pattern, "scheduler": scheduler,
-             "tunables": tunables, "device": DEVICE, "fresh": True, "measure": "fio",
+             "tunables": tunables, "device": device, "fresh": True, "measure": "fio",
              "job": os.path.join(lab.JOBS, "latency", f"rt-{pattern}.fio")} for label, scheduler, tunables in cases]
 
 
@@ -47,19 +47,24 @@ def rows(step, jobs):
 
 def run(args):
     """Measure; the result dictionary."""
+    return measured("latency", args, DEVICE, "half filled", STOCK)
+
+
+def measured(name, args, device, filled, stock):
+    """The result of benchmark @name: every pattern on a new @device for each case, which is @filled, in words."""
     started = time.monotonic()
     patterns = ("randread",) if args.quick else tuple(PATTERNS)
     bounds = QUICK_BOUNDS if args.quick else BOUNDS
     guest = lab.Guest("vm", args.kernel, CPUS, virtual_time=True)
-    plans = [_plan(pattern, bounds) for pattern in patterns]
+    plans = [_plan(pattern, bounds, device, stock) for pattern in patterns]
     if args.quick:      # halves, so that both cores have something to do
         plans = [plans[0][0::2], plans[0][1::2]]
     release, results = lab.run_plans([(guest, plan) for plan in plans])
     found = {step["label"]: rows(step, jobs) for plan, answers in zip(plans, results)
              for step, jobs in zip(plan, answers)}
-    ordered = [step["label"] for pattern in patterns for step in _plan(pattern, bounds)]
-    return {"benchmark": "latency", "backend": guest.words(), "kernel": release,
-            "parameters": {"device": "ssdsim, default profile, 4 GiB, half filled, 4 hardware queues", "cpus": CPUS,
+    ordered = [step["label"] for pattern in patterns for step in _plan(pattern, bounds, device, stock)]
+    return {"benchmark": name, "backend": guest.words(), "kernel": release,
+            "parameters": {"device": f"ssdsim, default profile, 4 GiB, {filled}, 4 hardware queues", "cpus": CPUS,
                            "block_bytes": 4096, "rt": "1 task, depth 1, 2 ms between requests, class real-time level 0, "
                            "2100 requests", "be": "3 tasks, depth 32, class best effort level 4",
                            "jobs": "fio-jobs/latency/rt-*.fio", "wall_s": round(time.monotonic() - started)},
@@ -126,7 +131,7 @@ def draw(result, plt):
         _panel(axes, result, case, schedulers)
     figure.suptitle("What a real-time task waits, and what all tasks get, by scheduler", fontsize=12, fontweight="bold", y=1 - 0.08 / height, va="top")
     figure.legend(handles=[Patch(color="#b0413e", label="p99.9 under none"), Patch(color="#3b6ea5", label="under mq-k2 with max_inflight n (K2-n)"),
-                           Patch(color="#8a8a8a", label="under the kernel's own"),
+                           *([Patch(color="#8a8a8a", label="under the kernel's own")] if set(STOCK) & set(schedulers) else []),
                            Line2D([], [], color="black", marker="_", linestyle="", markersize=11, label="p50"),
                            Line2D([], [], color="#d98200", marker="o", markersize=4, label="total bandwidth (right axis)")],
                   loc="upper center", bbox_to_anchor=(0.5, 1 - 0.3 / height), ncols=5 if columns == 2 else 3,
