@@ -3,7 +3,7 @@
 
 How full a drive is matters for writes (rule W1 of the K2 analysis): each program may have to wait until garbage collection has made room, so
 writes are slower, and a bound may be of use where it was of none. Here every unit of the drive was written, and then twice as many at random, so that
-collection is in its steady state from the first request on. `mqfair tune` is tested on this sweep as on that of latency.
+collection is in its steady state from the first request on.
 """
 import latency
 
