@@ -51,8 +51,8 @@
  *
  * What does not move: flush and passthrough requests (they never come here), what belongs to a flush
  * sequence or has somebody else's end_io (dm clones), what the driver has seen, polled requests,
- * discards, what is encrypted or has integrity data, anything on zoned devices. "fixed" in debugfs
- * counts them.
+ * discards, what is encrypted or has integrity data, anything on zoned devices or on a path of NVMe
+ * multipath, what io.max has counted, what memory reclaim writes. "fixed" in debugfs counts them.
  *
  * Where a request stands is kept in rq->elv.priv (struct octofas_rq):
  *

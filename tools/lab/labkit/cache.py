@@ -106,7 +106,8 @@ def artifact(name, key, build, needed_bytes=NEEDED_BYTES):
 
 
 @contextlib.contextmanager
-def _locked_folder(path, how=0):
+def locked_folder(path, how=0):
+    """Hold folder @path; with LOCK_NB in @how a BlockingIOError if somebody does. The kernel releases it if we die."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | how)
@@ -118,7 +119,7 @@ def _locked_folder(path, how=0):
 def _remove_abandoned(pattern):
     """Remove the scratch folders that match @pattern and that nobody holds: their holders were killed."""
     for path in glob.glob(pattern):
-        with contextlib.suppress(FileNotFoundError, BlockingIOError), _locked_folder(path, fcntl.LOCK_NB):
+        with contextlib.suppress(FileNotFoundError, BlockingIOError), locked_folder(path, fcntl.LOCK_NB):
             remove_tree(path)
 
 
@@ -135,7 +136,7 @@ def scratch(place, prefix):
         _remove_abandoned(os.path.join(glob.escape(folder), prefix + "*"))
         path = tempfile.mkdtemp(prefix=prefix, dir=folder)
         held = contextlib.ExitStack()
-        held.enter_context(_locked_folder(path))
+        held.enter_context(locked_folder(path))
     with held:
         try:
             yield path

@@ -113,16 +113,10 @@ def leftovers(before):
 def unheld(folder):
     """Whether nobody who lives holds scratch folder @folder."""
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
+        with cache.locked_folder(folder, fcntl.LOCK_NB):
+            return True
+    except (FileNotFoundError, BlockingIOError):
         return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(handle)
 
 
 def interrupted(report):
