@@ -81,6 +81,7 @@ struct world {
 	struct k2_adapt adapt;
 	struct k2_adapt_sums sums;
 	bool is_adaptive;
+	bool is_light;
 	u32 bound;
 	u64 target_ns;
 	struct load load;
@@ -656,7 +657,7 @@ static void window(struct world *w, u32 nr_beyond, u32 read_pct)
 	do {
 		w->now_ns += 100 * MS;
 		w->sums.nr += 1000;
-		w->sums.nr_limited += 1000;
+		w->sums.nr_limited += w->is_light ? 0 : 1000;
 		w->sums.bytes += 1000 * 4096;
 		w->sums.be_bytes += 1000 * 4096;
 		w->sums.be_read_bytes += 10 * read_pct * 4096;
@@ -688,6 +689,47 @@ static void start_hold(struct kunit *test)
 	k2_adapt_start_hold(&w->adapt, 12);
 	k2_adapt_begin_window(&w->adapt, &w->sums, w->now_ns);
 	w->adapt.is_settling = false;
+}
+
+/* A hold at 12 of a bound that has to give half of 41 MB/s, which windows() has. */
+static void start_hold_above(struct kunit *test)
+{
+	struct world *w = world(test);
+
+	start_hold(test);
+	w->adapt.config.target_ns = 0;
+	w->adapt.config.bandwidth_pct = 50;
+	w->adapt.reference_bytes_per_s = 41 * 1000 * 1000;
+	w->adapt.is_above = true;
+	w->adapt.credit = 0;
+}
+
+/* After ten seconds without a request the first window is no shorter of bandwidth than the one before. */
+static void pause_test(struct kunit *test)
+{
+	struct world *w = world(test);
+
+	start_hold_above(test);
+	windows(w, 5);
+	w->now_ns += 10 * SEC;
+	windows(w, 5);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
+	KUNIT_EXPECT_EQ(test, w->adapt.price, (u32)K2_ADAPT_PRICE_MIN);
+	KUNIT_EXPECT_FALSE(test, w->adapt.last.is_short);
+}
+
+/* Who asks for less than the reference and never waits for the bound needs no larger one. */
+static void less_load_test(struct kunit *test)
+{
+	struct world *w = world(test);
+
+	start_hold_above(test);
+	w->adapt.reference_bytes_per_s = 410 * 1000 * 1000;
+	window(w, 0, 100);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 13U);
+	w->is_light = true;
+	windows(w, 20);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 13U);
 }
 
 static void credit_test(struct kunit *test)
@@ -766,6 +808,8 @@ static struct kunit_case k2_adapt_cases[] = {
 	KUNIT_CASE(saturating_test),
 	KUNIT_CASE(no_realtime_test),
 	KUNIT_CASE(light_load_test),
+	KUNIT_CASE(pause_test),
+	KUNIT_CASE(less_load_test),
 	KUNIT_CASE(credit_test),
 	KUNIT_CASE(price_test),
 	KUNIT_CASE(other_load_test),

@@ -69,7 +69,8 @@
  * costs 1/3 of one at first, and 1/24 in the end.
  *
  * For O2 the same with the signs changed: a bad window is one that is short of the bandwidth, by 3%
- * since bandwidth is never quite the same, and it costs a step up.
+ * since bandwidth is never quite the same, and it costs a step up; but only if requests wait for the
+ * bound. A load that asks for less is not short of anything, and a pause is no part of a window.
  *
  * What begins a new search:
  *
@@ -103,6 +104,8 @@
 #define K2_ADAPT_FAR_NS		(200 * K2_ADAPT_NS_PER_MS)
 #define K2_ADAPT_NEAR_NS	(700 * K2_ADAPT_NS_PER_MS)
 #define K2_ADAPT_HOLD_NS	K2_ADAPT_NS_PER_S
+/* Without a tick: a pause. */
+#define K2_ADAPT_PAUSE_NS	K2_ADAPT_NS_PER_S
 
 enum {
 	/* Requests without which a window shows nothing. */
@@ -174,7 +177,9 @@ static void k2_adapt_look(const struct k2_adapt *a, const struct k2_adapt_sums *
 	w->is_violated = target_ns && w->nr_beyond * 1000 > w->nr_rt;
 	w->is_tight = target_ns && w->bound >= K2_ADAPT_GUARDED &&
 		      w->p999_ns + w->p999_ns / K2_ADAPT_TIGHT_PART > target_ns;
-	w->is_short = k2_adapt_lacks(a, w->bytes_per_s,
+	/* Where nobody waits for the bound, a larger one would give no more. */
+	w->is_short = w->is_limited &&
+		      k2_adapt_lacks(a, w->bytes_per_s,
 				     a->state == K2_ADAPT_HOLD ? 100 - K2_ADAPT_SLACK_PCT : 100);
 }
 
@@ -412,6 +417,10 @@ bool k2_adapt_tick(struct k2_adapt *a, const struct k2_adapt_sums *sums, u32 inf
 
 	if (a->state == K2_ADAPT_OFF)
 		return false;
+	/* Nobody came for so long: what is before and what is behind make no window together. */
+	if (now_ns - a->ticked_ns > K2_ADAPT_PAUSE_NS)
+		k2_adapt_begin_window(a, sums, now_ns);
+	a->ticked_ns = now_ns;
 	if (a->is_settling) {
 		if (now_ns - a->since_ns >= K2_ADAPT_SETTLE_NS && inflight <= a->bound) {
 			a->is_settling = false;

@@ -127,6 +127,7 @@ struct k2_adapt_window {
  * @price:		how many it takes to try another step
  * @is_settling:	the bound has changed, the device still has what it was given before
  * @most_inflight:	the most requests in flight at any tick of the window
+ * @ticked_ns:		the last k2_adapt_tick()
  * @since_ns:		beginning of the window
  * @since:		the sums at that time
  * @last:		the last window that has ended
@@ -160,6 +161,7 @@ struct k2_adapt {
 	/* Looking. */
 	bool is_settling;
 	u32 most_inflight;
+	u64 ticked_ns;
 	u64 since_ns;
 	struct k2_adapt_sums since;
 	struct k2_adapt_window last;
