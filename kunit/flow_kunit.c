@@ -93,6 +93,26 @@ static void tag_test(struct kunit *test)
 	flow_put(f);
 }
 
+/* What no tag holds back is charged up to where it is @ahead ahead, and never gives anything back. */
+static void at_head_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	struct flow *f = flow_get(&c->t, 1, NULL, 1000);
+	unsigned int i;
+
+	flow_tag_at_head(f, 1000, 50, 200);
+	KUNIT_EXPECT_EQ(test, f->finish, 1050ULL);
+	flow_tag_at_head(f, 2000, 50, 200);
+	KUNIT_EXPECT_EQ(test, f->finish, 2050ULL);
+	for (i = 0; i < 100; i++)
+		flow_tag_at_head(f, 2000, 50, 200);
+	KUNIT_EXPECT_EQ(test, f->finish, 2250ULL);
+	flow_tag(f, 2000, 1000);
+	flow_tag_at_head(f, 2000, 50, 200);
+	KUNIT_EXPECT_EQ(test, f->finish, 3250ULL);
+	flow_put(f);
+}
+
 /* Start tags follow one another by the cost, whatever virtual time does, over the end of time. */
 static void disjoint_test(struct kunit *test)
 {
@@ -314,6 +334,7 @@ static void no_memory_test(struct kunit *test)
 
 static struct kunit_case flow_cases[] = {
 	KUNIT_CASE_PARAM(tag_test, tag_gen_params),
+	KUNIT_CASE(at_head_test),
 	KUNIT_CASE(disjoint_test),
 	KUNIT_CASE_PARAM(cost_test, cost_gen_params),
 	KUNIT_CASE(weight_test),

@@ -199,6 +199,28 @@ static inline u64 flow_tag(struct flow *f, u64 vt, u64 cost_vt)
 	return start;
 }
 
+/**
+ * flow_tag_at_head() - charge a request that is not held back by its tag
+ * @f:		its flow
+ * @vt:		virtual time
+ * @cost_vt:	from flow_cost_vt()
+ * @ahead_vt:	how far ahead it may leave the flow
+ *
+ * Whom no tag holds back could run up any debt, and the flow's next request of the common kind would have to pay
+ * for it by waiting as long. So the flow ends at most @ahead_vt and this one request ahead, or where it was.
+ */
+static inline void flow_tag_at_head(struct flow *f, u64 vt, u64 cost_vt, u64 ahead_vt)
+{
+	u64 finish = READ_ONCE(f->finish), end;
+
+	do {
+		end = (vt_after(finish, vt) ? finish : vt) + cost_vt;
+		if (vt_after(end, vt + ahead_vt + cost_vt))
+			end = vt_after(finish, vt + ahead_vt + cost_vt) ? finish : vt + ahead_vt + cost_vt;
+		/* Pairs with flow_tag(): no charge is lost. */
+	} while (!try_cmpxchg(&f->finish, &finish, vt_add(end, 0)));
+}
+
 /* Charges a request once more, for what was merged into it. */
 static inline void flow_charge(struct flow *f, u64 cost_vt)
 {

@@ -43,10 +43,12 @@
  *  - A request that comes back from the driver has been charged. It has given its slot back; it
  *    gets the virtual time of now as its tag, and goes as soon as there is a slot.
  *  - The data of a flush sequence, and whatever else blk-mq inserts at the head, likewise, but
- *    that it is charged if it has not been.
- *  - A flow that has more than its share of the requests in a hardware queue of which more than
- *    half of the tags are in use may use three quarters of them only (limit_depth). The last
- *    quarter is for the others: fairness must not end at the tag allocator.
+ *    that it is charged if it has not been, up to T: a log that is written with flushes must not
+ *    keep its owner's reads waiting for what no tag held back.
+ *  - A flow that has more than its share of a hardware queue's tags, when more than half of them
+ *    are in use, may use three quarters of them only (limit_depth). The last
+ *    quarter is for the others: fairness must not end at the tag allocator. That counts what waits and
+ *    what is at the device: where D is no less than what the device takes, all may be there.
  *
  * Where a request stands is kept, with its flow and its tag, in the request: struct mqfq_entry lies
  * over rq->rb_node and rq->elv.
@@ -451,6 +453,8 @@ static int mqfq_init_sched(struct request_queue *q, struct elevator_queue *eq)
 	if (!md)
 		return -ENOMEM;
 	mqfq_cgroup_attach(md);
+	/* A hardware queue's requests wait in it: all have to be run. The scheduler before may have said otherwise. */
+	blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);
 	mqfq_depth_updated(q);
 	eq->elevator_data = md;
 	q->elevator = eq;
@@ -477,7 +481,26 @@ static int mqfq_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
 	return 0;
 }
 
+/*
+ * Nothing is left to do, but without it blk_mq_exit_sched() leaves our sched_data in @hctx, where the next scheduler may take it
+ * for its own.
+ */
+static void mqfq_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
+{
+}
+
 /* ---- request hooks, in the order of a request's life ---- */
+
+/*
+ * How many of the @used tags of a hardware queue are the flow's, from above: what it has waiting here, and as many of those at
+ * the device as it has anywhere.
+ */
+static unsigned int mqfq_nr_tags_of(const struct mqfq_queue *q, const struct flow *f, unsigned int used)
+{
+	unsigned int waiting = mqfq_nr_queued(q, f), all = atomic_read(&f->refs), nr = READ_ONCE(q->nr);
+
+	return waiting + min(used > nr ? used - nr : 0, all > waiting ? all - waiting : 0);
+}
 
 /*
  * Called before a tag, or a batch of them for a plug, is allocated. Looks at the flow only if
@@ -487,14 +510,15 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct mqfq_data *md = data->q->elevator->elevator_data;
 	struct mqfq_queue *q = data->hctx->sched_data;
+	unsigned int used = sbitmap_weight(&data->hctx->sched_tags->bitmap_tags.sb);
 	unsigned int depth = mqfair_sched_depth(data->hctx);
 	struct flow *f;
 
-	if (READ_ONCE(q->nr) + data->nr_tags <= depth / 2)
+	if (used + data->nr_tags <= depth / 2)
 		return;
 	rcu_read_lock();
 	f = flow_find(&md->flows, mqfq_current_key(md));
-	if (f && mqfq_nr_queued(q, f) * max(READ_ONCE(q->nr_flows), 2U) > depth)
+	if (f && mqfq_nr_tags_of(q, f, used) * max(READ_ONCE(q->nr_flows), 2U) > depth)
 		data->shallow_depth = tag_share(depth);
 	rcu_read_unlock();
 }
@@ -540,12 +564,20 @@ static noinline bool mqfq_merge(struct request_queue *rq_queue, struct mqfq_queu
 	return merged;
 }
 
-/* Called before the bio gets a request. */
+/*
+ * Called before the bio gets a request. A discard's merge asks no allow_merge, so nobody would keep processes apart or
+ * could be charged: it is for those who want neither.
+ */
 static bool mqfq_bio_merge(struct request_queue *rq_queue, struct bio *bio, unsigned int nr_segs)
 {
+	struct mqfq_data *md = rq_queue->elevator->elevator_data;
 	struct mqfq_queue *q = mqfair_bio_hctx(rq_queue, bio)->sched_data;
 
-	return READ_ONCE(q->nr) && mqfq_merge(rq_queue, q, bio, nr_segs);
+	if (!READ_ONCE(q->nr))
+		return false;
+	if (bio_op(bio) == REQ_OP_DISCARD && (READ_ONCE(md->discard_cost_pct) || READ_ONCE(md->flow_kind) == MQFQ_FLOW_PROCESS))
+		return false;
+	return mqfq_merge(rq_queue, q, bio, nr_segs);
 }
 
 /* Called when a tag has become a request: what we keep in it is the previous owner's. */
@@ -590,11 +622,14 @@ static struct flow *mqfq_rq_flow(struct mqfq_data *md, struct request *rq, u64 v
 /* The start tag of a request that comes. */
 static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head, struct flow *f, u64 vt)
 {
-	u64 cost_vt = flow_cost_vt(f, mqfq_cost_bytes(md, rq, blk_rq_bytes(rq)));
-	u64 start = flow_tag(f, vt, cost_vt);
+	u64 cost_vt = flow_cost_vt(f, mqfq_cost_bytes(md, rq, blk_rq_bytes(rq))), start = vt;
 
+	if (at_head)
+		flow_tag_at_head(f, vt, cost_vt, READ_ONCE(md->policy.throttle_vt));
+	else
+		start = flow_tag(f, vt, cost_vt);
 	trace_mqfq_tag(rq, blk_rq_bytes(rq), f->key, start - vt);
-	return at_head ? vt : start;
+	return start;
 }
 
 static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *q, struct list_head *list,
@@ -736,6 +771,7 @@ static struct elevator_type mqfq_elevator = {
 		.init_sched		= MQFAIR_INIT_SCHED(mqfq_init_sched),
 		.exit_sched		= mqfq_exit_sched,
 		.init_hctx		= mqfq_init_hctx,
+		.exit_hctx		= mqfq_exit_hctx,
 		.depth_updated		= MQFAIR_DEPTH_UPDATED(mqfq_depth_updated),
 		.limit_depth		= mqfq_limit_depth,
 		.allow_merge		= mqfq_allow_merge,

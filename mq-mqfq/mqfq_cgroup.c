@@ -129,15 +129,17 @@ static int mqfq_parse_weight(const char *word)
 	return weight;
 }
 
-static int mqfq_store_device_weight(struct mqfq_cgroup *mc, const char *device, const char *word)
+static int mqfq_store_device_weight(struct mqfq_cgroup *mc, char *device, const char *word)
 {
 	int weight = mqfq_parse_weight(word);
 	unsigned int major, minor;
 	unsigned long index;
-	char end;
+	char *colon = strchr(device, ':');
 
-	if (weight < 0 || sscanf(device, "%u:%u%c", &major, &minor, &end) != 2 ||
-	    major >= 1U << (32 - MINORBITS) || minor > MINORMASK)
+	if (!colon)
+		return -EINVAL;
+	*colon = 0;
+	if (weight < 0 || kstrtouint(device, 10, &major) || kstrtouint(colon + 1, 10, &minor) || major >= 1U << (32 - MINORBITS) || minor > MINORMASK)
 		return -EINVAL;
 	index = new_encode_dev(MKDEV(major, minor));
 	if (!weight)

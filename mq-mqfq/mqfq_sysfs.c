@@ -169,16 +169,25 @@ static ssize_t mqfq_weights_show(struct elevator_queue *eq, char *page)
 	return at;
 }
 
+/* "NUMBER NUMBER", of which neither is cut to fit. */
+static int mqfq_parse_pair(const char *page, unsigned int *first, unsigned int *second)
+{
+	char words[32], *at = words, *word;
+
+	if (strscpy(words, skip_spaces(page), sizeof(words)) < 0)
+		return -EINVAL;
+	word = strsep(&at, " \t");
+	return !at || kstrtouint(word, 10, first) || kstrtouint(strim(at), 10, second) ? -EINVAL : 0;
+}
+
 static ssize_t mqfq_weights_store(struct elevator_queue *eq, const char *page, size_t count)
 {
 	struct mqfq_data *md = eq->elevator_data;
 	unsigned int kind = READ_ONCE(md->flow_kind), id, weight;
-	char end;
 	u64 key;
 	int ret;
 
-	if (kind == MQFQ_FLOW_CGROUP || sscanf(page, "%u %u %c", &id, &weight, &end) != 2 ||
-	    weight < FLOW_WEIGHT_MIN || weight > FLOW_WEIGHT_MAX ||
+	if (kind == MQFQ_FLOW_CGROUP || mqfq_parse_pair(page, &id, &weight) || weight < FLOW_WEIGHT_MIN || weight > FLOW_WEIGHT_MAX ||
 	    id > (kind == MQFQ_FLOW_IOPRIO ? U16_MAX : PID_MAX_LIMIT))
 		return -EINVAL;
 	key = mqfq_key(kind, id);
@@ -186,8 +195,9 @@ static ssize_t mqfq_weights_store(struct elevator_queue *eq, const char *page, s
 	if (weight == FLOW_WEIGHT_DEFAULT)
 		ret = xa_err(xa_erase(&md->weight_of_id, mqfq_weight_index(key)));
 	else
+		/* Whoever switches the scheduler waits for us with the queue frozen: memory must not wait for that. */
 		ret = xa_err(xa_store(&md->weight_of_id, mqfq_weight_index(key), xa_mk_value(weight),
-				      GFP_KERNEL));
+				      GFP_NOIO));
 	if (ret)
 		return ret;
 	mqfq_reweigh(md, key, weight);

@@ -327,7 +327,7 @@ static void tabs_tick_work(struct work_struct *work)
 	again = s.held || tabs_needs_ticks(&td->policy, now_ns);
 	spin_unlock(&td->lock);
 
-	if ((changed & TABS_OPENED) || tabs_may_send_held(td))
+	if (s.held && ((changed & TABS_OPENED) || tabs_may_send_held(td)))
 		tabs_wake(td);
 	if (again)
 		tabs_queue_tick(td);
@@ -484,6 +484,8 @@ static int tabs_init_sched(struct request_queue *q, struct elevator_queue *eq)
 				    q->disk ? q->disk->disk_name : "?", obstacle);
 	td->configured = false;
 
+	/* A hardware queue's requests wait in it: all have to be run. The scheduler before may have said otherwise. */
+	blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);
 	tabs_depth_updated(q);
 	eq->elevator_data = td;
 	q->elevator = eq;
@@ -506,6 +508,14 @@ static int tabs_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
 	td->hctx[number] = hctx;
 	hctx->sched_data = &td->queue[number];
 	return 0;
+}
+
+/*
+ * Nothing is left to do, but without it blk_mq_exit_sched() leaves our sched_data in @hctx, where the next scheduler may take it
+ * for its own.
+ */
+static void tabs_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
+{
 }
 
 /* ---- request hooks, in the order of a request's life ---- */
@@ -798,6 +808,7 @@ static struct elevator_type tabs_elevator = {
 		.init_sched		= MQFAIR_INIT_SCHED(tabs_init_sched),
 		.exit_sched		= tabs_exit_sched,
 		.init_hctx		= tabs_init_hctx,
+		.exit_hctx		= tabs_exit_hctx,
 		.depth_updated		= MQFAIR_DEPTH_UPDATED(tabs_depth_updated),
 		.limit_depth		= tabs_limit_depth,
 		.bio_merge		= tabs_bio_merge,

@@ -142,6 +142,7 @@ MUTANTS = [
      "return (void)now_ns, (void)since_ns, (void)max_ns, (void)spare_ns, false;", "040/mq-tabs", False),
     ("mq-tabs: what may go wakes nobody", "mq-tabs/tabs.c", r"\tif \(!test_bit\(BLK_MQ_S_STOPPED[\s\S]*?\n\t\ttabs_wake_all\(td\);\n", "\t(void)hctx;\n",
      "044/mq-tabs", False),
+    ("mq-tabs: the former scheduler's way to run queues stays", "mq-tabs/tabs.c", r"\tblk_queue_flag_clear\([^;]*;\n", "", "052/mq-tabs", False),
     ("no alias to load it by", "mq-k2/k2.c", r'MODULE_ALIAS\("mq-k2-iosched"\);\n', "", "003/mq-k2", False),
 ]
 
@@ -273,7 +274,7 @@ GROUPS = [
     Group("uml", "the list on User-Mode Linux 7.2", guest_list(short=("--share", "3", "--thorough")), kernels=("uml",)),
     Group("ssdsim", "ssdsim against its closed forms, in virtual time", ssdsim),
     Group("mutants", "broken builds of the schedulers that the tests must notice", mutants, kernels=("uml",)),
-    Group("kcsan", "the list on 7.2 with the concurrency sanitizer", guest_list("--backend", "vm", "--kernel", "kcsan"), long=True,
+    Group("kcsan", "the list on 7.2 with the concurrency sanitizer and kmemleak", guest_list("--backend", "vm", "--kernel", "kcsan"), long=True,
           kernels=("kcsan",)),
     Group("packages", "the Debian packages: install, boot, a kernel arrives, remove", packages, long=True),
     Group("series", "kernel series of the archive that are newer than 7.2", series, long=True),
