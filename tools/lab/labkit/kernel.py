@@ -4,7 +4,7 @@
   6.12, 7.2, ...   stock Debian kernels, for --backend vm; series beyond the two in the base root are added on demand
   uml              7.2 for User-Mode Linux, with KUnit
   debug            7.2 with KASAN and lockdep
-  kcsan            7.2 with the concurrency sanitizer
+  kcsan            7.2 with the concurrency sanitizer and kmemleak
 """
 import os
 import re
