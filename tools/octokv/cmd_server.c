@@ -18,6 +18,14 @@
 
 #define SYNTAX "ERR syntax error"
 
+/* What a single command may make a reactor do for all who wait for it. */
+enum {
+	MAX_INFO_SECTIONS	= 16,
+	MAX_SCAN_OPTIONS	= 8,
+	MAX_SCAN_COUNT		= 1000,
+	MAX_PATTERN_BYTES	= 4096,
+};
+
 static void reply_ok(struct request *r)
 {
 	resp_simple(&r->out, "OK");
@@ -61,7 +69,8 @@ static bool authenticate(struct request *r, const char *name, size_t name_len, u
 		request_fail(r, "ERR AUTH called without any users configured: there is no password to give");
 		return false;
 	}
-	if (!tenant || !tenant_verify(t, tenant, req_arg(r, i), req_len(r, i))) {
+	/* A name that is not there takes as long. */
+	if (!tenant_verify(t, tenant ? tenant : t->list, req_arg(r, i), req_len(r, i)) || !tenant) {
 		c->closing = ++c->nr_wrong_passwords >= MAX_WRONG_PASSWORDS;
 		request_fail(r, "WRONGPASS invalid username-password pair or user is disabled.");
 		return false;
@@ -156,6 +165,13 @@ static void start_hello(struct request *r)
 	reply_hello(r);
 }
 
+/* A browser that some page told to talk to us: what follows is not meant for us, however much it looks like it. */
+static void start_browser(struct request *r)
+{
+	r->conn->closing = true;
+	request_fail(r, "ERR this is no web server");
+}
+
 static void start_select(struct request *r)
 {
 	int64_t number;
@@ -178,10 +194,13 @@ static void start_reset(struct request *r)
 {
 	struct conn *c = r->conn;
 
+	if (c->first != r) {
+		request_fail(r, "ERR cannot RESET while requests are under way");
+		return;
+	}
 	c->out.resp3 = r->out.resp3 = false;
 	c->name[0] = 0;
-	if (c->first == r)
-		tenant_enter(c, tenants_default(c->worker->server->tenants));
+	tenant_enter(c, tenants_default(c->worker->server->tenants));
 	resp_simple(&r->out, "RESET");
 	request_done(r);
 }
@@ -391,6 +410,10 @@ static void gather(struct worker *w, struct kv_msg *msg)
 
 static void start_gather(struct request *r)
 {
+	if (req_nr(r) > 1 + MAX_INFO_SECTIONS) {
+		request_fail(r, SYNTAX);
+		return;
+	}
 	to_all_workers(r, gather);
 }
 
@@ -500,7 +523,9 @@ static void start_scan(struct request *r)
 	for (uint32_t i = 2; i < req_nr(r); i += 2) {
 		bool known = req_is(r, i, "match") || req_is(r, i, "type") || req_is(r, i, "count");
 
-		if (!known || i + 1 == req_nr(r) || (req_is(r, i, "count") && (!req_int(r, i + 1, &count) || count < 1))) {
+		/* Each is looked at for each key. */
+		if (!known || i + 1 == req_nr(r) || i > 2 * MAX_SCAN_OPTIONS || req_len(r, i + 1) > MAX_PATTERN_BYTES ||
+		    (req_is(r, i, "count") && (!req_int(r, i + 1, &count) || count < 1))) {
 			request_fail(r, SYNTAX);
 			return;
 		}
@@ -509,7 +534,7 @@ static void start_scan(struct request *r)
 	job = r->jobs;
 	job->partition = cursor & 0xff;
 	job->scan = (struct okv_scan){
-		.cursor = cursor >> 8, .tenant = r->tenant->id, .ioprio = r->tenant->ioprio, .nr_max = count < 10000 ? count : 10000,
+		.cursor = cursor >> 8, .tenant = r->tenant->id, .ioprio = r->tenant->ioprio, .nr_max = count < MAX_SCAN_COUNT ? count : MAX_SCAN_COUNT,
 		.key = scan_key, .done = scan_done, .owner = job,
 	};
 	request_send_scan(r, 0);
@@ -521,7 +546,10 @@ static void finish_scan(struct request *r)
 	uint64_t next = job->scan.cursor << 8 | job->partition;
 	char text[24];
 
-	if (job->scan.status != OKV_OK) {
+	/* A key that cannot be read must not hide those behind it: the walk goes on without it. */
+	if (job->scan.status == OKV_CORRUPT) {
+		worker_count(r->conn->worker, COUNT_ERRORS, 1);
+	} else if (job->scan.status != OKV_OK) {
 		resp_error(&r->out, "IOERR some keys could not be read");
 		return;
 	}
@@ -547,7 +575,9 @@ static void flush_step(struct job *job)
 
 	if (--job->nr_pending)
 		return;
-	if (job->scan.status == OKV_OK && job->scan.cursor) {
+	/* What could not be read is said at the end, and does not keep the others. */
+	job->nr += job->scan.status != OKV_OK;
+	if (job->scan.cursor && job->scan.status != OKV_IO_ERROR) {
 		job->nr_pending = 1;
 		okv_partition_scan(okv_store_partition(w->store, job->partition), &job->scan);
 	} else {
@@ -610,7 +640,7 @@ static void start_flush(struct request *r)
 static void finish_flush(struct request *r)
 {
 	for (uint32_t i = 0; i < r->nr_ops; i++) {
-		if (r->jobs[i].scan.status != OKV_OK || r->jobs[i].nr) {
+		if (r->jobs[i].nr) {
 			resp_error(&r->out, "IOERR some keys could not be deleted");
 			return;
 		}
@@ -625,6 +655,8 @@ const struct command server_commands[] = {
 	{ "auth", -2, CMD_NO_AUTH, 0, 0, 0, start_auth, NULL },
 	{ "quit", -1, CMD_NO_AUTH, 0, 0, 0, start_quit, NULL },
 	{ "reset", 1, CMD_NO_AUTH, 0, 0, 0, start_reset, NULL },
+	{ "post", -1, CMD_NO_AUTH, 0, 0, 0, start_browser, NULL },
+	{ "host:", -1, CMD_NO_AUTH, 0, 0, 0, start_browser, NULL },
 	{ "select", 2, 0, 0, 0, 0, start_select, NULL },
 	{ "client", -2, 0, 0, 0, 0, start_client, finish_client },
 	{ "command", -1, 0, 0, 0, 0, start_command, NULL },

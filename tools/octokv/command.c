@@ -100,6 +100,9 @@ static void kv_op_stored(struct okv_op *op)
 	if (kv->want_value && op->out) {
 		kv->value = resp_value_alloc(op->out_len);
 		memcpy(resp_chunk_value(kv->value), op->out, op->out_len);
+		kv->held_bytes = op->out_len;
+	} else if (op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH) {
+		kv->held_bytes = op->out_len > op->value_len ? op->out_len : op->value_len;
 	}
 	okv_op_release(op);
 	free(kv->fresh);
@@ -124,32 +127,43 @@ static void submit_more(struct request *r);
 static void kv_op_home(struct worker *w, struct kv_msg *msg)
 {
 	struct kv_op *kv = (struct kv_op *)msg;
-	struct request *r = kv->request;
-	uint32_t len = kv->value ? resp_chunk_len(kv->value) : 0, decayed = r->conn->value_bytes - r->conn->value_bytes / 8;
+	struct request *r = kv->request, *last = r->conn->last;
+	uint32_t len = kv->value ? resp_chunk_len(kv->value) : 0;
 
 	(void)w;
 	r->nr_flying--;
 	r->reply_bytes += len;
-	r->conn->value_bytes = len > decayed ? len : decayed;
+	conn_landed(r->conn, kv->held_bytes, len);
+	/* It may have waited for this one. We still count as a request, so the connection stays. */
+	if (last != r && request_is_sending(last) && !last->jobs)
+		submit_more(last);
 	submit_more(r);
 }
 
 static void submit_more(struct request *r)
 {
+	struct conn *c = r->conn;
+
 	if (r->submitting)
 		return;
 	r->submitting = true;
-	while (r->nr_next < r->nr_ops && r->nr_flying < REQUEST_MAX_FLYING && r->reply_bytes < REQUEST_MAX_REPLY_BYTES) {
+	while (r->nr_next < r->nr_ops && r->nr_flying < REQUEST_MAX_FLYING && r->reply_bytes < REQUEST_MAX_REPLY_BYTES && conn_may_fly(c)) {
 		struct kv_op *kv = &r->ops[r->nr_next++];
 
 		r->nr_flying++;
-		mover_send(r->conn->worker, &kv->msg, kv->partition);
+		c->nr_flying++;
+		mover_send(c->worker, &kv->msg, kv->partition);
 	}
 	r->submitting = false;
-	if (r->nr_flying)
+	if (r->nr_flying) {
+		if (r->nr_next == r->nr_ops)
+			conn_may_want_input(c);
 		return;
+	}
 	if (r->nr_next < r->nr_ops) {
-		request_fail(r, "ERR the reply would be longer than %d bytes: ask for fewer keys", REQUEST_MAX_REPLY_BYTES);
+		/* Else the connection's other operations come first: kv_op_home() of one of them calls again. */
+		if (r->reply_bytes >= REQUEST_MAX_REPLY_BYTES)
+			request_fail(r, "ERR the reply would be longer than %d bytes: ask for fewer keys", REQUEST_MAX_REPLY_BYTES);
 		return;
 	}
 	r->command_of->finish(r);
@@ -182,7 +196,7 @@ static void forbid_new_key(struct kv_op *kv)
 {
 	if (kv->op.kind == OKV_OP_PUT && !(kv->op.flags & OKV_IF_PRESENT))
 		kv->op.flags |= OKV_IF_PRESENT;
-	else if (kv->op.kind != OKV_OP_UPDATE)
+	else if (kv->op.kind != OKV_OP_UPDATE || kv->keeps_absent)
 		return;
 	kv->no_new_key = true;
 }

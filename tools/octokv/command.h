@@ -6,7 +6,8 @@
  * all of those are done finish() writes the reply. Operations go to the worker that owns the partition of their key; a
  * job goes to one worker and may do there what it likes.
  *
- * A request with many keys has a few operations under way at a time, so that what one request holds is bounded.
+ * A request with many keys has a few operations under way at a time, so that what one request holds is bounded. Until all are on
+ * their way, and as long as it has jobs, the connection takes no further input: what a client asks later must not overtake it.
  */
 #ifndef OKV_COMMAND_H
 #define OKV_COMMAND_H
@@ -45,10 +46,12 @@ struct kv_op {
 	uint32_t partition;
 	bool want_value;		/* copy what the operation gives */
 	struct resp_chunk *value;	/* the copy */
+	uint32_t held_bytes;		/* what it held of a value */
 	char *fresh;			/* what an update made */
 	int64_t number;			/* INCR: by how much, then the result */
 	long double real;		/* INCRBYFLOAT: by how much */
 	uint16_t how;			/* of the command's own */
+	bool keeps_absent;		/* an update that makes no new key */
 	bool no_new_key;		/* the tenant has as many as it may */
 	const char *complaint;		/* why an update refused */
 };
@@ -86,6 +89,12 @@ void request_free(struct request *r);
 
 /* Look the command up, check it and start it. */
 void request_run(struct request *r);
+
+/* Whether what comes behind it has to wait. */
+static inline bool request_is_sending(const struct request *r)
+{
+	return !r->done && (r->jobs || (r->ops && r->nr_next < r->nr_ops));
+}
 
 /* The reply is in r->out. */
 void request_done(struct request *r);

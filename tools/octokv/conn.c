@@ -58,14 +58,30 @@ bool conn_wants_input(const struct conn *c)
 {
 	uint64_t values_bytes = (uint64_t)c->nr_requests * c->value_bytes;
 
-	return !c->closing && !c->parked && c->nr_requests < CONN_MAX_REQUESTS && c->out.nr_bytes < CONN_MAX_OUTPUT_BYTES &&
-	       c->command_bytes < CONN_MAX_COMMAND_BYTES && values_bytes < CONN_MAX_VALUES_BYTES;
+	return !c->closing && !c->parked && c->nr_requests < CONN_MAX_REQUESTS && c->out.nr_bytes + c->reply_bytes < CONN_MAX_OUTPUT_BYTES &&
+	       c->command_bytes < CONN_MAX_COMMAND_BYTES && values_bytes < CONN_MAX_VALUES_BYTES && conn_may_fly(c) &&
+	       !(c->last && request_is_sending(c->last));
+}
+
+void conn_landed(struct conn *c, uint32_t held_bytes, uint32_t reply_bytes)
+{
+	uint32_t decayed = c->value_bytes - c->value_bytes / 8;
+
+	c->nr_flying--;
+	c->reply_bytes += reply_bytes;
+	c->value_bytes = held_bytes > decayed ? held_bytes : decayed;
+}
+
+void conn_may_want_input(struct conn *c)
+{
+	if (!c->feeding && !c->dead)
+		c->worker->ready(c->worker, c);
 }
 
 bool conn_overdue(const struct conn *c, uint64_t now_ns)
 {
 	const struct config *config = &c->worker->server->config;
-	bool stalled = c->out.nr_bytes || !resp_at_rest(&c->parser) || c->closing;
+	bool stalled = c->out.nr_bytes || !resp_at_rest(&c->parser) || c->closing || !c->tenant;
 	uint64_t limit_s = stalled ? config->stall_timeout_s : config->idle_timeout_s;
 
 	return limit_s && !c->nr_requests && now_ns - c->moved_ns > limit_s * 1000000000;
@@ -83,6 +99,7 @@ static void conn_flush(struct conn *c)
 		resp_out_splice(&c->out, &r->out);
 		c->nr_requests--;
 		c->command_bytes -= r->command.cap_bytes;
+		c->reply_bytes -= r->reply_bytes;
 		tenant_request_end(r->tenant);
 		request_free(r);
 	}

@@ -7,7 +7,8 @@
  *
  * What one client can make us hold is bounded. conn_feed() takes no more input (conn_wants_input() is false) while many requests are
  * under way or much output waits, so that a client that never reads stops being read, and conn_tick() closes it when
- * nothing has moved for the stall timeout. The number of requests is smaller for a client whose values are large.
+ * nothing has moved for the stall timeout. A client whose values are large has fewer operations under way, whatever the number of its requests;
+ * how large a value is shows when it has been read, so a client that asks for large ones all of a sudden has CONN_MAX_FLYING of them once.
  */
 #ifndef OKV_CONN_H
 #define OKV_CONN_H
@@ -19,7 +20,8 @@ struct request;
 
 enum {
 	CONN_MAX_REQUESTS	= 128,
-	CONN_MAX_VALUES_BYTES	= 8 << 20,	/* the number of requests times the largest recent value */
+	CONN_MAX_FLYING		= 128,
+	CONN_MAX_VALUES_BYTES	= 8 << 20,	/* the number of requests, or operations, times the largest recent value */
 	CONN_FIRST_VALUE_BYTES	= 256 << 10,	/* what is assumed of a client that is new */
 	CONN_MAX_OUTPUT_BYTES	= 1 << 20,
 	CONN_MAX_COMMAND_BYTES	= 1 << 20,	/* of all requests under way */
@@ -34,7 +36,9 @@ struct conn {
 	struct tenant *tenant;			/* NULL: not authenticated */
 	struct request *first, *last;		/* in the order of their replies */
 	uint32_t nr_requests;
+	uint32_t nr_flying;			/* operations of all requests */
 	uint32_t command_bytes;
+	uint64_t reply_bytes;			/* values that wait for the replies before them */
 	uint32_t value_bytes;			/* the largest recent value */
 	uint32_t nr_wrong_passwords;
 	bool closing;				/* takes no input; to be closed when the output is sent */
@@ -56,6 +60,18 @@ void conn_kill(struct conn *c);
 /* Takes input; returns how much. Less than @len: conn_wants_input() is false, or the connection is closing. */
 size_t conn_feed(struct conn *c, const char *data, size_t len);
 bool conn_wants_input(const struct conn *c);
+
+/* Whether another operation may be sent to the store; one always may. */
+static inline bool conn_may_fly(const struct conn *c)
+{
+	return !c->nr_flying || (c->nr_flying < CONN_MAX_FLYING && (uint64_t)c->nr_flying * c->value_bytes < CONN_MAX_VALUES_BYTES);
+}
+
+/* An operation is back, which held @held_bytes of a value; @reply_bytes of them are for the reply. */
+void conn_landed(struct conn *c, uint32_t held_bytes, uint32_t reply_bytes);
+
+/* All of a request's operations are on their way: the next request may begin. */
+void conn_may_want_input(struct conn *c);
 
 /* @nr_bytes of the output were sent. */
 void conn_sent(struct conn *c, size_t nr_bytes);

@@ -63,6 +63,8 @@ void net_ready(struct net *net, struct link *link)
 
 static void link_end(struct net *net, struct link *link)
 {
+	if (link->conn.dead)
+		return;
 	if (!link->ending) {
 		link->ending = true;
 		shutdown(link->fd, SHUT_RDWR);
@@ -72,7 +74,9 @@ static void link_end(struct net *net, struct link *link)
 		return;
 	close(link->fd);
 	net->nr_parked -= link->conn.parked;
+	link->conn.parked = false;
 	free(link->rest);
+	link->rest = NULL;
 	conn_kill(&link->conn);
 }
 
@@ -137,11 +141,13 @@ static void recv_done(struct net *net, struct link *link, int result, uint32_t f
 	if (result > 0) {
 		uint32_t id = flags >> IORING_CQE_BUFFER_SHIFT;
 
-		if (!link->ending)
+		if (!link->ending && !net->stopping)
 			link_feed(net, link, buffer_of(net, id), result);
 		give_buffer(net, id);
 	}
-	if (link->ending || (result <= 0 && result != -ENOBUFS && result != -EINTR))
+	/* It says no more, and may still want to hear. */
+	link->said_all |= !result;
+	if (link->ending || (result < 0 && result != -ENOBUFS && result != -EINTR))
 		link_end(net, link);
 	else
 		net_ready(net, link);
@@ -179,8 +185,9 @@ static void link_run(struct net *net, struct link *link)
 		link_end(net, link);
 		return;
 	}
-	if (link->rest)
+	if (link->rest && !net->stopping)
 		feed_rest(net, link);
+	link->conn.closing |= link->said_all && !link->rest;
 	if (!link->rest && !link->receiving && conn_wants_input(&link->conn) && !net->stopping)
 		arm_recv(net, link);
 	if (link->conn.out.nr_bytes && !link->sending)

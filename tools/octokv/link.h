@@ -29,6 +29,7 @@ struct link {
 	bool receiving;
 	bool sending;
 	bool ending;
+	bool said_all;			/* the client has closed its end */
 	bool queued;			/* in the list of those that have something to do */
 	struct link *next_ready;
 	char *rest;

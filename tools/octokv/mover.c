@@ -18,6 +18,7 @@ struct move_msg {
 struct move {
 	uint32_t partition;
 	uint32_t to;
+	uint32_t number;		/* among the moves of this partition */
 	uint32_t nr_left;		/* workers that have not answered */
 	bool paused;			/* all have */
 	bool handed_over;
@@ -68,7 +69,10 @@ static struct move *move_of(struct kv_msg *msg)
 
 static void pause_run(struct worker *at, struct kv_msg *msg)
 {
-	at->routes[move_of(msg)->partition].paused = true;
+	struct route *route = &at->routes[move_of(msg)->partition];
+
+	route->paused = true;
+	route->move = move_of(msg)->number;
 	worker_return(at, msg);
 }
 
@@ -80,12 +84,17 @@ static void pause_done(struct worker *home, struct kv_msg *msg)
 	move->paused = --move->nr_left == 0;
 }
 
+/* The new owner may give it away before the old one's word of this move is here: then that is the older word. */
 static void resume_run(struct worker *at, struct kv_msg *msg)
 {
 	struct route *route = &at->routes[move_of(msg)->partition];
 	struct kv_msg *kept = route->kept;
 
-	*route = (struct route){ .owner = move_of(msg)->to };
+	if (route->move != move_of(msg)->number) {
+		worker_return(at, msg);
+		return;
+	}
+	*route = (struct route){ .owner = move_of(msg)->to, .move = route->move };
 	while (kept) {
 		struct kv_msg *next = kept->next;
 
@@ -109,6 +118,7 @@ static void resume_done(struct worker *home, struct kv_msg *msg)
 static void attach_run(struct worker *at, struct kv_msg *msg)
 {
 	okv_store_attach(at->store, move_of(msg)->taken);
+	at->routes[move_of(msg)->partition].owner = at->id;
 	tenants_publish(at);
 	worker_return(at, msg);
 }
@@ -122,10 +132,12 @@ bool mover_begin(struct worker *w, uint32_t partition, uint32_t to)
 {
 	struct move *move;
 
-	if (w->move || to == w->id || !okv_store_partition(w->store, partition))
+	/* A job may last for long, and would have all wait for the partition. */
+	if (w->move || to == w->id || !okv_store_partition(w->store, partition) || w->routes[partition].nr_jobs)
 		return false;
 	move = mem_zalloc(sizeof(*move));
 	move->partition = partition;
+	move->number = w->routes[partition].move + 1;
 	move->to = to;
 	w->move = move;
 	to_all(w, move, pause_run, pause_done);

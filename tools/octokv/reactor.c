@@ -18,7 +18,7 @@
  * Start. Each thread makes its ring (SINGLE_ISSUER wants that) and opens its partitions; a barrier; then all serve, or all end if one failed.
  *
  * End. A stop is a byte in an eventfd that all poll. Each stops to read, and counts itself quiet when no request of its
- * connections is under way; it goes on serving mail until all are quiet. Then nobody can send anything any more, and each closes its store.
+ * connections is under way and their replies are sent (a client that does not read has a second for that); it goes on serving mail until all are quiet. Then nobody can send anything any more, and each closes its store.
  */
 #include <errno.h>
 #include <poll.h>
@@ -35,11 +35,13 @@
 #include "mem.h"
 #include "mover.h"
 #include "reactor.h"
+#include "tenant.h"
 
 enum {
 	RING_ENTRIES		= 1024,
 	RING_COMPLETIONS	= 8192,
 	TICK_NS			= 100000000,
+	LAST_REPLIES_NS		= 1000000000,	/* after a stop */
 	PARKED_NS		= 1000000,	/* while a tenant is at its bound of requests, somewhere */
 	MAX_COMPLETIONS		= 256,		/* taken at once */
 };
@@ -54,7 +56,7 @@ struct reactor {
 	pthread_t thread;
 	int stop_fd;
 	bool stopping, quiet;
-	uint64_t tick_ns;
+	uint64_t tick_ns, unparked_ns, stopped_ns;
 	char why[256];
 };
 
@@ -152,6 +154,7 @@ static void watch_stop(struct reactor *r)
 static void stop(struct reactor *r)
 {
 	r->stopping = r->net.stopping = true;
+	r->stopped_ns = r->worker.now_ns;
 	/* A closed socket listens on until the ring lets go of it; one that is shut down does not. */
 	if (r->net.listen_fd >= 0) {
 		shutdown(r->net.listen_fd, SHUT_RDWR);
@@ -190,16 +193,20 @@ static void take_completions(struct reactor *r)
 	}
 }
 
-static bool has_requests(const struct worker *w)
+/* A reply that nobody reads is waited for a little while only. */
+static bool has_requests(const struct reactor *r)
 {
-	for (const struct conn *c = w->conns; c; c = c->next)
-		if (c->nr_requests)
+	bool patient = r->worker.now_ns - r->stopped_ns < LAST_REPLIES_NS;
+
+	for (const struct conn *c = r->worker.conns; c; c = c->next)
+		if (c->nr_requests || (patient && c->out.nr_bytes && !c->dead))
 			return true;
 	return false;
 }
 
 static void unpark(struct reactor *r)
 {
+	r->unparked_ns = r->worker.now_ns;
 	for (struct conn *c = r->worker.conns; c; c = c->next)
 		if (c->parked)
 			net_ready(&r->net, (struct link *)c);
@@ -209,7 +216,7 @@ static void tick(struct reactor *r)
 {
 	struct worker *w = &r->worker;
 
-	if (r->net.nr_parked)
+	if (r->net.nr_parked && w->now_ns - r->unparked_ns >= PARKED_NS)
 		unpark(r);
 	if (w->now_ns < r->tick_ns)
 		return;
@@ -217,6 +224,8 @@ static void tick(struct reactor *r)
 	for (uint32_t i = 0; i < w->server->nr_partitions; i++)
 		if (okv_store_partition(w->store, i))
 			okv_partition_tick(okv_store_partition(w->store, i), w->now_ms);
+	/* What the store deletes by itself is known to nobody else. */
+	tenants_publish(w);
 	net_tick(&r->net);
 	net_accept(&r->net);
 	__atomic_store_n(&w->counters[COUNT_BUSY_NS], clock_ns(CLOCK_THREAD_CPUTIME_ID), __ATOMIC_RELAXED);
@@ -227,7 +236,7 @@ static void tick(struct reactor *r)
 /* True when all reactors are quiet: none has a request under way, so no mail is. */
 static bool all_quiet(struct reactor *r)
 {
-	if (!r->quiet && r->stopping && !has_requests(&r->worker) && !mover_is_busy(&r->worker)) {
+	if (!r->quiet && r->stopping && !has_requests(r) && !mover_is_busy(&r->worker)) {
 		r->quiet = true;
 		__atomic_add_fetch(&shared.nr_quiet, 1, __ATOMIC_ACQ_REL);
 	}
@@ -251,6 +260,7 @@ static void end_links(struct reactor *r)
 static void serve(struct reactor *r)
 {
 	watch_stop(r);
+	tenants_publish(&r->worker);
 	net_accept(&r->net);
 	while (!all_quiet(r)) {
 		uint64_t wait_ns = r->net.nr_parked || r->stopping || mover_is_busy(&r->worker) ? PARKED_NS : TICK_NS;

@@ -72,6 +72,7 @@ struct server {
 struct route {
 	uint16_t owner;
 	bool paused;			/* it moves: keep what is for it */
+	uint32_t move;			/* the number of its last move that we know of */
 	uint32_t nr_jobs;		/* at the owner: jobs that work on it */
 	struct kv_msg *kept, *kept_last;
 };

@@ -296,6 +296,67 @@ static void test_order(void)
 	close_world(&world);
 }
 
+/* A request of many keys has not sent all of them at once: what comes behind it must not overtake the rest. */
+static void test_overtaking(void)
+{
+	static const char after[] = "SET k39 new\r\n";
+	char words[1024] = "DEL", *at = words + 3;
+	struct world world;
+	size_t used;
+
+	open_world(&world, NULL);
+	for (int i = 0; i < 40; i++)
+		at += sprintf(at, " k%d", i);
+	memstore_hold(world.worker.store, true);
+	sprintf(at, "\r\n%s", after);
+	used = conn_feed(world.c, words, strlen(words));
+	EXPECT(used == strlen(words) - strlen(after) && !conn_wants_input(world.c));
+	memstore_hold(world.worker.store, false);
+	memstore_release(world.worker.store);
+	EXPECT(conn_wants_input(world.c));
+	say(world.c, after);
+	HEAR(":0\r\n+OK\r\n");
+	TALK("GET k39", "$3\r\nnew\r\n");
+	memstore_hold(world.worker.store, true);
+	EXPECT(conn_feed(world.c, "FLUSHALL\r\nSET k39 newer\r\n", 25) == 10);
+	memstore_hold(world.worker.store, false);
+	memstore_release(world.worker.store);
+	say(world.c, "SET k39 newer\r\n");
+	HEAR("+OK\r\n+OK\r\n");
+	TALK("GET k39", "$5\r\nnewer\r\n");
+	close_world(&world);
+}
+
+/* However many keys its requests have, a client has so many values in memory and no more. */
+static void test_many_values(void)
+{
+	char words[1024] = "MGET", *at = words + 4, *big = mem_alloc(1000001);
+	struct world world;
+
+	open_world(&world, NULL);
+	memset(big, 'x', 1000000);
+	big[1000000] = 0;
+	for (int i = 0; i < 32; i++)
+		at += sprintf(at, " k");
+	strcpy(at, "\r\n");
+	say(world.c, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n");
+	say(world.c, big);
+	TALK("", "+OK\r\n");
+	memstore_hold(world.worker.store, true);
+	for (int i = 0; i < 20; i++)
+		conn_feed(world.c, words, strlen(words));
+	EXPECT((world.c->nr_flying - 1) * world.c->value_bytes < CONN_MAX_VALUES_BYTES);
+	memstore_release(world.worker.store);
+	for (int i = 0; i < 20; i++)
+		conn_feed(world.c, words, strlen(words));
+	EXPECT(world.c->nr_flying <= CONN_MAX_VALUES_BYTES / 1000000 + 1);
+	memstore_hold(world.worker.store, false);
+	memstore_release(world.worker.store);
+	EXPECT(!world.c->nr_flying && !world.c->nr_requests && !world.c->reply_bytes);
+	free(big);
+	close_world(&world);
+}
+
 /* A client that only writes: what it makes us hold stops growing, and it is closed when nothing moves. */
 static void test_bounds(void)
 {
@@ -499,6 +560,10 @@ int main(void)
 	test_server();
 	test_scan();
 	test_order();
+	test_overtaking();
+	test_many_values();
+	test_overtaking();
+	test_many_values();
 	test_bounds();
 	test_tenants();
 	test_users_file();
