@@ -89,14 +89,16 @@
  * ==============
  *	it waits because		and is woken by
  *	----------------		---------------
- *	it has just come		its insert: blk-mq then runs the queue
+ *	it has just come		its insert: blk-mq then runs the queue; at the head, or sent
+ *					back, all queues, for which QUEUE_FLAG_SQ_SCHED has to be off
  *	it is throttled			who advances virtual time to its tag less T, within the
  *					dispatch of another queue; a request with an earlier tag
  *					that comes; a store to throttle_kb, bucket_kb, buckets
  *	there is no slot		a release (finish or requeue); a store to slots; a queue
  *					that was woken and is throttled
  *	its hardware queue is stopped,	the driver or blk-mq: whoever ends that state runs the
- *	quiesced, or has leftovers	queue; its state is RUNNABLE then, and has_work says so
+ *	quiesced, or has leftovers, or	queue; its state is RUNNABLE then, and has_work says so
+ *	the driver has no budget
  *
  * Why none of it can be missed is told at the top of mqfq_policy.c. A stopped queue that was woken
  * keeps a token from the others for as long as it is stopped, if they all sleep; and no longer.
