@@ -7,7 +7,8 @@
  * acknowledged; within a batch, records are packed. Batches are numbered without gaps.
  *
  * Lanes. A scheduler below tells tenants apart by the tag that a write carries, so a batch has records of one tag only, and
- * nobody waits for the writes of others: each lane, which is a tag but for collisions, has its own nr_writes_max in flight.
+ * nobody waits for the writes of others: each lane has its own nr_writes_max in flight. A lane is a tag but for collisions: tags
+ * that share one take turns, each with batches of its own.
  *
  * Durable. Where a write can be made so by itself (FUA), each is. Elsewhere one flush serves all writes that completed
  * before it began, and the next flush begins when this one ends.
@@ -187,7 +188,7 @@ static void write_batch(struct okv_batch *b, uint32_t bytes, uint32_t nr_records
 	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, okv_location(p, b->segment, b->offset_bytes)));
 }
 
-/* Take what goes into a batch of that lane, its beginning included, and return how many bytes that is. */
+/* Take what has the tag of the batch, its beginning included, and return how many bytes that is. */
 static uint32_t fill(struct okv_partition *p, struct okv_batch *b, uint32_t *nr_records)
 {
 	uint32_t bytes = sizeof(struct okv_batch_disk), most = p->segment_bytes - p->disk->block_bytes - p->open_offset;
@@ -198,7 +199,7 @@ static uint32_t fill(struct okv_partition *p, struct okv_batch *b, uint32_t *nr_
 		struct okv_op *op, *before = NULL;
 
 		for (op = p->queues[i].head; op && p->lanes[b->lane].nr_waiting; op = before ? before->next : p->queues[i].head) {
-			if (lane_of(op) != b->lane) {
+			if (op->ioprio != b->io.ioprio) {
 				before = op;
 				continue;
 			}
@@ -216,20 +217,21 @@ static uint32_t fill(struct okv_partition *p, struct okv_batch *b, uint32_t *nr_
 
 static void write_done(struct okv_io *io);
 
-static void send_batch(struct okv_partition *p, uint32_t lane)
+/* A batch that may begin with @first. */
+static void send_batch(struct okv_partition *p, const struct okv_op *first)
 {
 	struct okv_batch *b = okv_alloc(sizeof(*b));
 	uint32_t bytes, nr_records = 0;
 
 	b->partition = p;
-	b->lane = lane;
+	b->lane = lane_of(first);
 	b->seq = p->next_seq++;
 	b->segment = p->open_segment;
 	b->offset_bytes = p->open_offset;
+	b->io = (struct okv_io){ .kind = OKV_WRITE, .flags = p->disk->has_fua ? OKV_FUA : 0, .ioprio = first->ioprio,
+				 .offset_bytes = okv_segment_offset(p, b->segment) + b->offset_bytes, .done = write_done, .owner = b };
 	bytes = fill(p, b, &nr_records);
-	b->io = (struct okv_io){ .kind = OKV_WRITE, .flags = p->disk->has_fua ? OKV_FUA : 0, .ioprio = b->ops.head->ioprio,
-				 .offset_bytes = okv_segment_offset(p, b->segment) + b->offset_bytes,
-				 .bytes = okv_round_up(bytes, p->disk->block_bytes), .done = write_done, .owner = b };
+	b->io.bytes = okv_round_up(bytes, p->disk->block_bytes);
 	b->buf = okv_alloc_blocks(p->disk, b->io.bytes);
 	b->io.buf = b->buf;
 	if (p->last_batch)
@@ -242,7 +244,7 @@ static void send_batch(struct okv_partition *p, uint32_t lane)
 	p->open_offset += b->io.bytes;
 	p->bytes_since_checkpoint += b->io.bytes;
 	p->nr_writing++;
-	p->lanes[lane].nr_writing++;
+	p->lanes[b->lane].nr_writing++;
 	p->stats.nr_batches++;
 	p->stats.batch_bytes += b->io.bytes;
 	p->disk->ops->submit(p->disk, &b->io);
@@ -384,7 +386,7 @@ void okv_log_pump(struct okv_partition *p)
 			begin_segment(p);
 			continue;
 		}
-		send_batch(p, lane_of(op));
+		send_batch(p, op);
 	}
 	p->in_pump = false;
 	okv_maintain(p);

@@ -82,7 +82,7 @@ struct okv_lock {
 	struct okv_op *writer;
 };
 
-/* Of a partition's writes, those with one tag. */
+/* Of a partition's writes, those with one tag, or with one of a few. */
 struct okv_lane {
 	uint32_t nr_writing;
 	uint32_t nr_waiting;		/* operations in the queues */

@@ -3,13 +3,15 @@
  * store_lanes.c - puts of one tenant do not wait for the writes of another
  *
  * A device in memory holds back the writes with one tag, as a scheduler may. In the meantime puts of the other tenant complete, in the same
- * partition; the first tenant's next puts gather behind its one write, and go together when that is done. No write has records of both.
+ * partition; the first tenant's next puts gather behind its one write, and go together when that is done. A third tenant's tag falls into
+ * the first one's lane: its puts wait as well, and go in a write of their own. No write has records of two.
  */
 #include "../format.h"
+#include "../partition.h"
 #include "../store.h"
 #include "server_test.h"
 
-enum { BLOCK_BYTES = 512, SIZE_BYTES = 4 << 20, HELD = 1 << 3, NR_PUTS = 4 };
+enum { BLOCK_BYTES = 512, SIZE_BYTES = 4 << 20, HELD = 1 << 3, SAME_LANE = HELD + (OKV_NR_LANES << 3), NR_PUTS = 4 };
 
 struct device {
 	struct okv_disk disk;
@@ -106,7 +108,7 @@ int main(void)
 	static const struct okv_disk_ops ops = { .submit = submit, .wait = wait_for_one };
 	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = 64 << 10, .seed = 1 };
 	struct okv_open_options options = { .now_ms = 1, .nr_writes_max = 1 };
-	struct put held[NR_PUTS], other[NR_PUTS];
+	struct put held[NR_PUTS], same_lane[NR_PUTS], other[NR_PUTS];
 	struct okv_store *store;
 
 	device.disk.ops = &ops;
@@ -114,8 +116,10 @@ int main(void)
 	EXPECT(!okv_store_open(&store, &device.disk, &options));
 
 	device.holds = true;
-	for (uint32_t i = 0; i < NR_PUTS; i++)
+	for (uint32_t i = 0; i < NR_PUTS; i++) {
 		begin_put(store, &held[i], HELD >> 3, i);
+		begin_put(store, &same_lane[i], SAME_LANE >> 3, 200 + i);
+	}
 	while (complete_some())
 		;
 	EXPECT(device.nr_held_writes == 1 && device.nr_held_records == 1);
@@ -126,13 +130,13 @@ int main(void)
 		EXPECT(other[i].done);
 	}
 	for (uint32_t i = 0; i < NR_PUTS; i++)
-		EXPECT(!held[i].done);
+		EXPECT(!held[i].done && !same_lane[i].done);
 
 	device.holds = false;
 	while (complete_some())
 		;
 	for (uint32_t i = 0; i < NR_PUTS; i++)
-		EXPECT(held[i].done);
+		EXPECT(held[i].done && same_lane[i].done);
 	EXPECT(device.nr_held_writes == 2 && device.nr_held_records == NR_PUTS - 1);
 	okv_store_close(store);
 	printf("ok store_lanes: %u puts beside one that is held back, and %u records in one write behind it\n", NR_PUTS, NR_PUTS - 1);
