@@ -264,7 +264,7 @@ static void header_done(struct okv_io *io)
 
 	p->nr_headers--;
 	p->segments[h->segment].nr_headers--;
-	p->segments[h->segment].is_known |= !io->result && p->disk->has_fua;
+	p->segments[h->segment].is_known |= !io->result;
 	free(h->buf);
 	free(h);
 	advance(p);
@@ -295,7 +295,8 @@ static void write_header(struct okv_partition *p, uint32_t offset)
 
 /*
  * The first and the last block of a segment: batches without records, which tell recovery that there is something. The first batch does that,
- * too, but it may come late, or never, or the device loses it.
+ * too, but it may come late, or never, or the device loses it. They are durable when they are done, whatever that costs the device:
+ * there are two in a segment, and all of its batches may wait for them.
  */
 static void write_headers(struct okv_partition *p)
 {

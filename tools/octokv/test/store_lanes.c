@@ -4,7 +4,8 @@
  *
  * A device in memory holds back the writes with one tag, as a scheduler may. In the meantime puts of the other tenant complete, in the same
  * partition; the first tenant's next puts gather behind its one write, and go together when that is done. A third tenant's tag falls into
- * the first one's lane: its puts wait as well, and go in a write of their own. No write has records of two.
+ * the first one's lane: its puts wait as well, and go in a write of their own. No write has records of two. All this with FUA and without:
+ * what is held back is the first batch of its segment, which the others must not need.
  */
 #include "../format.h"
 #include "../partition.h"
@@ -28,7 +29,7 @@ struct put {
 	bool done;
 };
 
-static struct device device = { .disk = { .size_bytes = SIZE_BYTES, .block_bytes = BLOCK_BYTES, .read_align_bytes = BLOCK_BYTES, .has_fua = true } };
+static struct device device = { .disk = { .size_bytes = SIZE_BYTES, .block_bytes = BLOCK_BYTES, .read_align_bytes = BLOCK_BYTES } };
 
 /* All records of a batch are of the tenant whose tag it has. */
 static void look_at_batch(const struct okv_io *io)
@@ -103,15 +104,17 @@ static void begin_put(struct okv_store *store, struct put *put, uint16_t tenant,
 	okv_partition_submit(okv_store_partition(store, 0), &put->op);
 }
 
-int main(void)
+static void run(bool has_fua)
 {
 	static const struct okv_disk_ops ops = { .submit = submit, .wait = wait_for_one };
-	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = 64 << 10, .seed = 1 };
+	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = 64 << 10, .seed = 1 + has_fua };
 	struct okv_open_options options = { .now_ms = 1, .nr_writes_max = 1 };
 	struct put held[NR_PUTS], same_lane[NR_PUTS], other[NR_PUTS];
 	struct okv_store *store;
 
 	device.disk.ops = &ops;
+	device.disk.has_fua = has_fua;
+	device.nr_held_writes = 0;
 	EXPECT(!okv_device_format(&device.disk, &format));
 	EXPECT(!okv_store_open(&store, &device.disk, &options));
 
@@ -139,6 +142,12 @@ int main(void)
 		EXPECT(held[i].done && same_lane[i].done);
 	EXPECT(device.nr_held_writes == 2 && device.nr_held_records == NR_PUTS - 1);
 	okv_store_close(store);
+}
+
+int main(void)
+{
+	run(true);
+	run(false);
 	printf("ok store_lanes: %u puts beside one that is held back, and %u records in one write behind it\n", NR_PUTS, NR_PUTS - 1);
 	return 0;
 }
