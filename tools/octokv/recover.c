@@ -296,8 +296,13 @@ static int settle_segments(struct okv_partition *p, uint64_t seq)
 	return 0;
 }
 
+/* What a root said that did not do, itself included: the fallback's checkpoint takes its segments for free ones. */
 static void forget(struct okv_partition *p)
 {
+	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++) {
+		free(p->roots[i].segments);
+		p->roots[i] = (struct okv_root){ 0 };
+	}
 	okv_index_free(&p->index);
 	okv_index_init(&p->index, p->layout->partition_bits, (uint64_t)p->nr_segments * p->segment_bytes);
 	memset(p->segments, 0, p->nr_segments * sizeof(*p->segments));

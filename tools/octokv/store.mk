@@ -18,7 +18,7 @@ $(BUILD)/octokv-sim: $(addprefix $(BUILD)/plain/,$(SIMULATOR:=.o))
 $(BUILD)/octokv-sim-asan: $(addprefix $(BUILD)/asan/,$(SIMULATOR:=.o))
 	$(CC) $(ASAN) -o $@ $^
 
-$(BUILD)/test/store_lanes: $(addprefix $(BUILD)/asan/,test/store_lanes.o $(filter-out sim/%,$(SIMULATED:=.o)))
+$(BUILD)/test/store_%: $(BUILD)/asan/test/store_%.o $(addprefix $(BUILD)/asan/,$(SIMULATED:=.o))
 	@mkdir -p $(@D)
 	$(CC) $(ASAN) -o $@ $^
 

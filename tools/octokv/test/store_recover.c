@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * store_recover.c - an open that turns to the older root forgets all of the newer one
+ *
+ * The newer root and its chunks are valid, and what they say cannot be: a segment that holds records holds nothing. The older root serves.
+ * The checkpoint that follows takes the newer root's place and its segments, and must not release them as those of the root it replaces.
+ */
+#include "../partition.h"
+#include "../sim/sim_disk.h"
+#include "server_test.h"
+
+enum { NR_SEGMENTS = 14, SEGMENT_BYTES = 16 << 10, BLOCK_BYTES = 512, DEVICE_BYTES = (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES, NR_KEYS = 24 };
+
+static struct sim_disk disk;
+
+struct user {
+	struct okv_op op;
+	char key[8];
+	bool done;
+};
+
+static void user_done(struct okv_op *op)
+{
+	((struct user *)op->owner)->done = true;
+	okv_op_release(op);
+}
+
+static enum okv_status run_op(struct okv_store *store, enum okv_op_kind kind, uint32_t key)
+{
+	struct user u = { .op = { .kind = kind, .key = u.key, .value = "value", .value_len = 5, .done = user_done, .owner = &u } };
+
+	u.op.key_len = snprintf(u.key, sizeof(u.key), "%u", key);
+	u.op.hash = key * 0x9e3779b97f4a7c15ULL;
+	okv_partition_submit(okv_store_partition(store, 0), &u.op);
+	while (!u.done)
+		EXPECT(!disk.disk.ops->wait(&disk.disk));
+	return u.op.status;
+}
+
+static struct okv_store *open_store(void)
+{
+	struct okv_open_options options = { .now_ms = 1 };
+	struct okv_store *store;
+
+	EXPECT(!okv_store_open(&store, &disk.disk, &options));
+	return store;
+}
+
+static uint32_t segment_with_records(struct okv_store *store)
+{
+	const struct okv_partition *p = okv_store_partition(store, 0);
+	uint32_t i = 0;
+
+	while (!p->segments[i].live_bytes)
+		i++;
+	return i;
+}
+
+/* In the newer root's table of segments, one that holds records holds nothing. */
+static void spoil_newer_root(uint32_t segment)
+{
+	struct okv_root_disk *roots[] = { (void *)(disk.cache + okv_root_offset(0, 0)), (void *)(disk.cache + okv_root_offset(0, 1)) };
+	const struct okv_root_disk *root = roots[roots[1]->generation > roots[0]->generation];
+	struct okv_segment_disk *segments;
+	struct okv_layout layout;
+	struct okv_chunk_disk *chunk;
+
+	EXPECT(!okv_layout_read(&disk.disk, &layout, NULL));
+	chunk = (void *)(disk.cache + layout.super.data_offset_bytes + (uint64_t)root->segments[0] * SEGMENT_BYTES);
+	segments = (void *)(chunk + 1);
+	EXPECT(chunk->chunk == 0 && segments[segment].life);
+	segments[segment].life = 0;
+	chunk->payload_sum = okv_sum(segments, chunk->bytes - sizeof(*chunk), layout.super.secret);
+	chunk->sum = okv_sum_behind(chunk, sizeof(*chunk), okv_seed(&layout.super, 0, (uint64_t)root->segments[0] * SEGMENT_BYTES / OKV_ALIGN_BYTES,
+								    ~chunk->generation));
+}
+
+int main(void)
+{
+	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
+	const struct okv_partition *p;
+	struct okv_store *store;
+	uint32_t segment, nr = 0;
+
+	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
+	EXPECT(!okv_device_format(&disk.disk, &format));
+	store = open_store();
+	for (uint32_t i = 0; i < NR_KEYS; i++)
+		EXPECT(run_op(store, OKV_OP_PUT, i) == OKV_OK);
+	segment = segment_with_records(store);
+	okv_store_close(store);
+	spoil_newer_root(segment);
+
+	store = open_store();
+	p = okv_store_partition(store, 0);
+	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++) {
+		for (uint32_t j = 0; j < p->roots[i].nr_segments; j++, nr++)
+			EXPECT(p->segments[p->roots[i].segments[j]].state == OKV_SEGMENT_CHECKPOINT);
+	}
+	EXPECT(nr == OKV_NR_ROOTS);
+	for (uint32_t i = 0; i < NR_KEYS; i++)
+		EXPECT(run_op(store, OKV_OP_GET, i) == OKV_OK);
+	okv_store_close(store);
+	sim_disk_free(&disk);
+	printf("ok store_recover: the segments of both roots are kept when the older one has served\n");
+	return 0;
+}
