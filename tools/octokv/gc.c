@@ -4,7 +4,7 @@
  *
  * When free segments run low, the sealed segment with the fewest live bytes is the victim. It is read in whole, and each
  * record that the index points to is written to the log again, under the lock of its identity, as a record that replaces
- * itself. When none is left the segment is drained, and when two checkpoints have begun since, it is free. Drained
+ * itself, or as a deletion if it has expired. When none is left the segment is drained, and when two checkpoints have begun since, it is free. Drained
  * segments are collected for a while, for a checkpoint costs as much for one of them as for many.
  *
  * What cannot be read, or has a wrong checksum, is not moved: the segment is BAD from then on and stays as it is, so that
@@ -19,8 +19,10 @@
 #include "partition.h"
 
 enum {
-	SWEEP_SHARDS	= 16,	/* looked at in a tick */
-	SWEEP_OPS	= 16,	/* reads of what may have expired in a tick */
+	SWEEP_SLOTS	= 4096,	/* of the index, looked at in a tick */
+	SWEEP_OPS	= 16,	/* reads of what may have expired at a time */
+	SWEEP_OPS_MORE	= 112,	/* and so many more where much has */
+	SWEEP_GAIN	= 4,	/* more for each that had expired, one less for each that had not */
 	ROUNDS		= 64,	/* of work that makes more work */
 	LOOK_AFTER	= 16,	/* batches between two searches for a victim, unless somebody waits */
 };
@@ -304,45 +306,69 @@ void okv_maintain(struct okv_partition *p)
 	gc->in_maintain = false;
 }
 
-static void sweep_done(struct okv_op *op)
+static void expire_done(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
 
+	if (op->status != OKV_OK)
+		p->nr_sweeping_more -= p->nr_sweeping_more > 0;
+	else if (p->nr_sweeping_more < SWEEP_OPS_MORE)
+		p->nr_sweeping_more += SWEEP_GAIN;
 	p->nr_sweeping--;
 	okv_op_release(op);
 	free(op);
 }
 
-/* Look for what has expired: a few shards, a few reads. */
-void okv_sweep(struct okv_partition *p)
+/* Remove a record with this identity that has expired, if there is one. */
+void okv_expire(struct okv_partition *p, uint16_t tenant, uint64_t hash)
 {
-	for (uint32_t i = 0; i < SWEEP_SHARDS && !p->refusing; i++) {
-		uint32_t shard = p->sweep_shard++ % okv_index_nr_shards(&p->index);
-		struct okv_entry found[SWEEP_OPS];
-		uint32_t nr = 0;
+	struct okv_op *op = okv_alloc(sizeof(*op));
 
-		for (uint32_t j = 0; j < p->index.shards[shard].nr_slots && p->nr_sweeping + nr < SWEEP_OPS; j++) {
-			const struct okv_entry *e = &p->index.shards[shard].entries[j];
+	op->kind = OKV_OP_EXPIRE;
+	op->tenant = tenant;
+	op->hash = hash;
+	op->done = expire_done;
+	p->nr_sweeping++;
+	okv_partition_submit(p, op);
+}
 
-			if (e->size && e->expires)
-				found[nr++] = *e;
+/* An entry that may have expired: the index knows that it will, and its record or what is known of it knows when. */
+static bool may_have_expired(const struct okv_partition *p, const struct okv_entry *e)
+{
+	const struct okv_known *known = e->size && e->expires ? okv_known_find(&p->known, e->location) : NULL;
+
+	return e->size && e->expires && (!known || okv_is_expired(known->expire_ms, p->now_ms));
+}
+
+/*
+ * Look for what has expired, from where the last tick stopped, to the end of the index at most: nothing is looked at twice in a tick. While
+ * more than one in five that are read have expired, more are read at a time.
+ */
+static void sweep(struct okv_partition *p)
+{
+	uint32_t nr_max = SWEEP_OPS + p->nr_sweeping_more;
+
+	for (uint32_t i = 0; i < SWEEP_SLOTS && p->nr_sweeping < nr_max && !p->refusing && !p->is_quiet; i++) {
+		const struct okv_shard *s = &p->index.shards[p->sweep_shard];
+		uint32_t shard = p->sweep_shard;
+
+		if (p->sweep_slot < s->nr_slots) {
+			const struct okv_entry *e = &s->entries[p->sweep_slot++];
+
+			if (may_have_expired(p, e))
+				okv_expire(p, e->tenant, okv_index_hash(&p->index, p->number, shard, e->tag));
+			continue;
 		}
-		for (uint32_t j = 0; j < nr; j++) {
-			struct okv_op *op = okv_alloc(sizeof(*op));
-
-			op->kind = OKV_OP_EXPIRE;
-			op->tenant = found[j].tenant;
-			op->hash = okv_index_hash(&p->index, p->number, shard, found[j].tag);
-			op->done = sweep_done;
-			p->nr_sweeping++;
-			okv_partition_submit(p, op);
-		}
+		p->sweep_slot = 0;
+		p->sweep_shard = (shard + 1) % okv_index_nr_shards(&p->index);
+		if (!p->sweep_shard)
+			break;
 	}
 }
 
 void okv_partition_tick(struct okv_partition *p, uint64_t now_ms)
 {
 	p->now_ms = now_ms;
-	okv_sweep(p);
+	sweep(p);
 	okv_log_pump(p);
 }

@@ -151,7 +151,7 @@ static void write_record(struct okv_batch *b, struct okv_op *op, uint32_t offset
 {
 	struct okv_partition *p = b->partition;
 	struct okv_record_disk *r = (void *)((char *)b->buf + offset);
-	bool deletes = op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE;
+	bool deletes = okv_op_removes(op);
 	char *value;
 
 	op->to = okv_location(p, b->segment, b->offset_bytes + offset);
@@ -166,7 +166,7 @@ static void write_record(struct okv_batch *b, struct okv_op *op, uint32_t offset
 		memcpy(value, op->value, op->value_len);
 	memset(value + op->value_len, 0, op->record_bytes - sizeof(*r) - op->key_len - op->value_len);
 	/* A record that is moved keeps its sum: what was wrong with the value must stay so. */
-	r->value_sum = op->kind == OKV_OP_RELOCATE ? op->sum : okv_sum(op->value, op->value_len, p->layout->super.secret);
+	r->value_sum = op->kind == OKV_OP_RELOCATE && !deletes ? op->sum : okv_sum(op->value, op->value_len, p->layout->super.secret);
 	r->sum = okv_sum_behind(r, sizeof(*r) + r->key_len, okv_location_seed(p, op->to));
 }
 

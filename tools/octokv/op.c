@@ -211,6 +211,8 @@ static void op_read_done(struct okv_io *io)
 	if (op->kind == OKV_OP_KEYS) {
 		if (!okv_is_expired(record->expire_ms, p->now_ms))
 			okv_scan_found(op, record);
+		else
+			op->expired = true;
 		op_probe(op, op->at + 1);
 		return;
 	}
@@ -336,11 +338,6 @@ static void op_decide(struct okv_op *op)
 		}
 		break;
 	case OKV_OP_DELETE:
-		if (op->found)
-			okv_op_write(op);
-		else
-			okv_op_finish(op, OKV_NOT_FOUND);
-		break;
 	case OKV_OP_EXPIRE:
 		if (op->present)
 			okv_op_write(op);
@@ -357,7 +354,7 @@ static void op_decide(struct okv_op *op)
 
 static bool makes_room(const struct okv_op *op)
 {
-	return op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE || op->kind == OKV_OP_RELOCATE;
+	return okv_op_removes(op) || op->kind == OKV_OP_RELOCATE;
 }
 
 /* To the log, if there is room. */
@@ -365,7 +362,7 @@ void okv_op_write(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
 
-	if (makes_room(op) && op->kind != OKV_OP_RELOCATE)
+	if (okv_op_removes(op))
 		op->value_len = 0;
 	if (p->refusing) {
 		okv_op_finish(op, OKV_IO_ERROR);
@@ -388,19 +385,18 @@ void okv_op_write(struct okv_op *op)
 void okv_op_applied(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
-	bool deletes = op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE;
 
 	if (op->present)
 		okv_map_remove(p, op->hash, op->at);
-	if (!deletes) {
+	if (!okv_op_removes(op)) {
 		struct okv_record_disk record = { .tenant = op->tenant, .key_len = op->key_len, .value_len = op->value_len,
 						  .hash = op->hash, .expire_ms = op->expire_ms };
 
 		okv_map_add(p, &record, op->to);
 		okv_known_set(&p->known, op->to, op->key, op->key_len, op->value_len, op->expire_ms);
 	}
-	p->stats.nr_deletes += op->kind == OKV_OP_DELETE;
-	p->stats.nr_expired += op->kind == OKV_OP_EXPIRE;
+	p->stats.nr_deletes += op->kind == OKV_OP_DELETE && op->found;
+	p->stats.nr_expired += okv_op_removes(op) && !op->found;
 	p->stats.nr_puts += op->kind == OKV_OP_PUT || op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH;
 	okv_op_finish(op, OKV_OK);
 }
@@ -413,6 +409,7 @@ static void op_start(struct okv_op *op)
 		op_probe(op, 0);
 	} else if (okv_index_at(&p->index, op->hash, op->at)) {
 		op->present = true;
+		op->expired = okv_is_expired(op->expire_ms, p->now_ms);
 		okv_op_write(op);
 	} else {
 		okv_op_finish(op, OKV_NOT_FOUND);
@@ -438,7 +435,7 @@ static void give_back(struct okv_lock *lock, const struct okv_op *mover)
 
 	lock->writer = writer;
 	if (mover->status == OKV_OK && writer->present && writer->at == mover->at)
-		writer->at = mover->to;
+		writer->at = okv_op_removes(mover) ? OKV_NOWHERE : mover->to;
 }
 
 void okv_op_finish(struct okv_op *op, enum okv_status status)
@@ -448,6 +445,9 @@ void okv_op_finish(struct okv_op *op, enum okv_status status)
 	struct okv_op *yielder = op->yielder;
 	bool reader = is_reader(op);
 
+	/* What had expired was not there, whatever became of its removal. */
+	if (op->kind == OKV_OP_DELETE && op->present && !op->found)
+		status = OKV_NOT_FOUND;
 	op->status = status;
 	p->stats.nr_gets += op->kind == OKV_OP_GET;
 	if (!op->out)
@@ -482,7 +482,7 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
 	op->out = NULL;
 	op->out_len = 0;
 	op->out_expire_ms = 0;
-	op->found = op->present = op->suspect = false;
+	op->found = op->present = op->suspect = op->expired = false;
 	p->nr_ops++;
 	if (op->tenant >= OKV_NR_TENANTS || (!own && (!op->key_len || op->key_len > OKV_KEY_BYTES_MAX))) {
 		okv_op_finish(op, OKV_TOO_LARGE);

@@ -202,8 +202,8 @@ struct okv_partition {
 	uint32_t nr_checkpoint_failures;
 
 	struct okv_gc gc;
-	uint32_t sweep_shard;
-	uint32_t nr_sweeping;
+	uint32_t sweep_shard, sweep_slot;	/* where it goes on */
+	uint32_t nr_sweeping, nr_sweeping_more;
 
 	struct okv_stats stats;
 };
@@ -293,6 +293,12 @@ static inline bool okv_is_expired(uint64_t expire_ms, uint64_t now_ms)
 	return expire_ms && expire_ms <= now_ms;
 }
 
+/* Does its record take the key away? */
+static inline bool okv_op_removes(const struct okv_op *op)
+{
+	return op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE || (op->kind == OKV_OP_RELOCATE && op->expired);
+}
+
 /* store.c: the index and the sums that go with it */
 void okv_map_add(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location);
 bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location);
@@ -341,6 +347,6 @@ void okv_scan_found(struct okv_op *op, const struct okv_record_disk *record);
 void okv_maintain(struct okv_partition *p);
 void okv_segment_load(struct okv_partition *p, struct okv_load *load, uint32_t segment, void *buf,
 		      void (*done)(struct okv_partition *p));
-void okv_sweep(struct okv_partition *p);
+void okv_expire(struct okv_partition *p, uint16_t tenant, uint64_t hash);
 
 #endif

@@ -5,6 +5,8 @@
  * The cursor is an identity, shard and tag. A step takes the smallest identities from the cursor on and reads the keys
  * behind them, each under the lock of that identity; the next cursor is the last one plus 1. That order has nothing to do
  * with where entries and records lie, so growth, moves and overwrites between steps neither hide a key nor stop the walk.
+ *
+ * What has expired is not shown, and is removed behind the walk: so FLUSHALL, which deletes what a walk shows, leaves none of it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +60,8 @@ static void op_done(struct okv_op *op)
 
 	if (op->status != OKV_OK)
 		scan->status = op->status;
+	if (op->expired)
+		okv_expire(op->partition, op->tenant, op->hash);
 	free(op);
 	end_one(scan);
 }

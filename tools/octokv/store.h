@@ -127,6 +127,7 @@ struct okv_op {
 	uint32_t record_bytes;
 	bool present;		/* @at is the key's, perhaps expired */
 	struct okv_op *yielder;	/* RELOCATE: whose lock it has borrowed */
+	bool expired;		/* RELOCATE: the record is, and is removed instead; KEYS: there was one that is */
 	bool queued;		/* waits for room in the log */
 	bool tried;		/* was in a write that failed: it may have happened */
 	bool suspect;		/* a candidate could not be made out */
