@@ -318,14 +318,17 @@ int okv_checkpoint_wait(struct okv_partition *p)
 	while (p->checkpoint.step != OKV_CHECKPOINT_NONE && !error)
 		error = p->disk->ops->wait(p->disk);
 	generation = p->generation;
-	while (!error && p->generation == generation) {
-		if (p->refusing)
-			return -EIO;
-		if (p->checkpoint.step == OKV_CHECKPOINT_NONE)
+	while (!error && p->generation == generation && !p->refusing) {
+		okv_log_allocate(p);
+		if (p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->allocating)
 			okv_checkpoint_start(p);
-		if (p->checkpoint.step != OKV_CHECKPOINT_NONE)
+		if (p->checkpoint.step != OKV_CHECKPOINT_NONE || p->allocating)
 			error = p->disk->ops->wait(p->disk);
 	}
+	while (!error && p->allocating)
+		error = p->disk->ops->wait(p->disk);
+	if (!error && p->generation == generation)
+		error = p->nr_refused_holes ? -ENOSPC : -EIO;
 	return error;
 }
 

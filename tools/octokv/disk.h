@@ -32,7 +32,8 @@ enum okv_io_kind {
 	OKV_WRITE,
 	OKV_FLUSH,
 	OKV_DISCARD,	/* a hint: the range may read as anything from now on */
-	OKV_PREPARE,	/* the range holds nothing and will be written: allocate it, if that is not done; may write zeros */
+	OKV_ALLOCATE,	/* see to it that writes to the range find room, whatever it holds; fails where there is none */
+	OKV_PREPARE,	/* a hint: the range has room, holds nothing and will be written; may write zeros, so that this is fast */
 };
 
 enum okv_io_flags {
@@ -76,7 +77,8 @@ struct okv_disk_ops {
  * @size_bytes:	multiple of @block_bytes
  * @block_bytes: unit of writes, a power of two of 512 or more
  * @read_align_bytes: unit of reads, no more than @block_bytes: a record seldom fills its last block
- * @is_sparse:	a first write to a range has to allocate it, which is slow: OKV_PREPARE does that for many at once
+ * @is_sparse:	a first write to a range has to allocate it: OKV_ALLOCATE says whether there is room, and OKV_PREPARE does for a whole
+ *		segment what is slow by pieces
  * @has_fua:	OKV_FUA costs no more than a write and a flush; else the store writes plainly and shares flushes
  */
 struct okv_disk {

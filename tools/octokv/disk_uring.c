@@ -6,7 +6,8 @@
  * block device says in sysfs which it is. In a file, a DSYNC write over what is there is as good.
  * Flushes are shared: while one is under way those that come wait, and then become one, whichever partition asked.
  * A file is sparse at first. The first write to each 16 KiB of it would take its lock and a place in the journal; on ext4 that was ten times slower than
- * writing where there is something, so a segment that is a hole is written with zeros as a whole before it is used.
+ * writing where there is something, so a segment that is a hole is written with zeros as a whole before it is used. That it has room is
+ * settled before, by fallocate(); on a file system that copies on write it settles nothing beyond the first time.
  * A discard is a hint, and so is what becomes of it.
  */
 #define _GNU_SOURCE
@@ -62,6 +63,17 @@ static void flushed(struct disk_uring *d, int result)
 	}
 }
 
+/* Room for a range of a file, whatever it holds. Where there is no hole there is room, and not every file system that is full would say so. */
+static void prep_allocation(struct disk_uring *d, struct io_uring_sqe *sqe, const struct okv_io *io)
+{
+	off_t hole = lseek(d->fd, io->offset_bytes, SEEK_HOLE);
+
+	if (hole >= 0 && (uint64_t)hole >= io->offset_bytes + io->bytes)
+		io_uring_prep_nop(sqe);
+	else
+		io_uring_prep_fallocate(sqe, d->fd, 0, io->offset_bytes, io->bytes);
+}
+
 /* Zeros over a range of a file that is a hole. What is there already needs nothing, and is never overwritten. */
 static void prep_zeros(struct disk_uring *d, struct io_uring_sqe *sqe, const struct okv_io *io)
 {
@@ -99,6 +111,8 @@ static void submit(struct okv_disk *disk, struct okv_io *io)
 		sqe->ioprio = io->ioprio;
 	} else if (io->kind == OKV_DISCARD) {
 		io_uring_prep_fallocate(sqe, d->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, io->offset_bytes, io->bytes);
+	} else if (io->kind == OKV_ALLOCATE) {
+		prep_allocation(d, sqe, io);
 	} else {
 		prep_zeros(d, sqe, io);
 	}
@@ -117,7 +131,8 @@ void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result)
 	io->result = result < 0 ? result : 0;
 	if (transfers && result >= 0 && (uint32_t)result != io->bytes)
 		io->result = -EIO;
-	if (io->kind == OKV_DISCARD || io->kind == OKV_PREPARE)
+	/* Hints; and where a file system cannot allocate, writes have to find room themselves. */
+	if (io->kind == OKV_DISCARD || io->kind == OKV_PREPARE || (io->kind == OKV_ALLOCATE && result == -EOPNOTSUPP))
 		io->result = 0;
 	io->done(io);
 }

@@ -266,12 +266,15 @@ static void make_room(struct okv_partition *p, bool stalled)
 
 static void maintain_once(struct okv_partition *p)
 {
-	bool stalled = okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) || okv_log_is_stalled(p, OKV_MOVES);
-	bool low = p->nr_free <= okv_reserve(p) + p->nr_segments / 16;
+	bool stalled, low;
 
+	okv_log_allocate(p);
+	stalled = !p->nr_preparing && !p->allocating &&
+		  (okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) || okv_log_is_stalled(p, OKV_MOVES));
+	low = p->nr_free + (p->nr_refused_holes ? 0 : p->nr_holes) <= okv_reserve(p) + p->nr_segments / 16;
 	if (p->nr_unsettled) {
 		start_checkpoint(p);
-		if (p->checkpoint.step == OKV_CHECKPOINT_NONE)
+		if (p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->allocating)
 			okv_log_stop(p);
 		return;
 	}

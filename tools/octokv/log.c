@@ -24,12 +24,16 @@
  * root has it in its tail any more. After three such segments in a row the partition refuses writes, and what was in flight
  * has failed: it may turn up after the next open, or not.
  *
- * Room. Some segments are kept back: deletes, moves of live records and checkpoints may use what writes of users may not.
+ * Room. Some segments are kept back: deletes, moves of live records and checkpoints may use what writes of users may not. On a sparse
+ * device these count only once they have room in the file system. So when that is full, nothing fails: puts find no free segment and are
+ * refused, and what makes room goes on in what was kept back. One hole a second is tried again.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "partition.h"
+
+enum { ALLOCATE_AGAIN_MS = 1000 };
 
 static void advance(struct okv_partition *p);
 
@@ -48,6 +52,43 @@ uint32_t okv_segment_take(struct okv_partition *p, enum okv_segment_state state)
 		}
 	}
 	return p->nr_segments;
+}
+
+static void allocated(struct okv_io *io)
+{
+	struct okv_partition *p = io->owner;
+
+	p->allocating = false;
+	if (io->result) {
+		p->nr_refused_holes++;
+		p->allocate_ms = p->now_ms + ALLOCATE_AGAIN_MS;
+	} else {
+		p->nr_refused_holes = 0;
+		p->segments[p->next_hole].state = OKV_SEGMENT_FREE;
+		p->nr_holes--;
+		p->nr_free++;
+	}
+	p->next_hole++;
+	okv_log_pump(p);
+}
+
+static bool needs_free(const struct okv_partition *p)
+{
+	return p->nr_free < okv_checkpoint_segments(p) || (p->nr_free <= okv_reserve(p) && !okv_log_is_idle(p));
+}
+
+/* Make a hole a free segment, if one is needed: what is kept back, and one that the log goes on in. */
+void okv_log_allocate(struct okv_partition *p)
+{
+	if (p->allocating || !p->nr_holes || !needs_free(p) || (p->nr_refused_holes >= p->nr_holes && p->now_ms < p->allocate_ms))
+		return;
+	while (p->segments[p->next_hole % p->nr_segments].state != OKV_SEGMENT_HOLE)
+		p->next_hole++;
+	p->next_hole %= p->nr_segments;
+	p->allocating = true;
+	p->allocation = (struct okv_io){ .kind = OKV_ALLOCATE, .offset_bytes = okv_segment_offset(p, p->next_hole), .bytes = p->segment_bytes,
+					 .done = allocated, .owner = p };
+	p->disk->ops->submit(p->disk, &p->allocation);
 }
 
 /* Segments that no write of a user may take: for a checkpoint, for moving records, and for deletes. */
@@ -315,13 +356,15 @@ static void prepared(struct okv_io *io)
 	struct preparation *prep = io->owner;
 	struct okv_partition *p = prep->p;
 
-	if (--p->nr_preparing == 0 && p->open_segment == prep->segment)
+	p->nr_preparing--;
+	p->segments[prep->segment].nr_headers--;
+	if (p->open_segment == prep->segment)
 		write_headers(p);
 	free(prep);
 	okv_log_pump(p);
 }
 
-/* On a sparse file each write would allocate a little, under locks and with a journal: have the whole segment allocated before. */
+/* On a sparse file each write would come to a hole, under locks and with a journal: have zeros in the whole segment before. */
 static void prepare_segment(struct okv_partition *p)
 {
 	struct preparation *prep = okv_alloc(sizeof(*prep));
@@ -330,6 +373,7 @@ static void prepare_segment(struct okv_partition *p)
 	prep->io = (struct okv_io){ .kind = OKV_PREPARE, .offset_bytes = okv_segment_offset(p, p->open_segment), .bytes = p->segment_bytes,
 				    .done = prepared, .owner = prep };
 	p->nr_preparing++;
+	p->segments[p->open_segment].nr_headers++;
 	p->disk->ops->submit(p->disk, &prep->io);
 }
 

@@ -15,6 +15,7 @@
  *
  *	FREE -> OPEN -> SEALED -> (no live record left) DRAINED -> (in no checkpoint) FREE
  *	FREE -> CHECKPOINT -> (its root is gone) FREE
+ *	HOLE -> (the file system has room for it) FREE, on a sparse device, where nothing else is known of those that no open found in use
  *	SEALED -> BAD, when garbage collection cannot read its way through it: it stays as it is
  */
 #ifndef OKV_PARTITION_H
@@ -43,6 +44,7 @@ enum okv_class {
 
 enum okv_segment_state {
 	OKV_SEGMENT_FREE,
+	OKV_SEGMENT_HOLE,
 	OKV_SEGMENT_OPEN,
 	OKV_SEGMENT_SEALED,
 	OKV_SEGMENT_DRAINED,
@@ -56,7 +58,7 @@ enum okv_segment_state {
  * @last_seq:		no batch in it has a greater number
  * @drained_generation:	DRAINED: the first checkpoint that does not know it
  * @live_bytes:		of records that the index points to
- * @nr_headers:		header blocks that are being written: it may not become something else until they are
+ * @nr_headers:		header blocks, and zeros before them, that are being written: it may not become something else until they are
  * @is_known:		recovery would find it: its header or its first batch is durable
  */
 struct okv_segment {
@@ -167,7 +169,7 @@ struct okv_partition {
 	struct okv_known_table known;
 	struct okv_usage *usage;
 	struct okv_segment *segments;
-	uint32_t nr_free;
+	uint32_t nr_free, nr_holes;
 	uint64_t live_bytes;
 
 	/* op.c */
@@ -193,6 +195,10 @@ struct okv_partition {
 	bool in_pump;
 	struct okv_io flush;
 	bool flush_in_flight;
+	struct okv_io allocation;
+	bool allocating;
+	uint32_t next_hole, nr_refused_holes;	/* where the next allocation looks, and how many have failed in a row */
+	uint64_t allocate_ms;		/* after which the next one is tried when all holes have failed */
 
 	/* checkpoint.c */
 	struct okv_root roots[OKV_NR_ROOTS];
@@ -318,6 +324,7 @@ void okv_log_withdraw(struct okv_op *op);
 void okv_log_pump(struct okv_partition *p);
 void okv_log_refuse(struct okv_partition *p, enum okv_class class);
 void okv_log_stop(struct okv_partition *p);
+void okv_log_allocate(struct okv_partition *p);
 bool okv_log_is_stalled(const struct okv_partition *p, enum okv_class class);
 void okv_log_seal(struct okv_partition *p);
 bool okv_log_has_room(const struct okv_partition *p, uint32_t record_bytes);

@@ -281,17 +281,20 @@ static int replay(struct recovery *r, const struct okv_root_disk *root)
 	return error;
 }
 
-/* All entries lie in segments of the log, and what is not in one is free. */
+/* All entries lie in segments of the log, and what is not in one is free, or would be if there were room for it. */
 static int settle_segments(struct okv_partition *p, uint64_t seq)
 {
-	p->nr_free = 0;
+	p->nr_free = p->nr_holes = 0;
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
 		struct okv_segment *s = &p->segments[i];
 
 		s->last_seq = seq - 1;
 		if ((s->state == OKV_SEGMENT_FREE || s->state == OKV_SEGMENT_CHECKPOINT) && s->live_bytes)
 			return -EUCLEAN;
+		if (s->state == OKV_SEGMENT_FREE && p->disk->is_sparse)
+			s->state = OKV_SEGMENT_HOLE;
 		p->nr_free += s->state == OKV_SEGMENT_FREE;
+		p->nr_holes += s->state == OKV_SEGMENT_HOLE;
 	}
 	return 0;
 }

@@ -167,7 +167,7 @@ err_store:
 
 static bool is_busy(const struct okv_partition *p)
 {
-	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight || p->nr_headers || p->nr_preparing || p->nr_unsettled ||
+	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight || p->nr_headers || p->nr_preparing || p->allocating || p->nr_unsettled ||
 	       p->checkpoint.step != OKV_CHECKPOINT_NONE;
 }
 
@@ -254,7 +254,7 @@ static void add_stats(const struct okv_partition *p, struct okv_stats *sum)
 	sum->index_bytes += okv_index_bytes(&p->index);
 	sum->known_bytes += p->known.nr * sizeof(*p->known.places);
 	sum->nr_segments += p->nr_segments;
-	sum->nr_free_segments += p->nr_free;
+	sum->nr_free_segments += p->nr_free + p->nr_holes;
 	sum->nr_refusing += p->refusing;
 }
 

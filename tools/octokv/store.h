@@ -245,7 +245,8 @@ int okv_device_info(struct okv_disk *disk, struct okv_device_info *info);
 /**
  * okv_store_open() - open partitions and recover them; blocks
  *
- * Return: 0, or as okv_device_info(); -EUCLEAN also for a partition that lost something it had acknowledged.
+ * Return: 0, or as okv_device_info(); -EUCLEAN also for a partition that lost something it had acknowledged; -ENOSPC also for a file that
+ * the file system has no room for a checkpoint in.
  */
 int okv_store_open(struct okv_store **store, struct okv_disk *disk, const struct okv_open_options *options);
 

@@ -22,7 +22,8 @@
  *		value, or a "not found" for a key that is there, is not. The very last writes before a cut, and those behind one
  *		that has no answer yet, could be lost without a trace, so the device lies no more some time before the cut.
  * Where the device keeps its word, one of the two roots of a partition may be spoilt between two lives, which nobody may notice.
- * In any kind hashes may be made to collide, and the device is small enough to be full at times.
+ * In any kind hashes may be made to collide, and the device is small enough to be full at times. Where it is sparse, the file system may have less
+ * room than the device has, for a life: that is an answer of OKV_FULL, or an open that fails for it, and never an error.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -477,7 +478,7 @@ static bool open_store(struct sim *s)
 
 	if (!error)
 		return true;
-	if (s->disk.is_dead || (s->kind == ERRORS && error == -EIO))
+	if (s->disk.is_dead || (s->kind == ERRORS && error == -EIO) || (s->disk.room_bytes < s->disk.disk.size_bytes && error == -ENOSPC))
 		return false;
 	s->nr_refused_opens++;
 	s->gave_up = true;
@@ -600,6 +601,9 @@ static void live(struct sim *s)
 	bool closes = !sim_draw(&s->random, 5);
 
 	sim_disk_revive(&s->disk);
+	s->disk.room_bytes = UINT64_MAX;
+	if (s->disk.disk.is_sparse && sim_draw(&s->random, 2))
+		s->disk.room_bytes = sim_draw(&s->random, s->disk.disk.size_bytes / 2);
 	if (s->kind != LYING && !sim_draw(&s->random, 4))
 		spoil_a_root(s);
 	s->refuses = s->was_open = false;

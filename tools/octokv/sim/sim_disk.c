@@ -11,6 +11,7 @@
 enum {
 	SECTOR_BYTES	= 512,
 	MISS_BYTES	= 32 << 10,	/* around where a write should have gone, half of those that go elsewhere end */
+	PREPARE_US	= 20000,
 };
 
 struct sim_request {
@@ -18,6 +19,7 @@ struct sim_request {
 	struct okv_io *io;
 	uint64_t at_us;
 	uint64_t submitted;	/* nr_written then: what a flush covers */
+	bool zeroes;		/* PREPARE: there was nothing then */
 };
 
 /* A write that has completed and that no flush has covered. */
@@ -53,6 +55,11 @@ static struct sim_disk *sim_of(struct okv_disk *disk)
 	return (struct sim_disk *)disk;
 }
 
+static bool is_zero(const char *data, uint32_t bytes)
+{
+	return !data[0] && !memcmp(data, data + 1, bytes - 1);
+}
+
 static void sim_submit(struct okv_disk *disk, struct okv_io *io)
 {
 	struct sim_disk *d = sim_of(disk);
@@ -67,6 +74,10 @@ static void sim_submit(struct okv_disk *disk, struct okv_io *io)
 	r->at_us = d->now_us + 1 + sim_draw(&d->random, 100);
 	if (sim_chance(&d->random, d->plan.slow_ppm))
 		r->at_us += 10000;
+	if (io->kind == OKV_PREPARE) {
+		r->zeroes = is_zero(d->cache + io->offset_bytes, io->bytes);
+		r->at_us += sim_draw(&d->random, 2) ? sim_draw(&d->random, PREPARE_US) : 0;
+	}
 	r->next = d->in_flight;
 	d->in_flight = r;
 }
@@ -164,6 +175,32 @@ static void tear(struct sim_disk *d, char *to, const char *from, uint32_t bytes)
 	}
 }
 
+/* Room for a range; a write finds it itself, or fails. False: there is none, and nothing has changed. */
+static bool allocate(struct sim_disk *d, const struct okv_io *io)
+{
+	uint64_t from = io->offset_bytes / d->disk.block_bytes, to = from + io->bytes / d->disk.block_bytes, bytes = 0;
+
+	for (uint64_t i = from; i < to; i++)
+		bytes += d->allocated[i] ? 0 : d->disk.block_bytes;
+	if (bytes > d->room_bytes)
+		return false;
+	d->room_bytes -= bytes;
+	memset(d->allocated + from, true, to - from);
+	return true;
+}
+
+/* Over whatever is there by now. */
+static void write_zeros(struct sim_disk *d, const struct okv_io *io)
+{
+	char *zeros = calloc(1, io->bytes);
+
+	if (!zeros)
+		abort();
+	memcpy(d->cache + io->offset_bytes, zeros, io->bytes);
+	overwrite(d, io->offset_bytes, zeros, io->bytes);
+	free(zeros);
+}
+
 static int do_request(struct sim_disk *d, struct sim_request *r)
 {
 	struct okv_io *io = r->io;
@@ -175,6 +212,8 @@ static int do_request(struct sim_disk *d, struct sim_request *r)
 		memcpy(io->buf, d->cache + io->offset_bytes, io->bytes);
 		return 0;
 	case OKV_WRITE:
+		if (!allocate(d, io))
+			return -ENOSPC;
 		if (sim_chance(&d->random, d->plan.write_error_ppm)) {
 			uint64_t random = d->random;
 
@@ -191,8 +230,13 @@ static int do_request(struct sim_disk *d, struct sim_request *r)
 			return -EIO;
 		do_flush(d, r->submitted);
 		return 0;
-	case OKV_DISCARD:
+	case OKV_ALLOCATE:
+		return allocate(d, io) ? 0 : -ENOSPC;
 	case OKV_PREPARE:
+		if (r->zeroes)
+			write_zeros(d, io);
+		break;
+	case OKV_DISCARD:
 		break;
 	}
 	return 0;
@@ -265,7 +309,9 @@ void sim_disk_init(struct sim_disk *d, uint64_t size_bytes, uint32_t block_bytes
 	d->random = seed;
 	d->cache = calloc(1, size_bytes);
 	d->durable = calloc(1, size_bytes);
-	if (!d->cache || !d->durable)
+	d->room_bytes = UINT64_MAX;
+	d->allocated = calloc(1, size_bytes / block_bytes);
+	if (!d->cache || !d->durable || !d->allocated)
 		abort();
 	d->last_unflushed = &d->unflushed;
 }
@@ -286,6 +332,7 @@ void sim_disk_free(struct sim_disk *d)
 		d->unflushed = u->next;
 		free(u);
 	}
+	free(d->allocated);
 	free(d->cache);
 	free(d->durable);
 }
