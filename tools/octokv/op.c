@@ -14,7 +14,10 @@
  *
  * Candidates. An index entry promises a record, not a key: the key is compared, always. A record whose checksum is wrong
  * may be that of the key or of another one with the same identity. If no other candidate has the key, the answer is
- * OKV_CORRUPT: neither "not found" nor a second record beside it would be true.
+ * OKV_CORRUPT: neither "not found" nor a second record beside it would be true. Who wants to know nothing of the old record, a
+ * put or a deletion without conditions, replaces the one that is wrong, or the key could never be used again. That it is another
+ * key's is as likely as that two have the same 44 bits and more of a hash whose key nobody knows; then that other key, whose
+ * record cannot be read either, is not found from then on. With two that are wrong there is no telling, and nothing is replaced.
  *
  * Who needs no more of a record than its key, its length and its expiry may find them in memory (known.h), and reads nothing;
  * nor is a header noticed then that the device has spoilt.
@@ -204,7 +207,8 @@ static void op_read_done(struct okv_io *io)
 	}
 	if (!okv_record_is_good(p, record, op->at, op->record_bytes)) {
 		p->stats.nr_corrupt++;
-		op->suspect = true;
+		op->nr_suspects++;
+		op->suspect_at = op->at;
 		op_probe(op, op->at + 1);
 		return;
 	}
@@ -307,12 +311,23 @@ static void op_decide_update(struct okv_op *op)
 		okv_op_finish(op, status);
 }
 
+/* Is there nothing to be known of the old record but where it is? Then one that cannot be made out is as good. */
+static bool takes_suspect(const struct okv_op *op)
+{
+	return (op->kind == OKV_OP_PUT || op->kind == OKV_OP_DELETE) && !op->flags && op->nr_suspects == 1;
+}
+
 /* All that can be known of the key is: op->present, op->found and what was read. */
 static void op_decide(struct okv_op *op)
 {
-	if (!op->present && op->suspect) {
+	if (!op->present && op->nr_suspects && !takes_suspect(op)) {
 		okv_op_finish(op, OKV_CORRUPT);
 		return;
+	}
+	if (!op->present && op->nr_suspects) {
+		op->present = op->found = true;
+		op->at = op->suspect_at;
+		op->old_expire_ms = 0;
 	}
 	if (!op->present)
 		op->at = OKV_NOWHERE;
@@ -482,7 +497,8 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
 	op->out = NULL;
 	op->out_len = 0;
 	op->out_expire_ms = 0;
-	op->found = op->present = op->suspect = op->expired = false;
+	op->found = op->present = op->expired = false;
+	op->nr_suspects = 0;
 	p->nr_ops++;
 	if (op->tenant >= OKV_NR_TENANTS || (!own && (!op->key_len || op->key_len > OKV_KEY_BYTES_MAX))) {
 		okv_op_finish(op, OKV_TOO_LARGE);

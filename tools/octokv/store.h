@@ -45,7 +45,7 @@ enum okv_status {
 	OKV_NOT_FOUND,
 	OKV_EXISTS,		/* IF_ABSENT, and there is one */
 	OKV_FULL,		/* no room for it; reads and deletes go on */
-	OKV_CORRUPT,		/* what the device returned is not what was written; counted */
+	OKV_CORRUPT,		/* what the device returned is not what was written; counted. A plain PUT or DELETE mends that, as a rule */
 	OKV_IO_ERROR,
 	OKV_TOO_LARGE,		/* key or value; or the tenant's number */
 	OKV_ABORTED,		/* for the update callback: leave it as it is */
@@ -130,7 +130,8 @@ struct okv_op {
 	bool expired;		/* RELOCATE: the record is, and is removed instead; KEYS: there was one that is */
 	bool queued;		/* waits for room in the log */
 	bool tried;		/* was in a write that failed: it may have happened */
-	bool suspect;		/* a candidate could not be made out */
+	uint32_t nr_suspects;	/* candidates that could not be made out */
+	uint64_t suspect_at;	/* the last of them */
 };
 
 /** struct okv_scan - one step through the keys of a tenant in a partition

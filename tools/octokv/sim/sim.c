@@ -20,7 +20,8 @@
  *	errors	reads, writes and flushes fail now and then. An answer of OKV_IO_ERROR leaves a write open.
  *	lying	writes are lost or go elsewhere, bits flip. An answer of OKV_CORRUPT, or an open that refuses, is right; a wrong
  *		value, or a "not found" for a key that is there, is not. The very last writes before a cut, and those behind one
- *		that has no answer yet, could be lost without a trace, so the device lies no more some time before the cut.
+ *		that has no answer yet, could be lost without a trace, so the device lies no more some time before the cut. A plain put
+ *		or deletion may take a record that cannot be read for its own: where hashes collide, another key may be gone for it.
  * Where the device keeps its word, one of the two roots of a partition may be spoilt between two lives, which nobody may notice.
  * In any kind hashes may be made to collide, and the device is small enough to be full at times. Where it is sparse, the file system may have less
  * room than the device has, for a life: that is an answer of OKV_FULL, or an open that fails for it, and never an error.
@@ -165,13 +166,43 @@ static void forget_maybe(struct key *k)
 	k->uncertain = false;
 }
 
+/* Was there, or not, what a write has found? */
+static bool may_have_found(const struct sim *s, const struct client *c)
+{
+	const struct key *k = c->key;
+	bool may = may_be(s, c, &k->now, c->op.found);
+
+	for (uint32_t i = 0; i < k->nr_maybe && k->uncertain; i++)
+		may |= may_be(s, c, &k->maybe[i], c->op.found);
+	return may;
+}
+
+/* Has a write replaced a record that could not be made out? */
+static bool took_suspect(const struct okv_op *op)
+{
+	return op->nr_suspects && op->present && op->at == op->suspect_at;
+}
+
+/* Then it may have been that of any key with the same tag. */
+static void doubt_others(struct sim *s, const struct key *writer)
+{
+	for (uint32_t i = 0; i < s->nr_keys; i++) {
+		struct key *k = &s->keys[i];
+
+		if (k == writer || k->tenant != writer->tenant || (k->hash ^ writer->hash) << 20 || k->uncertain)
+			continue;
+		k->maybe[k->nr_maybe++] = (struct version){ .exists = false };
+		k->uncertain = true;
+	}
+}
+
 /* What a read, or the reading part of a write, has shown. Decides what the key is if that is open. */
 static void check_shown(struct sim *s, struct client *c)
 {
 	struct key *k = c->key;
 
 	if (shows(s, c, &k->now)) {
-		if (k->uncertain && c->checks_only)
+		if (k->uncertain && (c->checks_only || s->kind == LYING))
 			forget_maybe(k);
 		return;
 	}
@@ -208,7 +239,7 @@ static void check_ok(struct sim *s, struct client *c)
 	case OKV_OP_PUT:
 		if ((c->op.flags & OKV_IF_ABSENT && c->op.found) || (c->op.flags & OKV_IF_PRESENT && !c->op.found))
 			fail(s, "a conditional put went the wrong way");
-		if (!may_be(s, c, &k->now, c->op.found))
+		if (!took_suspect(&c->op) && !may_have_found(s, c))
 			fail(s, "a put found what is not there, or not what is");
 		to.expire_ms = c->op.expire_ms;
 		k->now = to;
@@ -223,10 +254,14 @@ static void check_ok(struct sim *s, struct client *c)
 		k->now.expire_ms = c->op.expire_ms;
 		break;
 	default:
-		if (!may_be(s, c, &k->now, true))
+		if (!took_suspect(&c->op) && !may_be(s, c, &k->now, true))
 			fail(s, "deleted what is not there");
 		k->now.exists = false;
 	}
+	if (s->kind == LYING)
+		forget_maybe(k);
+	if (took_suspect(&c->op))
+		doubt_others(s, k);
 }
 
 /* An answer that leaves open whether it happened: it may show after the next open. */
@@ -269,7 +304,7 @@ static void client_done(struct okv_op *op)
 		break;
 	case OKV_NOT_FOUND:
 	case OKV_EXISTS:
-		if (op->kind == OKV_OP_PUT && !may_be(s, c, &k->now, op->status == OKV_EXISTS))
+		if (op->kind == OKV_OP_PUT && !may_have_found(s, c))
 			fail(s, "a conditional put refused and should not");
 		if (op->kind != OKV_OP_PUT)
 			check_shown(s, c);
@@ -666,7 +701,7 @@ static void plan(struct sim *s)
 {
 	struct sim_plan *p = &s->disk.plan;
 
-	p->slow_ppm = 5000;
+	p->slow_ppm = sim_draw(&s->random, 2) ? 5000 : 20000;
 	if (s->kind == ERRORS) {
 		p->read_error_ppm = sim_draw(&s->random, 3000);
 		p->write_error_ppm = sim_draw(&s->random, 30000);
