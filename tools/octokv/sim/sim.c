@@ -189,7 +189,8 @@ static void doubt_others(struct sim *s, const struct key *writer)
 	for (uint32_t i = 0; i < s->nr_keys; i++) {
 		struct key *k = &s->keys[i];
 
-		if (k == writer || k->tenant != writer->tenant || (k->hash ^ writer->hash) << 20 || k->uncertain)
+		if (k == writer || k->tenant != writer->tenant || (k->hash ^ writer->hash) << 20 ||
+		    k->nr_maybe == NR_MAYBE_MAX || (k->nr_maybe && !k->maybe[k->nr_maybe - 1].exists))
 			continue;
 		k->maybe[k->nr_maybe++] = (struct version){ .exists = false };
 		k->uncertain = true;
