@@ -506,16 +506,19 @@ static unsigned int mqfq_nr_tags_of(const struct mqfq_queue *q, const struct flo
 
 /*
  * Called before a tag, or a batch of them for a plug, is allocated. Looks at the flow only if
- * tags are getting scarce.
+ * tags are getting scarce, and counts tags, which is dear, only if they may be: what is not waiting is at the
+ * device, where there are no more than slots.
  */
 static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct mqfq_data *md = data->q->elevator->elevator_data;
 	struct mqfq_queue *q = data->hctx->sched_data;
-	unsigned int used = sbitmap_weight(&data->hctx->sched_tags->bitmap_tags.sb);
-	unsigned int depth = mqfair_sched_depth(data->hctx);
+	unsigned int depth = mqfair_sched_depth(data->hctx), used;
 	struct flow *f;
 
+	if (READ_ONCE(q->nr) + READ_ONCE(md->policy.tokens.slots) + data->nr_tags <= depth / 2)
+		return;
+	used = sbitmap_weight(&data->hctx->sched_tags->bitmap_tags.sb);
 	if (used + data->nr_tags <= depth / 2)
 		return;
 	rcu_read_lock();
