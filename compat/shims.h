@@ -155,6 +155,23 @@ static inline unsigned int mqfair_least_sched_depth(struct request_queue *q)
 }
 
 /*
+ * For init_sched of a scheduler whose requests wait in their hardware queues: all of these have to be run. The scheduler before may have
+ * said otherwise, and of the kernel's only none and kyber take that back.
+ */
+static inline void mqfair_run_all_hctx(struct request_queue *q)
+{
+	blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);
+}
+
+/*
+ * exit_hctx where there is nothing to do. Without one blk_mq_exit_sched() leaves sched_data in @hctx, where the next scheduler may take
+ * it for its own.
+ */
+static inline void mqfair_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
+{
+}
+
+/*
  * Sets queue/async_depth where the kernel has that attribute (7.2 does); elsewhere there is
  * nothing to tell.
  */

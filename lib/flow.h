@@ -211,12 +211,14 @@ static inline u64 flow_tag(struct flow *f, u64 vt, u64 cost_vt)
  */
 static inline void flow_tag_at_head(struct flow *f, u64 vt, u64 cost_vt, u64 ahead_vt)
 {
-	u64 finish = READ_ONCE(f->finish), end;
+	u64 finish = READ_ONCE(f->finish), most = vt + ahead_vt + cost_vt, end;
 
 	do {
+		if (vt_after(finish, most))
+			return;
 		end = (vt_after(finish, vt) ? finish : vt) + cost_vt;
-		if (vt_after(end, vt + ahead_vt + cost_vt))
-			end = vt_after(finish, vt + ahead_vt + cost_vt) ? finish : vt + ahead_vt + cost_vt;
+		if (vt_after(end, most))
+			end = most;
 		/* Pairs with flow_tag(): no charge is lost. */
 	} while (!try_cmpxchg(&f->finish, &finish, vt_add(end, 0)));
 }

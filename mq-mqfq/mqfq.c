@@ -455,8 +455,7 @@ static int mqfq_init_sched(struct request_queue *q, struct elevator_queue *eq)
 	if (!md)
 		return -ENOMEM;
 	mqfq_cgroup_attach(md);
-	/* A hardware queue's requests wait in it: all have to be run. The scheduler before may have said otherwise. */
-	blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);
+	mqfair_run_all_hctx(q);
 	mqfq_depth_updated(q);
 	eq->elevator_data = md;
 	q->elevator = eq;
@@ -481,14 +480,6 @@ static int mqfq_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
 	md->hctx[number] = hctx;
 	hctx->sched_data = &md->policy.queue[number];
 	return 0;
-}
-
-/*
- * Nothing is left to do, but without it blk_mq_exit_sched() leaves our sched_data in @hctx, where the next scheduler may take it
- * for its own.
- */
-static void mqfq_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
-{
 }
 
 /* ---- request hooks, in the order of a request's life ---- */
@@ -776,7 +767,7 @@ static struct elevator_type mqfq_elevator = {
 		.init_sched		= MQFAIR_INIT_SCHED(mqfq_init_sched),
 		.exit_sched		= mqfq_exit_sched,
 		.init_hctx		= mqfq_init_hctx,
-		.exit_hctx		= mqfq_exit_hctx,
+		.exit_hctx		= mqfair_exit_hctx,
 		.depth_updated		= MQFAIR_DEPTH_UPDATED(mqfq_depth_updated),
 		.limit_depth		= mqfq_limit_depth,
 		.allow_merge		= mqfq_allow_merge,

@@ -401,8 +401,7 @@ static int octofas_init_sched(struct request_queue *q, struct elevator_queue *eq
 	if (od->nr_queues == 1)
 		pr_info_ratelimited("%s: one hardware queue: nowhere to move requests to\n",
 				    q->disk ? q->disk->disk_name : "?");
-	/* A hardware queue's requests wait in it: all have to be run. The scheduler before may have said otherwise. */
-	blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);
+	mqfair_run_all_hctx(q);
 	octofas_depth_updated(q);
 	eq->elevator_data = od;
 	q->elevator = eq;
@@ -425,14 +424,6 @@ static int octofas_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
 	od->hctx[number] = hctx;
 	hctx->sched_data = &od->queue[number];
 	return 0;
-}
-
-/*
- * Nothing is left to do, but without it blk_mq_exit_sched() leaves our sched_data in @hctx, where the next scheduler may take it
- * for its own.
- */
-static void octofas_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
-{
 }
 
 /* ---- request hooks, in the order of a request's life ---- */
@@ -768,7 +759,7 @@ static struct elevator_type octofas_elevator = {
 		.init_sched		= MQFAIR_INIT_SCHED(octofas_init_sched),
 		.exit_sched		= octofas_exit_sched,
 		.init_hctx		= octofas_init_hctx,
-		.exit_hctx		= octofas_exit_hctx,
+		.exit_hctx		= mqfair_exit_hctx,
 		.depth_updated		= MQFAIR_DEPTH_UPDATED(octofas_depth_updated),
 		.limit_depth		= octofas_limit_depth,
 		.allow_merge		= octofas_allow_merge,

@@ -484,8 +484,7 @@ static int tabs_init_sched(struct request_queue *q, struct elevator_queue *eq)
 				    q->disk ? q->disk->disk_name : "?", obstacle);
 	td->configured = false;
 
-	/* A hardware queue's requests wait in it: all have to be run. The scheduler before may have said otherwise. */
-	blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);
+	mqfair_run_all_hctx(q);
 	tabs_depth_updated(q);
 	eq->elevator_data = td;
 	q->elevator = eq;
@@ -508,14 +507,6 @@ static int tabs_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
 	td->hctx[number] = hctx;
 	hctx->sched_data = &td->queue[number];
 	return 0;
-}
-
-/*
- * Nothing is left to do, but without it blk_mq_exit_sched() leaves our sched_data in @hctx, where the next scheduler may take it
- * for its own.
- */
-static void tabs_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
-{
 }
 
 /* ---- request hooks, in the order of a request's life ---- */
@@ -808,7 +799,7 @@ static struct elevator_type tabs_elevator = {
 		.init_sched		= MQFAIR_INIT_SCHED(tabs_init_sched),
 		.exit_sched		= tabs_exit_sched,
 		.init_hctx		= tabs_init_hctx,
-		.exit_hctx		= tabs_exit_hctx,
+		.exit_hctx		= mqfair_exit_hctx,
 		.depth_updated		= MQFAIR_DEPTH_UPDATED(tabs_depth_updated),
 		.limit_depth		= tabs_limit_depth,
 		.bio_merge		= tabs_bio_merge,

@@ -9,7 +9,6 @@ Figures: slowdown of each user, the mean latency of its requests over that when 
 paper); F, the smaller slowdown over the larger (Equation 2), 1 if fair; requests per second; p99.9. With other weights than equal ones F is not of
 interest, and the ratio of both users' requests per second is.
 """
-import os
 import time
 
 from benchkit import lab, report
@@ -19,7 +18,6 @@ ONE_LINE = "two users of octokvd on an NVMe-oF device, 2 clients against 16 (vm,
 CPUS = 2
 SERVICE_US = 2000
 DRIVE = {"kind": "nvme-tcp", "params": {"queues": 1, "queue_service_ns": SERVICE_US * 1000, "size_mb": 512}, "sysfs": {"queue/scheduler": "none"}}
-BUILD = os.path.join(lab.RESULTS, "octokv-guest")
 CLIENTS = {"few": 2, "many": 16}
 # Name: scheduler, tunables, weights of few and many.
 MQFQ = {"flow": "ioprio", "slots": 2, "throttle_kb": 0}
@@ -31,7 +29,7 @@ RECORDS, VALUE_BYTES, SECONDS = 100, 16384, 4
 def _step(case, way, tenants=tuple(CLIENTS)):
     scheduler, tunables, weights = WAYS[way]
     return {"label": f"{case}, {way}, {'+'.join(tenants)}", "case": case, "device": DRIVE, "name": way, "scheduler": scheduler, "tunables": tunables,
-            "measure": "octokv", "build": BUILD, "workload": WORKLOADS[case], "tenants": tenants, "records": RECORDS, "value_bytes": VALUE_BYTES,
+            "measure": "octokv", "build": lab.OCTOKV, "workload": WORKLOADS[case], "tenants": tenants, "records": RECORDS, "value_bytes": VALUE_BYTES,
             "seconds": SECONDS, "users": {name: {"clients": clients, "weight": weight} for (name, clients), weight in zip(CLIENTS.items(), weights)}}
 
 
@@ -64,7 +62,7 @@ def rows(plan, answers):
 def run(args):
     """Measure; the result dictionary."""
     started = time.monotonic()
-    lab.enter(["make", "-s", "-C", "tools/octokv", f"BUILD={BUILD}", "all"], "building octokvd")
+    lab.build_octokvd()
     guest = lab.Guest("vm", args.kernel, CPUS, virtual_time=True)
     todo = plans(args.quick)
     release, results = lab.run_plans([(guest, plan) for plan in todo])

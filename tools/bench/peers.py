@@ -18,7 +18,6 @@ ONE_LINE = "durable puts and gets of octokvd beside fio, files, Valkey and Rocks
 CPUS = 2
 PARAMS = {"queues": CPUS, "size_mb": 1024}
 DRIVES = {"default": PARAMS, "slow reads": {**PARAMS, "read_ns": 430000, "xfer_unit_ns": 102800}}
-BUILD = os.path.join(lab.RESULTS, "octokv-guest")
 PROGRAM = os.path.join(lab.CHECKOUT, "tools/octokv/test/peers")
 WHO = ("fio", "octokvd", "Host-KVS", "Valkey", "RocksDB")
 QUICK_WHO = ("fio", "octokvd", "Host-KVS")
@@ -31,7 +30,7 @@ WORDS = {"put": "puts", "get": "gets"}
 def plans(quick):
     """A plan for each drive, a step for each peer, each on a drive that nobody has written to."""
     return [[{"label": f"{drive}, {who}", "drive": drive, "device": {"kind": "ssdsim", "params": params, "sysfs": {}}, "fresh": True, "scheduler": "none",
-              "measure": "peers", "program": PROGRAM, "build": BUILD, "who": who, "seconds": SECONDS} for who in (QUICK_WHO if quick else WHO)]
+              "measure": "peers", "program": PROGRAM, "build": lab.OCTOKV, "who": who, "seconds": SECONDS} for who in (QUICK_WHO if quick else WHO)]
             for drive, params in (list(DRIVES.items())[:1] if quick else DRIVES.items())]
 
 
@@ -44,7 +43,7 @@ def rows(step, answer):
 def run(args):
     """Measure; the result dictionary."""
     started = time.monotonic()
-    lab.enter(["make", "-s", "-C", "tools/octokv", f"BUILD={BUILD}", "all"], "building octokvd")
+    lab.build_octokvd()
     guest = lab.Guest("vm", args.kernel, CPUS, virtual_time=True)
     todo = plans(args.quick)
     release, results = lab.run_plans([(guest, plan) for plan in todo])

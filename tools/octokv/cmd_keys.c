@@ -564,7 +564,7 @@ static void start_expire(struct request *r)
 	if (how) {
 		kv = request_key(r, 0, 1, OKV_OP_UPDATE);
 		kv->op.update = update_expire;
-		kv->keeps_absent = true;
+		kv->op.flags = OKV_IF_PRESENT;
 		kv->number = expire_ms;
 		kv->how = how;
 	} else if (expire_ms <= r->conn->worker->now_ms) {
@@ -579,7 +579,7 @@ static void start_persist(struct request *r)
 {
 	request_ops(r, 1);
 	request_key(r, 0, 1, OKV_OP_UPDATE)->op.update = update_expire;
-	r->ops->keeps_absent = true;
+	r->ops->op.flags = OKV_IF_PRESENT;
 	r->ops->how = EXPIRE_XX;
 	request_submit(r);
 }
@@ -604,7 +604,7 @@ static void start_getex(struct request *r)
 	}
 	request_ops(r, 1);
 	request_key(r, 0, 1, OKV_OP_UPDATE)->op.update = update_expire;
-	r->ops->keeps_absent = true;
+	r->ops->op.flags = OKV_IF_PRESENT;
 	r->ops->number = expire_ms;
 	r->ops->how = persist ? EXPIRE_XX : 0;
 	r->ops->want_value = true;

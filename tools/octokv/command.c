@@ -194,9 +194,11 @@ struct kv_op *request_key(struct request *r, uint32_t i, uint32_t arg, enum okv_
 /* Without room for another key, a write may still replace one. */
 static void forbid_new_key(struct kv_op *kv)
 {
-	if (kv->op.kind == OKV_OP_PUT && !(kv->op.flags & OKV_IF_PRESENT))
+	if (kv->op.flags & OKV_IF_PRESENT)
+		return;
+	if (kv->op.kind == OKV_OP_PUT)
 		kv->op.flags |= OKV_IF_PRESENT;
-	else if (kv->op.kind != OKV_OP_UPDATE || kv->keeps_absent)
+	else if (kv->op.kind != OKV_OP_UPDATE)
 		return;
 	kv->no_new_key = true;
 }

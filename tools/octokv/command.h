@@ -51,7 +51,6 @@ struct kv_op {
 	int64_t number;			/* INCR: by how much, then the result */
 	long double real;		/* INCRBYFLOAT: by how much */
 	uint16_t how;			/* of the command's own */
-	bool keeps_absent;		/* an update that makes no new key */
 	bool no_new_key;		/* the tenant has as many as it may */
 	const char *complaint;		/* why an update refused */
 };

@@ -118,7 +118,6 @@ static void resume_done(struct worker *home, struct kv_msg *msg)
 static void attach_run(struct worker *at, struct kv_msg *msg)
 {
 	okv_store_attach(at->store, move_of(msg)->taken);
-	at->routes[move_of(msg)->partition].owner = at->id;
 	tenants_publish(at);
 	worker_return(at, msg);
 }

@@ -18,7 +18,8 @@
  * Start. Each thread makes its ring (SINGLE_ISSUER wants that) and opens its partitions; a barrier; then all serve, or all end if one failed.
  *
  * End. A stop is a byte in an eventfd that all poll. Each stops to read, and counts itself quiet when no request of its
- * connections is under way and their replies are sent (a client that does not read has a second for that); it goes on serving mail until all are quiet. Then nobody can send anything any more, and each closes its store.
+ * connections is under way and their replies are sent (a client that does not read has a second for that); it goes on serving mail
+ * until all are quiet. Then nobody can send anything any more, and each closes its store.
  */
 #include <errno.h>
 #include <poll.h>

@@ -22,6 +22,7 @@ LAB = os.path.join(CHECKOUT, "tools/lab/lab")
 BENCH = os.path.join(CHECKOUT, "tools/bench")
 RESULTS = os.path.join(CHECKOUT, "results")
 JOBS = os.path.join(CHECKOUT, "fio-jobs")
+OCTOKV = os.path.join(RESULTS, "octokv-guest")
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ def enter(argv, what):
         lines = done.stdout.strip().splitlines() or ["no output"]
         raise BenchError(f"{what} failed with status {done.returncode}: {lines[-1]}")
     return done.stdout
+
+
+def build_octokvd():
+    """Build octokvd and octokv-bench for guests, in OCTOKV."""
+    enter(["make", "-s", "-C", "tools/octokv", f"BUILD={OCTOKV}", "all"], "building octokvd")
 
 
 class _Progress:

@@ -5,9 +5,7 @@
  * Whatever has to know the old record says OKV_CORRUPT. A plain put or deletion replaces it, for good: also after an open, and if it can be
  * read again. Where two keys have one hash and both records are wrong, nothing is replaced.
  */
-#include "../partition.h"
-#include "../sim/sim_disk.h"
-#include "server_test.h"
+#include "store_user.h"
 
 enum { NR_SEGMENTS = 14, SEGMENT_BYTES = 64 << 10, BLOCK_BYTES = 512, DEVICE_BYTES = (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES };
 
@@ -20,26 +18,13 @@ static struct sim_disk disk;
 static struct okv_store *store;
 static struct okv_partition *p;
 
-struct user {
-	struct okv_op op;
-	bool done;
-};
-
-static void user_done(struct okv_op *op)
-{
-	((struct user *)op->owner)->done = true;
-	okv_op_release(op);
-}
-
 static enum okv_status run_op(enum okv_op_kind kind, enum key key, uint16_t flags)
 {
 	struct user u = { .op = { .kind = kind, .flags = flags, .hash = hashes[key], .key = names[key], .key_len = strlen(names[key]),
-				  .value = "value", .value_len = 5, .done = user_done, .owner = &u } };
+				  .value = "value", .value_len = 5 } };
 
-	okv_partition_submit(p, &u.op);
-	while (!u.done)
-		EXPECT(!disk.disk.ops->wait(&disk.disk));
-	return u.op.status;
+	user_begin(&u, p);
+	return user_wait(&u, &disk);
 }
 
 static void open_store(void)

@@ -6,9 +6,7 @@
  * short-lived ones have gone. Where everything has expired, it goes faster. Without ticks it goes by a deletion, which still finds
  * nothing, by a walk, and by garbage collection, which does not move it.
  */
-#include "../partition.h"
-#include "../sim/sim_disk.h"
-#include "server_test.h"
+#include "store_user.h"
 
 enum {
 	NR_SEGMENTS	= 40,		/* 64 shards */
@@ -27,42 +25,19 @@ static struct okv_store *store;
 static struct okv_partition *p;
 static char value[VALUE_BYTES];
 
-struct user {
-	struct okv_op op;
-	char key[16];
-	bool done;
-};
-
-static void user_done(struct okv_op *op)
-{
-	((struct user *)op->owner)->done = true;
-	okv_op_release(op);
-}
-
 static enum okv_status run_op(enum okv_op_kind kind, uint32_t key, uint32_t value_len, uint64_t expire_ms)
 {
-	struct user u = { .op = { .kind = kind, .key = u.key, .value = value, .value_len = value_len, .expire_ms = expire_ms,
-				  .done = user_done, .owner = &u } };
+	struct user u = { .op = { .kind = kind, .value = value, .value_len = value_len, .expire_ms = expire_ms } };
 
-	u.op.key_len = snprintf(u.key, sizeof(u.key), "%u", key);
-	u.op.hash = (key + 1) * 0x9e3779b97f4a7c15ULL;
-	okv_partition_submit(p, &u.op);
-	while (!u.done)
-		EXPECT(!disk.disk.ops->wait(&disk.disk));
-	return u.op.status;
-}
-
-static void settle(void)
-{
-	while (disk.in_flight)
-		disk.disk.ops->wait(&disk.disk);
+	user_begin_key(&u, p, key);
+	return user_wait(&u, &disk);
 }
 
 static uint64_t nr_keys(void)
 {
 	struct okv_stats stats;
 
-	settle();
+	settle(&disk);
 	okv_store_stats(store, &stats);
 	return stats.nr_keys;
 }
@@ -125,7 +100,7 @@ static void test_walk(void)
 	p->now_ms++;
 	do {
 		okv_partition_scan(p, &scan);
-		settle();
+		settle(&disk);
 	} while (scan.cursor);
 	EXPECT(nr_seen == 5 && nr_keys() == 5);
 	for (uint32_t i = 0; i < 10; i += 2)

@@ -5,36 +5,18 @@
  * The newer root and its chunks are valid, and what they say cannot be: a segment that holds records holds nothing. The older root serves.
  * The checkpoint that follows takes the newer root's place and its segments, and must not release them as those of the root it replaces.
  */
-#include "../partition.h"
-#include "../sim/sim_disk.h"
-#include "server_test.h"
+#include "store_user.h"
 
 enum { NR_SEGMENTS = 14, SEGMENT_BYTES = 16 << 10, BLOCK_BYTES = 512, DEVICE_BYTES = (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES, NR_KEYS = 24 };
 
 static struct sim_disk disk;
 
-struct user {
-	struct okv_op op;
-	char key[8];
-	bool done;
-};
-
-static void user_done(struct okv_op *op)
-{
-	((struct user *)op->owner)->done = true;
-	okv_op_release(op);
-}
-
 static enum okv_status run_op(struct okv_store *store, enum okv_op_kind kind, uint32_t key)
 {
-	struct user u = { .op = { .kind = kind, .key = u.key, .value = "value", .value_len = 5, .done = user_done, .owner = &u } };
+	struct user u = { .op = { .kind = kind, .value = "value", .value_len = 5 } };
 
-	u.op.key_len = snprintf(u.key, sizeof(u.key), "%u", key);
-	u.op.hash = key * 0x9e3779b97f4a7c15ULL;
-	okv_partition_submit(okv_store_partition(store, 0), &u.op);
-	while (!u.done)
-		EXPECT(!disk.disk.ops->wait(&disk.disk));
-	return u.op.status;
+	user_begin_key(&u, okv_store_partition(store, 0), key);
+	return user_wait(&u, &disk);
 }
 
 static struct okv_store *open_store(void)

@@ -6,9 +6,7 @@
  * again, and an open does. When the file system has room once more, it is used soon.
  * Zeros are held back that go to a segment which nothing can be written to any more: it is not given to a checkpoint, which they would overwrite.
  */
-#include "../partition.h"
-#include "../sim/sim_disk.h"
-#include "server_test.h"
+#include "store_user.h"
 
 enum {
 	NR_SEGMENTS	= 40,
@@ -26,12 +24,6 @@ static bool holds;
 static struct okv_store *store;
 static struct okv_partition *p;
 static char value[VALUE_BYTES];
-
-struct user {
-	struct okv_op op;
-	char key[16];
-	bool done;
-};
 
 static void submit(struct okv_disk *d, struct okv_io *io)
 {
@@ -63,19 +55,10 @@ static void make_store(void)
 	open_store();
 }
 
-static void user_done(struct okv_op *op)
-{
-	((struct user *)op->owner)->done = true;
-	okv_op_release(op);
-}
-
 static void begin_op(struct user *u, enum okv_op_kind kind, uint32_t key)
 {
-	*u = (struct user){ .op = { .kind = kind, .key = u->key, .value = value, .value_len = kind == OKV_OP_PUT ? VALUE_BYTES : 0,
-				    .done = user_done, .owner = u } };
-	u->op.key_len = snprintf(u->key, sizeof(u->key), "%u", key);
-	u->op.hash = (key + 1) * 0x9e3779b97f4a7c15ULL;
-	okv_partition_submit(p, &u->op);
+	*u = (struct user){ .op = { .kind = kind, .value = value, .value_len = kind == OKV_OP_PUT ? VALUE_BYTES : 0 } };
+	user_begin_key(u, p, key);
 }
 
 static enum okv_status run_op(enum okv_op_kind kind, uint32_t key)
@@ -83,15 +66,7 @@ static enum okv_status run_op(enum okv_op_kind kind, uint32_t key)
 	struct user u;
 
 	begin_op(&u, kind, key);
-	while (!u.done)
-		EXPECT(!disk.disk.ops->wait(&disk.disk));
-	return u.op.status;
-}
-
-static void settle(void)
-{
-	while (disk.in_flight)
-		disk.disk.ops->wait(&disk.disk);
+	return user_wait(&u, &disk);
 }
 
 /* Put keys from @from on until there is no room; returns the first that has none. */
@@ -121,7 +96,7 @@ static void test_full(void)
 		EXPECT(run_op(OKV_OP_DELETE, i) == OKV_OK);
 	nr_again = fill(0);
 	EXPECT(nr_again >= nr_few / 2);
-	settle();
+	settle(&disk);
 	okv_store_close(store);
 	open_store();
 	for (uint32_t i = 0; i < nr_again; i++)
@@ -129,7 +104,7 @@ static void test_full(void)
 	fill(0);
 	disk.room_bytes = UINT64_MAX;
 	okv_partition_tick(p, 2000);
-	settle();
+	settle(&disk);
 	nr_more = fill(nr_again);
 	EXPECT(nr_more > 2 * nr_few);
 	okv_store_close(store);
@@ -162,12 +137,12 @@ static void test_prepare(void)
 
 	make_store();
 	EXPECT(run_op(OKV_OP_PUT, 0) == OKV_OK);
-	settle();
+	settle(&disk);
 	okv_log_seal(p);
 	use_up(okv_reserve(p));
 	holds = true;
 	begin_op(&delete, OKV_OP_DELETE, 0);
-	settle();
+	settle(&disk);
 	segment = p->open_segment;
 	EXPECT(held && segment < NR_SEGMENTS);
 	/* It waits for room, and there is none. */
@@ -179,7 +154,7 @@ static void test_prepare(void)
 	}
 	holds = false;
 	sim_ops->submit(&disk.disk, held);
-	settle();
+	settle(&disk);
 	EXPECT(delete.done && delete.op.status == OKV_OK && put.done && put.op.status == OKV_FULL);
 	okv_store_drop(store);
 	sim_disk_free(&disk);

@@ -142,7 +142,7 @@ MUTANTS = [
      "return (void)now_ns, (void)since_ns, (void)max_ns, (void)spare_ns, false;", "040/mq-tabs", False),
     ("mq-tabs: what may go wakes nobody", "mq-tabs/tabs.c", r"\tif \(!test_bit\(BLK_MQ_S_STOPPED[\s\S]*?\n\t\ttabs_wake_all\(td\);\n", "\t(void)hctx;\n",
      "044/mq-tabs", False),
-    ("mq-tabs: the former scheduler's way to run queues stays", "mq-tabs/tabs.c", r"\tblk_queue_flag_clear\([^;]*;\n", "", "052/mq-tabs", False),
+    ("mq-tabs: the former scheduler's way to run queues stays", "mq-tabs/tabs.c", r"\tmqfair_run_all_hctx\([^;]*;\n", "", "052/mq-tabs", False),
     ("no alias to load it by", "mq-k2/k2.c", r'MODULE_ALIAS\("mq-k2-iosched"\);\n', "", "003/mq-k2", False),
 ]
 
