@@ -105,16 +105,19 @@ def _source_versions(root):
     return [_package_version(root, f"linux-source-{SOURCE_SERIES}"), _package_version(root, "gcc-14")]
 
 
-# Two lines of Debian's source are not as they came. A second CPU of User-Mode Linux starts on a stack of its host thread, and a stack trace, which KASAN
-# keeps of each kmalloc() and kfree(), is read up to the next multiple of THREAD_SIZE: the end of a kernel stack, but of that one a page that does not
-# exist. And each word up to there is looked up, with system calls for lockdep each time; only return addresses of frames are kept anyway.
+# Three places in Debian's source are not as they came, all of them in User-Mode Linux with several CPUs. Another CPU starts on a stack of its host
+# thread, and a stack trace, which KASAN keeps of each kmalloc() and kfree(), is read up to the next multiple of THREAD_SIZE: the end of a kernel stack, but
+# of that one a page that does not exist. Each word up to there is looked up, with system calls for lockdep each time; only return addresses of frames
+# are kept anyway. And flush_tlb_mm() walks an address space that may be another task's, under no lock, which lockdep reports when AIO's ring is unmapped.
 _UNPACK = r"""
 set -e
 tar -C "$1" --strip-components=1 -xf "$2"
-file=$1/arch/um/kernel/stacktrace.c
+cd "$1/arch/um/kernel"
 sed -i -e 's/(THREAD_SIZE-1)) != 0)/((tsk->stack == (void *)((long) sp \& -THREAD_SIZE) ? THREAD_SIZE : PAGE_SIZE) - 1)) != 0)/' \
-	-e 's/if (__kernel_text_address(addr))/if ((unsigned long) sp == bp + sizeof(long) \&\& __kernel_text_address(addr))/' "$file"
-[ "$(grep -c 'tsk->stack ==\|sizeof(long) &&' "$file")" = 2 ] || { echo "$file has changed: look how it reads a stack now"; exit 1; }
+	-e 's/if (__kernel_text_address(addr))/if ((unsigned long) sp == bp + sizeof(long) \&\& __kernel_text_address(addr))/' stacktrace.c
+sed -i '/^void flush_tlb_mm(/,/^}/{s/^\tfor_each_vma/\trcu_read_lock();\n&/;s/^}/\trcu_read_unlock();\n}/}' tlb.c
+[ "$(grep -c 'tsk->stack ==\|sizeof(long) &&\|rcu_read_' stacktrace.c tlb.c | tr '\n' ' ')" = "stacktrace.c:2 tlb.c:2 " ] ||
+	{ echo "arch/um/kernel has changed: look how it walks stacks and address spaces now"; exit 1; }
 """
 
 
