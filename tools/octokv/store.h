@@ -66,7 +66,7 @@ enum okv_op_kind {
 
 enum okv_op_flags {
 	OKV_IF_ABSENT	= 1 << 0,	/* PUT: else OKV_EXISTS */
-	OKV_IF_PRESENT	= 1 << 1,	/* PUT: else OKV_NOT_FOUND */
+	OKV_IF_PRESENT	= 1 << 1,	/* PUT: else OKV_NOT_FOUND. UPDATE: the word of the caller, whose update() makes no new key */
 	OKV_KEEP_TTL	= 1 << 2,	/* PUT: the expiry of the old one, if there is one */
 	OKV_WANT_OLD	= 1 << 3,	/* PUT, DELETE: out is the old value */
 };

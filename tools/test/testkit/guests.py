@@ -272,8 +272,8 @@ def debug_list(name, about, only):
                  guest_list("--backend", "vm", "--kernel", "debug", only=only, short=DEBUG_SHORT), long=True, kernels=("debug",))
 
 
-# In the short run User-Mode Linux has the whole list, in which each scheduler meets what it shares with the others, the same with KASAN and lockdep has
-# what seeks races and ends of life, and the stock kernels have half of the list each, as emulation is slow. --share turns the order of schedulers.
+# In the short run User-Mode Linux has the whole list, the same with KASAN and lockdep what seeks races and ends of life, and the stock kernels half of
+# the list each, as emulation is slow. --share turns the order of schedulers from kernel to kernel: what is shared out among them meets three of the four.
 GROUPS = [
     Group("7.2", "the list on stock 7.2", guest_list("--backend", "vm", "--kernel", "7.2", short=("--share", "2", "--half", "0"))),
     Group("uml", "the list on User-Mode Linux 7.2", guest_list(short=("--share", "3", "--thorough")), kernels=("uml",)),

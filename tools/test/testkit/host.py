@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(CHECKOUT, "tools", "lab"))
 from labkit import kernel       # noqa: E402
 
 ENTER = [LAB, "enter", "--"]
-# All mutants take a quarter of an hour: the short run tries each eighth.
+# All of them take long: the short run tries each eighth.
 SOME_MUTANTS = "8"
 
 
