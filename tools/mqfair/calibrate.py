@@ -16,7 +16,7 @@ import json
 import os
 import sys
 
-from device import Device, DeviceError, fio_jobs, read
+from device import Device, DeviceError, read
 
 ONE_LINE = "measure the drive's parallelism, or its maxima for mq-tabs; prints the lines that set them"
 
@@ -44,14 +44,15 @@ def arguments(parser):
 
 def _fio(device, pattern, size_kb, depth, seconds, *options):
     """Requests per second of one point."""
-    jobs = min(depth, JOBS_MAX, os.cpu_count() or 1)
+    # As many as there are CPUs for, and all with the same part of the depth.
+    jobs = next(number for number in range(min(depth, JOBS_MAX, os.cpu_count() or 1), 0, -1) if depth % number == 0)
     argv = ["--name=point", f"--filename={device.node}", f"--rw={pattern}", f"--bs={size_kb}k", "--direct=1", "--ioengine=libaio",
             f"--iodepth={depth // jobs}", f"--numjobs={jobs}", "--thread", "--group_reporting", "--norandommap", "--time_based",
             # Whole numbers: fio takes 0.5s for 0, and reads the whole drive.
             f"--ramp_time={round(seconds * 250)}ms", f"--runtime={round(seconds * 1000)}ms", *options]
     if pattern == "randread":
         argv.append("--readonly")
-    job = fio_jobs(*argv)[0]
+    job = device.fio_jobs(*argv)[0]
     return job["read" if pattern == "randread" else "write"]["iops"]
 
 
@@ -91,9 +92,8 @@ def _measure_tabs(device, args):
     """The maxima of mq-tabs, in KiB per second."""
     if read(device.queue("write_cache")) != "write back" or read(device.queue("fua")) != "1":
         raise DeviceError(f"{device.name} has no volatile write cache, or no FUA: mq-tabs has nothing to schedule there")
-    device.confirm_destruction()
     rates = {}
-    with device.without_scheduler():
+    with device.claimed(destroys=True), device.without_scheduler():
         for name, pattern, seconds, options in (("max_read_kbps", "randread", args.seconds, ()),
                                                 ("max_fua_write_kbps", "randwrite", args.seconds * TABS_WRITE_SECONDS, ("--sync=dsync",))):
             rates[name] = round(TABS_SIZE_KB * _fio(device, pattern, TABS_SIZE_KB, TABS_DEPTH, seconds, *options))
@@ -103,9 +103,7 @@ def _measure_tabs(device, args):
 
 def _measure(device, args):
     """({size: curve}, {tunable: value}) for mq-mqfq."""
-    if args.write_cost:
-        device.confirm_destruction()
-    with device.without_scheduler():
+    with device.claimed(destroys=args.write_cost), device.without_scheduler():
         curves = {size_kb: _sweep(device, size_kb, args.seconds) for size_kb in SIZES_KB}
         settings = {"slots": knee(curves[SIZES_KB[0]])}
         if args.write_cost:

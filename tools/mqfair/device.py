@@ -2,13 +2,19 @@
 """A disk as the tools see it: its name, its scheduler, its files in sysfs and debugfs."""
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 
 BLOCK, DEBUG = "/sys/block", "/sys/kernel/debug/block"
+# What ends a command: what it changed is put back.
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Files of the queue that the kernel sets anew when the scheduler changes (block/elevator.c, block/blk-mq-sched.c).
+SET_ANEW = ("nr_requests", "async_depth")
 
 
 class DeviceError(Exception):
@@ -24,7 +30,7 @@ class Device:
         if not os.path.isdir(self.file("")):
             raise DeviceError(f"{name} is no disk (a partition has no scheduler of its own: name the disk)")
         if not os.path.exists(self.queue("scheduler")):
-            raise DeviceError(f"{self.name} has no scheduler: it is no request-based disk; name the disks below it")
+            raise DeviceError(f"{self.name} has no scheduler: it is no request-based disk; name the disks below it (of a multipath drive, its paths: nvme0c0n1)")
 
     def file(self, name):
         """Path of a file in the disk's folder."""
@@ -45,17 +51,36 @@ class Device:
 
     @contextlib.contextmanager
     def restored(self):
-        """Whatever happens to the scheduler while the context lasts: afterwards it is the old one, with the tunables that it had."""
-        name, folder = self.scheduler(), self.queue("iosched")
-        tunables = {entry: read(f"{folder}/{entry}") for entry in os.listdir(folder)} if name != "none" else {}
+        """Whatever happens to the scheduler while the context lasts: afterwards it is the old one, with the settings that it had."""
+        name, kept = self.scheduler(), self.settings()
         try:
             yield
         finally:
-            self.choose("none")
-            self.choose(name)
-            for entry, value in tunables.items():
-                with contextlib.suppress(DeviceError):      # one that can not be written, or a list
-                    write(f"{folder}/{entry}", value)
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+            try:
+                self.choose("none")
+                self.choose(name)
+                self._put_back(kept)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def settings(self):
+        """{file of the queue: text}: the scheduler's tunables, and what a change of the scheduler sets anew."""
+        folder = self.queue("iosched")
+        names = [f"iosched/{entry}" for entry in os.listdir(folder)] if self.scheduler() != "none" else []
+        # In the order in which they are written: schedulers follow nr_requests, and weights are those of the kind of flow.
+        names.sort(key=lambda entry: entry != "iosched/flow")
+        return {entry: read(self.queue(entry)) for entry in (*SET_ANEW, *names) if os.path.exists(self.queue(entry))}
+
+    def _put_back(self, kept):
+        """Write what differs from @kept, a list (weights) line by line, and say what is refused."""
+        for entry, text in kept.items():
+            try:
+                if read(self.queue(entry)) != text:
+                    for line in text.splitlines():
+                        write(self.queue(entry), line)
+            except DeviceError as error:
+                print(f"mqfair: not put back: {error}", file=sys.stderr)
 
     @contextlib.contextmanager
     def without_scheduler(self):
@@ -71,17 +96,54 @@ class Device:
         for entry, value in tunables.items():
             write(self.queue(f"iosched/{entry}"), str(value))
 
-    def confirm_destruction(self):
-        """Return if nobody uses the disk and the person at the terminal agrees that its data is lost."""
+    @contextlib.contextmanager
+    def claimed(self, destroys=False):
+        """The disk is ours while the context lasts: its data, too, if @destroys and the person at the terminal agrees; nobody can mount it then.
+
+        udev leaves a locked disk alone. Else a rule that chooses a scheduler would act in the midst of a measurement: a disk is looked at anew
+        whenever one that wrote to it, as fio, closes it (systemd's manual, "Locking Block Device Access").
+        """
+        if not os.path.exists(self.node):
+            raise DeviceError(f"there is no {self.node}, so nothing can be sent to {self.name} alone: measure the drive while nvme-core is loaded with multipath=N")
         try:
-            os.close(os.open(self.node, os.O_RDWR | os.O_EXCL))
+            descriptor = os.open(self.node, os.O_RDWR | os.O_EXCL if destroys else os.O_RDONLY)
+        except PermissionError:
+            raise
         except OSError as error:
-            if error.errno == errno.EACCES:
-                raise
-            raise DeviceError(f"{self.node} can not be written: {error.strerror}; unmount what is on it") from error
+            raise DeviceError(f"{self.node} can not be {'written' if destroys else 'read'}: {error.strerror}"
+                              + ("; unmount what is on it" if error.errno == errno.EBUSY else "")) from error
+        try:
+            if destroys:
+                self._confirm_destruction()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _confirm_destruction(self):
+        """Return if the person at the terminal agrees."""
         print(f"\nThis writes all over {self.node} and destroys what is there. Type its name to go on: ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip() != self.name:
             raise DeviceError("nothing was written, nothing was measured")
+
+    def fio_jobs(self, *argv):
+        """fio's result for each job on this disk, all of it under the scheduler of now."""
+        chosen = self.scheduler()
+        jobs = fio_jobs(*argv)
+        if self.scheduler() != chosen:
+            raise DeviceError(f"somebody chose {self.scheduler()} for {self.name} while it was measured under {chosen}: a udev rule, or TuneD? stop it meanwhile")
+        return jobs
+
+
+def end_by_signals():
+    """The first signal ends the work, by a KeyboardInterrupt; further ones must not end what puts things back. Signals that are ignored, as by nohup, stay so."""
+    def stop(_number, _frame):
+        for number in STOPS:
+            signal.signal(number, lambda *_: None)
+        raise KeyboardInterrupt
+    for number in STOPS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, stop)
 
 
 def fio_jobs(*argv):

@@ -20,6 +20,8 @@ DEVICE_OPTIONAL = True
 
 OURS = ("mq-k2", "mq-mqfq", "mq-tabs", "mq-octofas")
 OK, NOTE, FAULT = "ok", "note", "fault"
+# The public half of the key with which DKMS signs.
+MOK = "/var/lib/dkms/mok.pub"
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,9 @@ def signatures(machine, found):
     enforced = machine.read("/sys/module/module/parameters/sig_enforce") == "Y" or (lockdown and lockdown[1] != "none")
     if not enforced:
         return
+    version = (machine.find("/var/lib/dkms/mqfair/[0-9]*") or ["VERSION"])[-1].split("/")[-1]
+    again = " && ".join(f"dkms {step} --force mqfair/{version} -k {machine.release}" for step in ("build", "install"))
+    enroll = f"mokutil --import {MOK}, reboot, and enroll the key when the firmware asks"
     for name, path in sorted(found.items()):
         if path.endswith(".ko"):
             with open(machine.path(path), "rb") as handle:
@@ -149,8 +154,13 @@ def signatures(machine, found):
             signed = bool((machine.run("modinfo", "-F", "signer", name) or "").strip())
         if not signed:
             yield Finding(FAULT, "signature", f"this kernel loads signed modules only (Secure Boot), and {name} is not signed",
-                          "dkms generate_mok; mokutil --import /var/lib/dkms/mok.pub; reboot and enroll it; then: dkms build --force and dkms install --force mqfair")
+                          f"dkms generate_mok && {again}; then {enroll}")
             return
+    if "is not enrolled" in (machine.run("mokutil", "--test-key", MOK) or ""):
+        yield Finding(FAULT, "signature", f"this kernel loads signed modules only (Secure Boot), and does not know the key {MOK} with which DKMS signs", enroll)
+    elif not machine.exists("/usr/bin/mokutil"):
+        yield Finding(NOTE, "signature", "this kernel loads signed modules only (Secure Boot); ours are signed, but there is no mokutil to ask whether the firmware knows the key",
+                      f"apt install mokutil; if modprobe says \"Key was rejected\": {enroll}")
 
 
 def active(machine, disk):
@@ -160,30 +170,29 @@ def active(machine, disk):
 
 
 def path_disks(machine, disk):
-    """The paths (nvme0c0n1, ...) of an NVMe drive that is reached by several."""
+    """The paths (nvme0c0n1, ...) of an NVMe drive that may be reached by several."""
     found = re.fullmatch(r"(nvme\d+)(n\d+)", disk)
-    return machine.find(f"/sys/block/{found[1]}c*{found[2]}") if found else []
+    return [path.split("/")[3] for path in machine.find(f"/sys/block/{found[1]}c*{found[2]}")] if found else []
 
 
 def disks(machine, only):
     """Which disks use which scheduler; those that can have none."""
-    names = [only] if only else [path.split("/")[3] for path in machine.find("/sys/block/*")]
-    ours = {name: active(machine, name) for name in names if active(machine, name) in OURS}
     if only and not machine.exists(f"/sys/block/{only}"):
         yield Finding(FAULT, only, "is no disk", "name a disk of /sys/block; a partition has no scheduler of its own")
         return
+    names = [only, *path_disks(machine, only)] if only else [path.split("/")[3] for path in machine.find("/sys/block/*")]
+    ours = {name: active(machine, name) for name in names if active(machine, name) in OURS}
     for name in names:
-        paths = path_disks(machine, name)
-        if paths and (only or any(active(machine, path.split("/")[3]) not in OURS for path in paths)):
-            yield Finding(NOTE, name, f"is reached by {len(paths)} paths, and has its scheduler on each of these: {', '.join(path.split('/')[3] for path in paths)}",
-                          f"write the scheduler's name to {paths[0]}/queue/scheduler, or load nvme-core with multipath=N")
-        elif only and not active(machine, name):
-            yield Finding(FAULT, name, "has no scheduler: it is no request-based disk (dm, md, loop over a file, or the head of a multipath drive)",
-                          "set the scheduler of the disks below it")
-    if not ours:
-        yield Finding(NOTE if not only else FAULT, only or "disks", f"{'does not use' if only else 'none uses'} a scheduler of mqfair"
-                      + (f", but {active(machine, only)}" if only and active(machine, only) else ""),
-                      f"echo mq-mqfq > /sys/block/{only or 'DISK'}/queue/scheduler")
+        others = [path for path in path_disks(machine, name) if path not in ours]
+        if others:
+            yield Finding(NOTE, name, f"has its scheduler on each of its paths, and these do not use one of mqfair: {', '.join(others)}",
+                          f"echo mq-mqfq > /sys/block/{others[0]}/queue/scheduler, or load nvme-core with multipath=N")
+    if only and len(names) == 1 and not active(machine, only):
+        yield Finding(FAULT, only, "has no scheduler: it is no request-based disk (dm, md)", "set the scheduler of the disks below it")
+    elif not ours and len(names) != 1:
+        yield Finding(NOTE, only or "disks", "none uses a scheduler of mqfair", f"echo mq-mqfq > /sys/block/{names[-1] if only else 'DISK'}/queue/scheduler")
+    elif not ours:
+        yield Finding(FAULT, only, f"does not use a scheduler of mqfair, but {active(machine, only)}", f"echo mq-mqfq > /sys/block/{only}/queue/scheduler")
     for name, scheduler in ours.items():
         yield Finding(OK, name, f"uses {scheduler}")
         yield from tunables(machine, name, scheduler)
@@ -235,14 +244,26 @@ def weights(machine):
         yield Finding(OK, "weights", f"{sum(machine.read(path) not in ('default 100', '100', '') for path in files)} of {len(files)} cgroups have one of their own")
 
 
+def tuned_elevator(machine, profile, seen=()):
+    """The scheduler that a profile of TuneD sets, itself or by one that it includes; None if it sets none."""
+    folders = ("/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned")
+    text = next(filter(None, (machine.read(f"{folder}/{profile}/tuned.conf") for folder in folders)), "")
+    found = re.search(r"^elevator\s*=\s*(\S+)", text, re.M)
+    if found:
+        return found[1]
+    included = re.search(r"^include\s*=\s*(.+)", text, re.M)
+    names = [name for name in re.split(r"[,;\s]+", included[1].strip()) if name not in seen] if included else []
+    # What is included later goes first.
+    return next(filter(None, (tuned_elevator(machine, name, (*seen, profile)) for name in reversed(names))), None)
+
+
 def rivals(machine):
     """What else chooses a scheduler, now or at the next boot."""
-    profile = machine.read("/etc/tuned/active_profile")
-    for folder in ("/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned") if profile else ():
-        found = re.search(r"^elevator\s*=\s*(\S+)", machine.read(f"{folder}/{profile}/tuned.conf"), re.M)
-        if found and found[1] not in OURS:
-            yield Finding(FAULT, "TuneD", f"the profile {profile} sets the scheduler {found[1]}, and will do so again",
-                          f"put elevator=mq-mqfq into a profile of yours that includes {profile}, and choose that one")
+    profiles = machine.read("/etc/tuned/active_profile").split()
+    chosen = next(filter(None, (tuned_elevator(machine, name) for name in reversed(profiles))), None)
+    if chosen and chosen not in OURS:
+        yield Finding(FAULT, "TuneD", f"the profile {' '.join(profiles)} sets the scheduler {chosen}, and will do so again",
+                      f"put elevator=mq-mqfq into a profile of yours that includes {', '.join(profiles)}, and choose that one")
     for path in [path for folder in ("/etc/udev/rules.d", "/run/udev/rules.d", "/usr/lib/udev/rules.d") for path in machine.find(folder + "/*.rules")]:
         for line in machine.read(path).splitlines():
             found = re.search(r'ATTR\{queue/scheduler\}="([\w-]+)"', line)
@@ -266,7 +287,8 @@ def arguments(parser):
 
 def run(args):
     """Look and print; 1 if something is at fault."""
-    found = examine(Machine(), os.path.basename(args.device) if args.device else None)
+    # As /dev has it, or a name of sysfs, or a link to one (/dev/disk/by-id/...).
+    found = examine(Machine(), os.path.basename(os.path.realpath(args.device)) if args.device else None)
     if args.json:
         print(json.dumps([asdict(finding) for finding in found], indent=2))
     else:

@@ -5,6 +5,7 @@ One line per flow that had requests since the last look: its weight, the part of
 it got, its rate, requests that wait or are at the drive, how far its next tag is ahead of virtual time, and for how much of
 the time hardware queues waited because it was ahead.
 """
+import contextlib
 import json
 import os
 import sys
@@ -36,7 +37,11 @@ def flows(text):
 
 def cgroup_names():
     """{inode: path}: that is how the scheduler numbers cgroups."""
-    return {os.stat(folder).st_ino: os.path.relpath(folder, CGROUPS) for folder, _, _ in os.walk(CGROUPS)}
+    names = {}
+    for folder, _, _ in os.walk(CGROUPS):
+        with contextlib.suppress(FileNotFoundError):    # it goes as we look
+            names[os.stat(folder).st_ino] = os.path.relpath(folder, CGROUPS)
+    return names
 
 
 def process_name(number):

@@ -63,7 +63,7 @@ def inflight(device, seconds, as_json):
 
 
 def number_of(device):
-    """The kernel's number of a disk: major << 20 | minor."""
+    """The kernel's number of a disk: major << 20 | minor. A path of a multipath drive has none."""
     major, minor = map(int, read(f"/sys/block/{device.name}/dev").split(":"))
     return major << 20 | minor
 

@@ -12,19 +12,20 @@ bound may have more bandwidth, so O1 goes on below what it has found as long as 
 (W1): they are measured on the drive as it is, or with --fill after writing all of it.
 
 The load is one real-time task, one request at a time with --think-us between them, beside three tasks with 32 requests each; --op says
-what they do, "sample" takes the part of reads and the mean size from what the drive does in the next five seconds. All but reads
-DESTROY THE DATA ON THE DRIVE: they ask first, and refuse a drive in use. Scheduler and tunables are put back at the end.
+what they do, "sample" takes the part of reads and the mean size from what the drive does in the next five seconds, and prints them. All but reads
+DESTROY THE DATA ON THE DRIVE: they ask first, and refuse a drive in use. So a mix that was sampled on one that is mounted is measured later, or on
+another drive of its kind, by --op randrw. Scheduler, tunables and nr_requests are put back at the end.
 """
 import json
 import sys
 import time
 
-from device import Device, DeviceError, fio_jobs, read
+from device import Device, DeviceError, read
 
 ONE_LINE = "find mq-k2's bound for a tail latency or a bandwidth, compared with none"
 
 BOUNDS = (1, 2, 4, 8, 16, 32, 64)
-OPERATIONS = ("randread", "read", "randwrite", "write", "sample")
+OPERATIONS = ("randread", "read", "randwrite", "write", "randrw", "sample")
 NEIGHBOURS, DEPTH = 3, 32
 SAMPLE_S = 5
 SECTOR_BYTES = 512
@@ -42,6 +43,7 @@ def arguments(parser):
     goal.add_argument("--max-latency-pct", type=float, metavar="A", help="objective O1: at most A percent of none's tail latency")
     goal.add_argument("--min-bandwidth-pct", type=float, metavar="B", help="objective O2: at least B percent of none's bandwidth")
     parser.add_argument("--op", choices=OPERATIONS, default="randread", help="what the tasks do (default randread)")
+    parser.add_argument("--read-pct", type=int, default=70, metavar="P", help="with randrw: part of reads (default 70)")
     parser.add_argument("--size-kb", type=int, default=4, metavar="K", help="size of a request (default 4)")
     parser.add_argument("--ios", type=int, default=2000, metavar="N", help="requests of the real-time task per point (default 2000)")
     parser.add_argument("--think-us", type=int, default=2000, metavar="US", help="time between two of them (default 2000)")
@@ -127,13 +129,18 @@ def sample(device):
     return round(100 * reads / (reads + writes)), max(4, round((read_sectors + write_sectors) * SECTOR_BYTES / (reads + writes) / 4096) * 4)
 
 
+def mix(device, args):
+    """(fio's pattern and part of reads, KiB of a request) that are asked for."""
+    if args.op != "sample":
+        return [f"--rw={args.op}", *([f"--rwmixread={args.read_pct}"] if args.op == "randrw" else [])], args.size_kb
+    read_pct, size_kb = sample(device)
+    print(f"{device.name}: {read_pct}% reads, {size_kb} KiB on average: --op randrw --read-pct {read_pct} --size-kb {size_kb}", file=sys.stderr)
+    return ["--rw=randread"] if read_pct == 100 else ["--rw=randrw", f"--rwmixread={read_pct}"], size_kb
+
+
 def load(device, args):
-    """fio's options for the two kinds of task."""
-    options, size_kb = [f"--rw={args.op}"], args.size_kb
-    if args.op == "sample":
-        read_pct, size_kb = sample(device)
-        print(f"{device.name}: {read_pct}% reads, {size_kb} KiB on average", file=sys.stderr)
-        options = ["--rw=randread"] if read_pct == 100 else ["--rw=randrw", f"--rwmixread={read_pct}"]
+    """fio's options for the two kinds of task, and whether they write."""
+    options, size_kb = mix(device, args)
     writes = options[0] not in ("--rw=randread", "--rw=read")
     both = [f"--filename={device.node}", *options, f"--bs={size_kb}k", "--direct=1", "--norandommap", "--thread",
             *([] if writes else ["--readonly"])]
@@ -159,7 +166,7 @@ def measure_with(device, argv, none, bound):
         device.choose("none")
     else:
         device.choose("mq-k2", max_inflight=bound)
-    point = point_of(fio_jobs(*argv))
+    point = point_of(device.fio_jobs(*argv))
     base = none or point
     point["tail_pct"] = 100 * point["tail_us"] / base["tail_us"]
     point["bandwidth_pct"] = 100 * point["bandwidth_mb_s"] / base["bandwidth_mb_s"]
@@ -179,14 +186,14 @@ def run(args):
     """Measure, choose, print; 1 if no bound reaches the goal."""
     goal = Goal(args.max_latency_pct, args.min_bandwidth_pct)
     device = Device(args.device)
+    if not 0 <= args.read_pct <= 100:
+        raise DeviceError(f"--read-pct {args.read_pct}: it must be 0 to 100")
     argv, writes = load(device, args)
-    if writes:
-        device.confirm_destruction()
-        if args.fill:
+    with device.claimed(destroys=writes), device.without_scheduler():
+        if writes and args.fill:
             print(f"{device.name}: filling", file=sys.stderr)
-            fio_jobs("--name=fill", f"--filename={device.node}", "--rw=write", "--bs=1M", "--direct=1", "--ioengine=libaio", "--iodepth=8")
-    print("  bound  99.9th, us       MB/s", file=sys.stderr)
-    with device.restored():
+            device.fio_jobs("--name=fill", f"--filename={device.node}", "--rw=write", "--bs=1M", "--direct=1", "--ioengine=libaio", "--iodepth=8")
+        print("  bound  99.9th, us       MB/s", file=sys.stderr)
         none = measure_with(device, argv, None, None)
         points = search(goal, lambda bound: measure_with(device, argv, none, bound), args.exhaustive)
     chosen = best(goal, points)
