@@ -172,6 +172,19 @@ static inline void mqfair_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int num
 }
 
 /*
+ * Is @rq, which comes to insert_requests, one that the scheduler has never heard of? A request that was allocated for passthrough, beside
+ * others in a plug, may be used for a bio after all. Kernels that prepare a request when it is used know what it is by then; older
+ * ones, as 6.12 was at first, hand it to us unprepared, and would not tell us of its end. It is made one of ours; the caller prepares it.
+ */
+static inline bool mqfair_adopt(struct request *rq)
+{
+	if (likely(rq->rq_flags & RQF_USE_SCHED))
+		return false;
+	rq->rq_flags |= RQF_USE_SCHED;
+	return true;
+}
+
+/*
  * Sets queue/async_depth where the kernel has that attribute (7.2 does); elsewhere there is
  * nothing to tell.
  */

@@ -180,15 +180,22 @@ static void weight_test(struct kunit *test)
 {
 	struct context *c = test->priv;
 	struct flow *f, *g;
-	u32 old = 0, of_new = 300;
+	struct flow_reweigh change = {};
+	u32 of_new = 300;
 
-	KUNIT_EXPECT_NULL(test, flow_set_weight(&c->t, 7, 50, &old));
+	KUNIT_EXPECT_NULL(test, flow_set_weight(&c->t, 7, 50, 1000, &change));
 	f = flow_get(&c->t, 7, &of_new, 0);
+	f->finish = 1010;
 	KUNIT_EXPECT_EQ(test, f->weight, 300U);
 	KUNIT_EXPECT_EQ(test, c->asked_key, 7ULL);
-	g = flow_set_weight(&c->t, 7, 50, &old);
+	g = flow_set_weight(&c->t, 7, 50, 1000, &change);
 	KUNIT_EXPECT_PTR_EQ(test, f, g);
-	KUNIT_EXPECT_EQ(test, old, 300U);
+	KUNIT_EXPECT_EQ(test, change.old_weight, 300U);
+	KUNIT_EXPECT_EQ(test, change.new_weight, 50U);
+	KUNIT_EXPECT_EQ(test, change.vt, 1000ULL);
+	/* What was 10 ahead is 60 ahead, and what is tagged from now on starts there. */
+	KUNIT_EXPECT_EQ(test, change.finish, 1060ULL);
+	KUNIT_EXPECT_EQ(test, f->finish, 1060ULL);
 	KUNIT_EXPECT_EQ(test, f->weight, 50U);
 	KUNIT_EXPECT_EQ(test, flow_cost_vt(f, 100), 3200ULL);
 	KUNIT_EXPECT_EQ(test, atomic_read(&f->refs), 2);

@@ -599,6 +599,17 @@ static const struct rescale_param rescale_params[] = {
 
 KUNIT_ARRAY_PARAM_DESC(rescale, rescale_params, name);
 
+/* The flow has another weight, and what it has waiting follows. */
+static void reweigh(struct kunit *test, unsigned int flow, u32 old_weight, u32 new_weight)
+{
+	struct context *c = context(test);
+	struct flow_reweigh change;
+
+	c->flow[flow].weight = old_weight;
+	change = flow_reweigh(&c->flow[flow], new_weight, mqfq_vt(&c->policy));
+	mqfq_rescale(&c->policy, &c->flow[flow], &change);
+}
+
 /* What is ahead of virtual time comes nearer, or goes further, and the order follows. */
 static void rescale_test(struct kunit *test)
 {
@@ -618,7 +629,7 @@ static void rescale_test(struct kunit *test)
 	put_of(test, 1, 0, 250);
 	c->flow[0].finish = BASE_VT + param->finish;
 
-	mqfq_rescale(&c->policy, &c->flow[0], param->old_weight, param->new_weight);
+	reweigh(test, 0, param->old_weight, param->new_weight);
 	for (i = 0; i < 4; i++)
 		KUNIT_EXPECT_EQ(test, (s64)(c->entry[2 + i].start - BASE_VT), param->expected[i]);
 	KUNIT_EXPECT_EQ(test, (s64)(c->flow[0].finish - BASE_VT), param->expected_finish);
@@ -631,15 +642,13 @@ static void rescale_test(struct kunit *test)
 /* A throttled queue whose tags come nearer is asked again. */
 static void rescale_wakes_test(struct kunit *test)
 {
-	struct context *c = context(test);
-
 	make_up(test, 2, 50, MANY);
 	put_of(test, 1, 0, 0);
 	put_of(test, 1, 0, 100);
 	KUNIT_ASSERT_EQ(test, take(test, 0), 'a');
 	put_of(test, 0, 1, 200);
 	KUNIT_ASSERT_EQ(test, take(test, 1), NOTHING);
-	mqfq_rescale(&c->policy, &c->flow[0], 100, 200);
+	reweigh(test, 0, 100, 200);
 	KUNIT_EXPECT_EQ(test, woken(test), 2U);
 	KUNIT_EXPECT_EQ(test, take(test, 1), 'c');
 }
@@ -647,15 +656,13 @@ static void rescale_wakes_test(struct kunit *test)
 /* Two entries of a flow with the tag of now, as requeues have: none is met again and again. */
 static void rescale_equal_test(struct kunit *test)
 {
-	struct context *c = context(test);
-
 	make_up(test, 1, 0, 1);
 	put(test, 0, 0);
 	put(test, 0, 0);
 	put(test, 0, 0);
-	mqfq_rescale(&c->policy, &c->flow[0], 100, 200);
+	reweigh(test, 0, 100, 200);
 	KUNIT_EXPECT_EQ(test, take(test, 0), 'a');
-	mqfq_rescale(&c->policy, &c->flow[0], 200, 100);
+	reweigh(test, 0, 200, 100);
 	mqfq_release(queue(test, 0));
 	KUNIT_EXPECT_EQ(test, take(test, 0), 'b');
 }
@@ -680,8 +687,29 @@ static void rescale_advance_test(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, take(test, 0), NOTHING);
 	KUNIT_ASSERT_EQ(test, vt(test), 100);
 	/* To 104, but queue 0 has told its 120 by then. */
-	mqfq_rescale(&c->policy, &c->flow[0], 100, 1000);
+	reweigh(test, 0, 100, 1000);
 	KUNIT_EXPECT_GE(test, (s64)(c->entry[3].start - BASE_VT), vt(test));
+}
+
+/* A request comes when the weight is another already and its queue has not been looked at: it has its tag, and keeps it. */
+static void rescale_late_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	struct flow *f = &c->flow[0];
+	struct flow_reweigh change;
+	u64 start;
+
+	make_up(test, 1, WIDE, MANY);
+	put_of(test, 0, 0, 100);
+	f->weight = 1000;
+	f->finish = BASE_VT + 200;
+	change = flow_reweigh(f, 10, BASE_VT);
+	KUNIT_ASSERT_EQ(test, f->finish, BASE_VT + 20000);
+	start = flow_tag(f, BASE_VT, 100);
+	put_of(test, 0, 0, start - BASE_VT);
+	mqfq_rescale(&c->policy, f, &change);
+	KUNIT_EXPECT_EQ(test, c->entry[0].start, BASE_VT + 10000);
+	KUNIT_EXPECT_EQ(test, c->entry[1].start, BASE_VT + 20000);
 }
 
 /* ---- what the owner does ---- */
@@ -856,6 +884,7 @@ static struct kunit_case mqfq_policy_cases[] = {
 	KUNIT_CASE(rescale_wakes_test),
 	KUNIT_CASE(rescale_equal_test),
 	KUNIT_CASE(rescale_advance_test),
+	KUNIT_CASE(rescale_late_test),
 	KUNIT_CASE(counters_test),
 	KUNIT_CASE_PARAM(tag_test, tag_gen_params),
 	KUNIT_CASE(theorem_1_test),

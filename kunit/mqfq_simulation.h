@@ -932,13 +932,15 @@ static void sim_change_weight(struct simulation *s)
 	unsigned int number = sim_draw(s, s->mix.nr_flows), i;
 	struct sim_flow *f = &s->flow[number];
 	u64 wish = div64_u64(f->weight * sim_draw_log(s, 0, 5), sim_draw_log(s, 0, 5));
-	u32 weight = clamp_t(u64, wish, FLOW_WEIGHT_MIN, FLOW_WEIGHT_MAX), old = 0;
+	u32 weight = clamp_t(u64, wish, FLOW_WEIGHT_MIN, FLOW_WEIGHT_MAX), old;
+	struct flow_reweigh change = {};
 	u64 vt = mqfq_vt(&s->policy);
-	struct flow *flow = flow_set_weight(&s->flows, number, weight, &old);
+	struct flow *flow = flow_set_weight(&s->flows, number, weight, vt, &change);
 
+	old = change.old_weight;
 	SIM_TRACE(s, "weight of flow %u %u -> %u", number, old, weight);
 	SIM_CHECK(s, flow == f->flow && old == f->weight, "not the flow whose weight changed");
-	mqfq_rescale(&s->policy, f->flow, old, weight);
+	mqfq_rescale(&s->policy, f->flow, &change);
 	flow_put(f->flow);
 	f->weight = weight;
 	f->finish = sim_scaled(f->finish, vt, old, weight);

@@ -108,7 +108,20 @@ struct flow *flow_get(struct flow_table *t, u64 key, void *who, u64 vt)
 	return f ? f : flow_make(t, key, who, vt);
 }
 
-struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u32 *old)
+struct flow_reweigh flow_reweigh(struct flow *f, u32 weight, u64 vt)
+{
+	struct flow_reweigh change = { .vt = vt, .old_weight = f->weight, .new_weight = weight };
+	u64 finish = READ_ONCE(f->finish);
+
+	do {
+		change.finish = flow_scaled(&change, finish);
+		/* Pairs with flow_tag() and flow_charge(): no charge is lost. */
+	} while (!try_cmpxchg(&f->finish, &finish, change.finish));
+	flow_store_weight(f, weight);
+	return change;
+}
+
+struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u64 vt, struct flow_reweigh *change)
 {
 	struct flow *f;
 
@@ -116,8 +129,7 @@ struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u32 *old
 	f = flow_find(t, key);
 	if (f) {
 		flow_hold(f);
-		*old = f->weight;
-		flow_store_weight(f, weight);
+		*change = flow_reweigh(f, weight, vt);
 	}
 	spin_unlock(&t->lock);
 	return f;
@@ -153,6 +165,16 @@ static void flow_census(struct flow_census *census, struct flow *f)
 		census->last_finish = finish;
 }
 
+/* A flow that is never reclaimed: virtual time must not get half its range ahead of the finish tag, which would be ahead of it then. */
+static void flow_keep_up(struct flow *f, u64 vt)
+{
+	u64 finish = READ_ONCE(f->finish);
+
+	/* Pairs with flow_tag(): no charge is lost. Who tags meanwhile has moved it on. */
+	if (vt_after(vt, finish))
+		cmpxchg(&f->finish, finish, vt);
+}
+
 struct flow_census flow_table_reclaim(struct flow_table *t, u64 vt)
 {
 	struct flow_census census = { .last_finish = vt };
@@ -160,6 +182,7 @@ struct flow_census flow_table_reclaim(struct flow_table *t, u64 vt)
 	struct flow *f;
 	unsigned int i;
 
+	flow_keep_up(&t->other, vt);
 	census.nr_busy += atomic_read(&t->other.refs) > 0;
 	for (i = 0; i < 1U << FLOW_HASH_BITS; i++) {
 		if (hlist_empty(&t->bucket[i]))

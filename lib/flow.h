@@ -31,6 +31,7 @@
 #include <linux/compiler.h>
 #include <linux/gfp.h>
 #include <linux/list.h>
+#include <linux/math64.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
 
@@ -127,17 +128,51 @@ static inline void flow_put(struct flow *f)
 struct flow *flow_find(struct flow_table *t, u64 key);
 
 /**
- * flow_set_weight() - change a flow's weight
+ * struct flow_reweigh - a change of a flow's weight
+ * @vt:		virtual time at that moment
+ * @finish:	the flow's finish tag from then on: what is tagged after it starts there, or later
+ * @old_weight:	before
+ * @new_weight:	now
+ */
+struct flow_reweigh {
+	u64 vt;
+	u64 finish;
+	u32 old_weight;
+	u32 new_weight;
+};
+
+/* A tag of before the change: what is ahead of virtual time comes nearer, or goes further, by the ratio of the weights. */
+static inline u64 flow_scaled(const struct flow_reweigh *change, u64 tag)
+{
+	if (!vt_after(tag, change->vt))
+		return tag;
+	return vt_add(change->vt, mul_u64_u32_div(tag - change->vt, change->old_weight, change->new_weight));
+}
+
+/**
+ * flow_reweigh() - change a flow's weight, and its finish tag with it
+ * @f:		flow; nobody else changes its weight meanwhile
+ * @weight:	FLOW_WEIGHT_MIN to FLOW_WEIGHT_MAX
+ * @vt:		virtual time
+ *
+ * The finish tag goes first. A request that is tagged before the weight follows costs what it did; the other way round, its
+ * cost by the new weight would be scaled once more.
+ *
+ * Return: the change, by which the tags of requests that wait can follow.
+ */
+struct flow_reweigh flow_reweigh(struct flow *f, u32 weight, u64 vt);
+
+/**
+ * flow_set_weight() - change the weight of a flow in a table
  * @t:		table
  * @key:	which
  * @weight:	FLOW_WEIGHT_MIN to FLOW_WEIGHT_MAX
- * @old:	where to put the weight before
- *
- * Tags that it has are not changed.
+ * @vt:		virtual time
+ * @change:	where to put what flow_reweigh() says
  *
  * Return: the flow, with a reference, or NULL if there is none.
  */
-struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u32 *old);
+struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u64 vt, struct flow_reweigh *change);
 
 /**
  * struct flow_census - what a look at all flows has found

@@ -163,7 +163,9 @@
  * starts the queue again runs it, and has_work is asked then.
  *
  * A release always comes: a no because of the bound means N >= M >= 1, and each of the N is
- * finished or requeued by its driver, by the timeout, or by the removal of the device.
+ * finished or requeued by its driver, by the timeout, or by the removal of the device. Polled
+ * requests are finished by the task that polls, if it does; so they give their slot back as they
+ * are dispatched.
  *
  * In whose context
  * ================
@@ -309,6 +311,12 @@ struct k2_counters {
 };
 
 /* ---- helpers ---- */
+
+/* In flight as the bound counts it? Not if nobody but its owner, who polls for it, would end it. */
+static inline bool k2_holds_slot(const struct request *rq)
+{
+	return rq->mq_hctx->type != HCTX_TYPE_POLL;
+}
 
 static inline struct k2_rq *k2_rq(struct request *rq)
 {
@@ -715,6 +723,8 @@ static void k2_insert_list(struct k2_data *k2, struct list_head *list, bool at_h
 		struct k2_rq *kr = k2_rq(rq);
 
 		list_del_init(&rq->queuelist);
+		if (mqfair_adopt(rq))
+			k2_prepare_request(rq);
 		/* A request that comes back keeps its place in time and its queue. */
 		if (kr->state == K2_RQ_NONE) {
 			kr->ioprio = req_get_ioprio(rq);
@@ -811,6 +821,8 @@ static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		k2_start_request(k2, rq);
 	}
 	spin_unlock(&k2->lock);
+	if (rq && !k2_holds_slot(rq) && k2_policy_release(p))
+		k2_wake(k2, rq->mq_hctx);
 	return rq;
 }
 
@@ -835,7 +847,7 @@ static void k2_requeue_request(struct request *rq)
 		return;
 	kr->state = K2_RQ_REQUEUED;
 	this_cpu_inc(k2->cpu_counters->requeued[kr->queue]);
-	if (k2_policy_release(&k2->policy))
+	if (k2_holds_slot(rq) && k2_policy_release(&k2->policy))
 		k2_wake(k2, rq->mq_hctx);
 }
 
@@ -865,7 +877,7 @@ static void k2_finish_request(struct request *rq)
 		k2_measure(k2, rq);
 	kr->state = K2_RQ_NONE;
 	this_cpu_inc(k2->cpu_counters->completed[kr->queue]);
-	if (k2_policy_release(&k2->policy))
+	if (k2_holds_slot(rq) && k2_policy_release(&k2->policy))
 		k2_wake(k2, rq->mq_hctx);
 }
 

@@ -197,6 +197,15 @@ static inline void mqfq_set_rq_state(struct mqfq_entry *e, enum mqfq_rq_state st
 	e->flow = (e->flow & ~(unsigned long)MQFQ_RQ_STATE_MASK) | state;
 }
 
+/*
+ * A request of a queue without interrupts ends when its owner polls for it, which may be never. It waits for a slot as others do, and
+ * then gives it back.
+ */
+static inline bool mqfq_holds_slot(const struct request *rq)
+{
+	return rq->mq_hctx->type != HCTX_TYPE_POLL;
+}
+
 static u64 mqfq_clock_ns(void)
 {
 	return ktime_get_ns();
@@ -275,13 +284,13 @@ static u32 mqfq_weight_of(void *context, u64 key, void *who)
 
 void mqfq_reweigh(struct mqfq_data *md, u64 key, u32 weight)
 {
-	u32 old;
-	struct flow *f = flow_set_weight(&md->flows, key, weight, &old);
+	struct flow_reweigh change;
+	struct flow *f = flow_set_weight(&md->flows, key, weight, mqfq_vt(&md->policy), &change);
 
 	if (!f)
 		return;
-	if (old != weight)
-		mqfq_rescale(&md->policy, f, old, weight);
+	if (change.old_weight != weight)
+		mqfq_rescale(&md->policy, f, &change);
 	flow_put(f);
 }
 
@@ -498,7 +507,9 @@ static unsigned int mqfq_nr_tags_of(const struct mqfq_queue *q, const struct flo
 /*
  * Called before a tag, or a batch of them for a plug, is allocated. Looks at the flow only if
  * tags are getting scarce, and counts tags, which is dear, only if they may be: what is not waiting is at the
- * device, where there are no more than slots.
+ * device, where there are no more than slots. (Not so if the hardware queues share their tags: others have requests waiting.)
+ *
+ * Write-back comes from a kernel thread, whoever made the pages dirty: it is held to its share whatever that thread's flow has.
  */
 static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
@@ -507,14 +518,15 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	unsigned int depth = mqfair_sched_depth(data->hctx), used;
 	struct flow *f;
 
-	if (READ_ONCE(q->nr) + READ_ONCE(md->policy.tokens.slots) + data->nr_tags <= depth / 2)
+	if (!(data->hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED) &&
+	    READ_ONCE(q->nr) + READ_ONCE(md->policy.tokens.slots) + data->nr_tags <= depth / 2)
 		return;
 	used = sbitmap_weight(&data->hctx->sched_tags->bitmap_tags.sb);
 	if (used + data->nr_tags <= depth / 2)
 		return;
 	rcu_read_lock();
 	f = flow_find(&md->flows, mqfq_current_key(md));
-	if (f && mqfq_nr_tags_of(q, f, used) * max(READ_ONCE(q->nr_flows), 2U) > depth)
+	if (!op_is_sync(opf) || (f && mqfq_nr_tags_of(q, f, used) * max(READ_ONCE(q->nr_flows), 2U) > depth))
 		data->shallow_depth = tag_share(depth);
 	rcu_read_unlock();
 }
@@ -640,6 +652,8 @@ static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *q, struct 
 		u64 vt = mqfq_vt(&md->policy), start = vt;
 		struct mqfq_entry *e = mqfq_entry(rq);
 
+		if (mqfair_adopt(rq))
+			mqfq_prepare_request(rq);
 		if (mqfq_rq_state(e) != MQFQ_RQ_REQUEUED) {
 			f = mqfq_rq_flow(md, rq, vt, f, owner);
 			owner = mqfq_bio_owner(rq->bio);
@@ -711,6 +725,8 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 				    e->start - mqfq_vt(q->policy));
 	/* From here on the tag is of no use, and the size is: a finished request has given up its bios. */
 	e->start = blk_rq_bytes(rq);
+	if (!mqfq_holds_slot(rq))
+		mqfq_release(q);
 	return rq;
 }
 
@@ -733,7 +749,8 @@ static void mqfq_requeue_request(struct request *rq)
 		return;
 	mqfq_set_rq_state(e, MQFQ_RQ_REQUEUED);
 	this_cpu_inc(md->cpu_counters->requeued);
-	mqfq_release(rq->mq_hctx->sched_data);
+	if (mqfq_holds_slot(rq))
+		mqfq_release(rq->mq_hctx->sched_data);
 }
 
 /*
@@ -754,7 +771,8 @@ static void mqfq_finish_request(struct request *rq)
 	if (state != MQFQ_RQ_INFLIGHT)
 		return;
 	this_cpu_inc(md->cpu_counters->completed);
-	mqfq_release(rq->mq_hctx->sched_data);
+	if (mqfq_holds_slot(rq))
+		mqfq_release(rq->mq_hctx->sched_data);
 }
 
 /* ---- registration ---- */

@@ -140,21 +140,21 @@ static s64 mqfq_auto_gain_ppm(const struct mqfq_auto_leg *large, const struct mq
 
 void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 bytes, u32 weight)
 {
-	/* Of a device with 10 GB/s, and all weights 1, the squares of a window still fit. */
-	u64 share = div_u64(bytes * FLOW_WEIGHT_DEFAULT, weight) >> 6;
+	/* Of a device with 10 GB/s, and all weights 1, the squares of a window fit; those of all that was ever served may not. */
+	u64 share = min_t(u64, div_u64(bytes * FLOW_WEIGHT_DEFAULT, weight) >> 6, U32_MAX), square = share * share;
 
 	if (!share)
 		return;
 	s->nr++;
 	s->sum += share;
-	s->squares += share * share;
+	s->squares = min(s->squares, U64_MAX - square) + square;
 }
 
 u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s)
 {
 	if (!s->nr)
 		return 1000000;
-	return div64_u64(mul_u64_u64_div_u64(1000 * s->sum, 1000 * s->sum, s->squares), s->nr);
+	return min_t(u64, div64_u64(mul_u64_u64_div_u64(1000 * s->sum, 1000 * s->sum, s->squares), s->nr), 1000000);
 }
 
 /* ---- which steps there are ---- */

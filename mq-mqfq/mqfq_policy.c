@@ -349,8 +349,11 @@ static noinline bool mqfq_find_slot(struct mqfq_queue *q, struct mqfq_entry *e)
 	 * Woken meanwhile, for another slot, which this queue may not need any more: others may.
 	 * Pairs with mqfq_wake().
 	 */
-	if (atomic_cmpxchg(&q->state, MQFQ_READY, MQFQ_RUNNABLE) != MQFQ_READY)
+	if (atomic_cmpxchg(&q->state, MQFQ_READY, MQFQ_RUNNABLE) != MQFQ_READY) {
+		/* State before ready set: one that fails orders nothing. Pairs with ready_set_add() of whom the slot has missed. */
+		smp_mb();
 		mqfq_pass_on(q);
+	}
 	return true;
 }
 
@@ -479,14 +482,6 @@ void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry)
 	mqfq_wake_all(p, MQFQ_THROTTLED);
 }
 
-/* A tag of a flow whose weight has changed. */
-static u64 mqfq_scaled(u64 tag, u64 vt, u32 old_weight, u32 new_weight)
-{
-	if (!vt_after(tag, vt))
-		return tag;
-	return vt_add(vt, mul_u64_u32_div(tag - vt, old_weight, new_weight));
-}
-
 /* All into the tree, where they can be moved about. */
 static void mqfq_sort_all(struct mqfq_queue *q)
 {
@@ -501,11 +496,13 @@ static void mqfq_sort_all(struct mqfq_queue *q)
 /*
  * Tags that shrink are moved from the first one onwards, tags that grow from the last one
  * backwards: then none comes to lie where we have yet to pass.
+ *
+ * What came since the change has its tag by the new weight. It starts at the new finish tag or later, and if tags grow no other
+ * does: it stays, or it would be put off twice. If tags shrink it may come nearer twice, and overtakes requests of its own flow.
  */
-static void mqfq_rescale_entries(struct mqfq_queue *q, struct flow *f, u64 vt, u32 old_weight,
-				 u32 new_weight)
+static void mqfq_rescale_entries(struct mqfq_queue *q, struct flow *f, const struct flow_reweigh *change)
 {
-	bool grow = new_weight < old_weight;
+	bool grow = change->new_weight < change->old_weight;
 	struct rb_node *node, *next;
 
 	lockdep_assert_held(&q->lock);
@@ -519,8 +516,10 @@ static void mqfq_rescale_entries(struct mqfq_queue *q, struct flow *f, u64 vt, u
 		next = grow ? rb_prev(node) : rb_next(node);
 		if (mqfq_entry_flow(e) != f)
 			continue;
-		/* Virtual time may have moved on since @vt, and no tag goes behind it. */
-		start = mqfq_scaled(e->start, vt, old_weight, new_weight);
+		if (grow && !vt_after(change->finish, e->start))
+			continue;
+		/* Virtual time may have moved on since the change, and no tag goes behind it. */
+		start = flow_scaled(change, e->start);
 		if (vt_after(mqfq_vt(q->policy), start))
 			start = mqfq_vt(q->policy);
 		/* Who stays must not come to lie behind its equals: we would meet it again, and again. */
@@ -532,20 +531,16 @@ static void mqfq_rescale_entries(struct mqfq_queue *q, struct flow *f, u64 vt, u
 	}
 }
 
-void mqfq_rescale(struct mqfq_policy *p, struct flow *f, u32 old_weight, u32 new_weight)
+void mqfq_rescale(struct mqfq_policy *p, struct flow *f, const struct flow_reweigh *change)
 {
-	u64 vt = mqfq_vt(p), finish = READ_ONCE(f->finish);
 	unsigned int i;
 
-	/* Pairs with flow_tag() and flow_charge(): no charge is lost. */
-	while (!try_cmpxchg(&f->finish, &finish, mqfq_scaled(finish, vt, old_weight, new_weight)))
-		;
 	for (i = 0; i < p->nr_queues; i++) {
 		struct mqfq_queue *q = &p->queue[i];
 
 		spin_lock(&q->lock);
 		if (q->nr) {
-			mqfq_rescale_entries(q, f, vt, old_weight, new_weight);
+			mqfq_rescale_entries(q, f, change);
 			if (mindicator_leaf(&p->vt, q->leaf) != VT_NONE)
 				mqfq_publish(q, mqfq_first(q)->start);
 			/* What it waits for may have changed: let it ask again. */

@@ -258,13 +258,12 @@ void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry);
  * mqfq_rescale() - a flow's weight has changed: let the tags that it has follow
  * @p:		policy
  * @f:		flow, which the caller has a reference to
- * @old_weight:	before
- * @new_weight:	now
+ * @change:	from flow_reweigh()
  *
  * What is ahead of virtual time is brought nearer or further by the ratio of the weights, so that
  * the change acts on what waits as well.
  */
-void mqfq_rescale(struct mqfq_policy *p, struct flow *f, u32 old_weight, u32 new_weight);
+void mqfq_rescale(struct mqfq_policy *p, struct flow *f, const struct flow_reweigh *change);
 
 /* How many entries of the flow wait in the queue; an estimate: from above, and without the lock. */
 static inline unsigned int mqfq_nr_queued(const struct mqfq_queue *q, const struct flow *f)

@@ -558,9 +558,12 @@ static void octofas_insert_list(struct octofas_data *od, struct octofas_queue *o
 	u64 now_ns = ktime_get_ns();
 	struct request *rq, *next;
 
-	list_for_each_entry_safe(rq, next, list, queuelist)
+	list_for_each_entry_safe(rq, next, list, queuelist) {
+		if (mqfair_adopt(rq))
+			octofas_prepare_request(rq);
 		if (octofas_rq(rq)->state == OCTOFAS_RQ_NONE)
 			octofas_arrive(od, rq, at_head, parcel, now_ns);
+	}
 	octofas_monitor_start(od);
 
 	spin_lock(&oq->lock);

@@ -618,8 +618,11 @@ static void tabs_insert_list(struct tabs_data *td, struct tabs_queue *tq, struct
 	struct request *rq;
 
 	spin_lock(&tq->lock);
-	while ((rq = list_first_entry_or_null(list, struct request, queuelist)))
+	while ((rq = list_first_entry_or_null(list, struct request, queuelist))) {
+		if (mqfair_adopt(rq))
+			tabs_prepare_request(rq);
 		tabs_insert_request(td, tq, rq, at_head);
+	}
 	spin_unlock(&tq->lock);
 }
 

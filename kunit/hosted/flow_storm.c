@@ -72,8 +72,8 @@ static void *reclaimer(void *data)
 {
 	storm_random = 99;
 	while (!READ_ONCE(over)) {
-		u32 old;
-		struct flow *f = flow_set_weight(&table, draw(NR_KEYS), 1 + draw(1000), &old);
+		struct flow_reweigh change;
+		struct flow *f = flow_set_weight(&table, draw(NR_KEYS), 1 + draw(1000), 1ULL << 60, &change);
 
 		if (f)
 			flow_put(f);

@@ -225,12 +225,12 @@ static void *completer(void *data)
 
 static void change_weight(void)
 {
-	u32 weight = 1 + draw(400), old;
-	struct flow *f = flow_set_weight(&flows, draw(NR_FLOWS), weight, &old);
+	struct flow_reweigh change;
+	struct flow *f = flow_set_weight(&flows, draw(NR_FLOWS), 1 + draw(400), mqfq_vt(&policy), &change);
 
 	if (!f)
 		return;
-	mqfq_rescale(&policy, f, old, weight);
+	mqfq_rescale(&policy, f, &change);
 	flow_put(f);
 }
 
