@@ -82,6 +82,9 @@ struct world {
 	struct k2_adapt_sums sums;
 	bool is_adaptive;
 	bool is_light;
+	bool is_slow;
+	bool is_alone;
+	u32 inflight_seen;
 	u32 bound;
 	u64 target_ns;
 	struct load load;
@@ -649,26 +652,34 @@ static void light_load_test(struct kunit *test)
 
 /* ---- the hold, window by window ---- */
 
+/*
+ * A tick's worth of 41 MB/s, or half of that if the device is slow. Requests wait for the bound and
+ * fill it, unless the load is light; real time may be alone.
+ */
+static bool tick_of_window(struct world *w, u32 nr_beyond, u32 read_pct)
+{
+	u32 nr_be = w->is_alone ? 0 : w->is_slow ? 480 : 960;
+	u32 inflight = w->inflight_seen ? w->inflight_seen : w->adapt.bound;
+
+	w->now_ns += 100 * MS;
+	w->sums.nr += nr_be + 40;
+	w->sums.nr_limited += w->is_light ? 0 : nr_be;
+	w->sums.bytes += (nr_be + 40) * 4096;
+	w->sums.be_bytes += nr_be * 4096;
+	w->sums.be_read_bytes += nr_be * 4096 / 100 * read_pct;
+	w->sums.nr_rt += 40;
+	w->sums.bin[k2_adapt_bin(1 * MS)] += 40;
+	w->sums.nr_beyond += nr_beyond;
+	return k2_adapt_tick(&w->adapt, &w->sums, inflight, w->now_ns);
+}
+
 /* A window of a second with 400 real-time requests, @nr_beyond of them too late. */
 static void window(struct world *w, u32 nr_beyond, u32 read_pct)
 {
-	u64 nr_windows = w->adapt.nr_windows;
-
-	do {
-		w->now_ns += 100 * MS;
-		w->sums.nr += 1000;
-		w->sums.nr_limited += w->is_light ? 0 : 1000;
-		w->sums.bytes += 1000 * 4096;
-		w->sums.be_bytes += 1000 * 4096;
-		w->sums.be_read_bytes += 10 * read_pct * 4096;
-		w->sums.nr_rt += 40;
-		w->sums.bin[k2_adapt_bin(1 * MS)] += 40;
-		if (w->adapt.is_settling)
-			continue;
-		w->sums.nr_beyond += nr_beyond;
+	while (w->adapt.is_settling)
+		tick_of_window(w, 0, read_pct);
+	while (!tick_of_window(w, nr_beyond, read_pct))
 		nr_beyond = 0;
-	} while (!k2_adapt_tick(&w->adapt, &w->sums, w->adapt.bound, w->now_ns) ||
-		 w->adapt.nr_windows == nr_windows);
 }
 
 static void windows(struct world *w, u32 nr)
@@ -732,6 +743,21 @@ static void less_load_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, w->adapt.bound, 13U);
 }
 
+/* What a window has shown can be read until the next one has ended. */
+static void last_window_test(struct kunit *test)
+{
+	struct world *w = world(test);
+
+	start_hold(test);
+	window(w, 1, 100);
+	while (w->adapt.is_settling)
+		tick_of_window(w, 0, 100);
+	KUNIT_EXPECT_FALSE(test, tick_of_window(w, 0, 100));
+	KUNIT_EXPECT_EQ(test, w->adapt.last.ns, SEC);
+	KUNIT_EXPECT_EQ(test, w->adapt.last.nr_rt, 400UL);
+	KUNIT_EXPECT_TRUE(test, w->adapt.last.is_violated);
+}
+
 static void credit_test(struct kunit *test)
 {
 	struct world *w = world(test);
@@ -767,6 +793,111 @@ static void price_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, w->adapt.bound, 13U);
 }
 
+/* A step is one from the bound if requests wait for it, however few the ticks saw in flight. */
+static void few_seen_test(struct kunit *test)
+{
+	struct world *w = world(test);
+
+	start_hold(test);
+	w->inflight_seen = 3;
+	window(w, 1, 100);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 11U);
+	KUNIT_EXPECT_EQ(test, w->adapt.high, 13U);
+}
+
+/* @nr windows of a device that makes real time wait from 13 in flight on. */
+static void windows_below_13(struct world *w, u32 nr)
+{
+	while (nr--)
+		window(w, w->adapt.bound >= 13, 100);
+}
+
+/*
+ * The drive is late all by itself, while best effort has next to nothing under way. When it has more
+ * again the bound is found again within seconds, not a step in minutes.
+ */
+static void moment_test(struct kunit *test)
+{
+	struct world *w = world(test);
+
+	start_hold(test);
+	w->is_light = true;
+	w->inflight_seen = 1;
+	window(w, 1, 100);
+	window(w, 1, 100);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 1U);
+	w->is_light = false;
+	w->inflight_seen = 0;
+	windows_below_13(w, 12);
+	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_HOLD);
+	KUNIT_EXPECT_GE(test, w->adapt.bound, 9U);
+	KUNIT_EXPECT_LE(test, w->adapt.bound, 12U);
+}
+
+/*
+ * A load of no more than 6 best-effort requests at a time, for which a bound of 8 was never in the
+ * way, is late on a full device: a smaller bound keeps it from that, and no search undoes this.
+ */
+static void light_but_late_test(struct kunit *test)
+{
+	static const struct load heavy = { 96, 0, 1, 2 * MS }, light = { 6, 0, 1, 2 * MS, true };
+	struct world *w = world(test);
+
+	world_init(w, &heavy, 1, 8 * MS);
+	adapt(w, 32, 8 * MS, 0, CEILING);
+	run(w, 10 * SEC);
+	set_load(w, &light);
+	run(w, MAX_SECONDS * SEC - 1);
+	KUNIT_EXPECT_GE(test, judge(w, 15, MAX_SECONDS - 1).good_pct, 97U);
+	KUNIT_EXPECT_GE(test, w->adapt.bound, 4U);
+}
+
+/* 13 keeps real time waiting, 12 is short of the bandwidth: the search finds no more than 12. */
+static void latency_first_search_test(struct kunit *test)
+{
+	struct world *w = world(test);
+	u32 i;
+
+	adapt(w, 32, 2 * MS, 90, CEILING);
+	for (i = 0; i < 30 && w->adapt.state != K2_ADAPT_HOLD; i++) {
+		w->is_slow = w->adapt.bound < 13;
+		window(w, w->adapt.bound >= 13, 100);
+	}
+	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_HOLD);
+	KUNIT_EXPECT_LE(test, w->adapt.bound, 12U);
+	KUNIT_EXPECT_GE(test, w->adapt.bound, 9U);
+	KUNIT_EXPECT_FALSE(test, w->adapt.is_above);
+}
+
+/*
+ * The same in the hold, in which the latency goes first as well. Once 13 is fine,
+ * it is had; and once 12 is enough, that.
+ */
+static void latency_first_test(struct kunit *test)
+{
+	struct world *w = world(test);
+	u32 i;
+
+	start_hold_above(test);
+	w->adapt.config.target_ns = 2 * MS;
+	w->adapt.reference_bytes_per_s = 80 * 1000 * 1000;
+	w->adapt.bound = 13;
+	for (i = 0; i < 110; i++) {
+		w->is_slow = w->adapt.bound < 13;
+		window(w, w->adapt.bound >= 13, 100);
+		KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
+	}
+	for (i = 0; i < 15; i++) {
+		w->is_slow = w->adapt.bound < 13;
+		windows(w, 1);
+	}
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 13U);
+	w->is_slow = false;
+	windows(w, 120);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
+	KUNIT_EXPECT_TRUE(test, w->adapt.is_above);
+}
+
 static void other_load_test(struct kunit *test)
 {
 	struct world *w = world(test);
@@ -778,6 +909,32 @@ static void other_load_test(struct kunit *test)
 	window(w, 0, 74);
 	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_SEARCH);
 	KUNIT_EXPECT_EQ(test, w->adapt.high, 0U);
+}
+
+/* Best effort comes and goes, as a batch does: without it there is no other load, just none. */
+static void batch_test(struct kunit *test)
+{
+	struct world *w = world(test);
+
+	start_hold(test);
+	w->is_light = true;
+	w->is_alone = true;
+	windows(w, 3);
+	w->is_alone = false;
+	w->is_light = false;
+	windows(w, 3);
+	w->is_alone = true;
+	w->is_light = true;
+	windows(w, 3);
+	w->is_alone = false;
+	w->is_light = false;
+	windows(w, 3);
+	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_HOLD);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
+	KUNIT_EXPECT_EQ(test, w->adapt.high, 13U);
+	/* What it does when it is there still counts. */
+	window(w, 0, 74);
+	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_SEARCH);
 }
 
 static void gross_test(struct kunit *test)
@@ -810,9 +967,16 @@ static struct kunit_case k2_adapt_cases[] = {
 	KUNIT_CASE(light_load_test),
 	KUNIT_CASE(pause_test),
 	KUNIT_CASE(less_load_test),
+	KUNIT_CASE(last_window_test),
 	KUNIT_CASE(credit_test),
 	KUNIT_CASE(price_test),
+	KUNIT_CASE(few_seen_test),
+	KUNIT_CASE(moment_test),
+	KUNIT_CASE(light_but_late_test),
+	KUNIT_CASE(latency_first_search_test),
+	KUNIT_CASE(latency_first_test),
 	KUNIT_CASE(other_load_test),
+	KUNIT_CASE(batch_test),
 	KUNIT_CASE(gross_test),
 	{}
 };

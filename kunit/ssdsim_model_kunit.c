@@ -640,6 +640,14 @@ static void audit(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, ssdsim_ftl_audit(&c->m->dies[i].ftl), 0, "die %u", i);
 }
 
+static void fill_die(struct context *c, u32 die, u32 pct)
+{
+	struct ssdsim_fill fill = { .random = die };
+
+	while (ssdsim_model_fill(c->m, die, pct, &fill))
+		;
+}
+
 static void gc_start_test(struct kunit *test)
 {
 	struct ssdsim_cfg cfg = base_cfg();
@@ -676,7 +684,7 @@ static void gc_cost_test(struct kunit *test)
 	run_loads(test, &empty, 1, 50 * MSEC, 200 * MSEC);
 	KUNIT_EXPECT_EQ(test, erases(c->m), 0);
 	for (i = 0; i < c->m->nr_dies; i++)
-		ssdsim_model_fill(c->m, i, 200, i);
+		fill_die(c, i, 200);
 	audit(test);
 	full.nr_pages = 16000;
 	run_loads(test, &full, 1, SEC, 2 * SEC);
@@ -731,6 +739,53 @@ static void gc_holes_test(struct kunit *test)
 	}
 	audit(test);
 	KUNIT_EXPECT_GT(test, erases(c->m), 100);
+}
+
+/* A piece ends with a page, here of 3 units; before the next one the drive does what it always does, and collects. */
+static void fill_pieces_test(struct kunit *test)
+{
+	struct ssdsim_cfg cfg = base_cfg();
+	struct context *c = context(test);
+	struct ssdsim_fill fill = { .random = 1 };
+	struct ssdsim_ftl *ftl;
+	u32 nr = 0;
+
+	cfg.channels = 1;
+	cfg.page_units = 3;
+	start(test, &cfg);
+	ftl = &c->m->dies[0].ftl;
+	fill_die(c, 0, 100);
+	KUNIT_EXPECT_EQ(test, ftl->host_units, ftl->nr_units);
+	while (ssdsim_model_fill(c->m, 0, 300, &fill)) {
+		KUNIT_EXPECT_LE(test, fill.nr_written, ++nr * 2050);
+		submit(c, 0, 0, SSDSIM_WRITE, true, draw(c) % 16000, 1 + draw(c) % 8);
+		submit(c, 1, 0, SSDSIM_WRITE, false, draw(c) % 16000, 1 + draw(c) % 8);
+		alone(test, SSDSIM_DISCARD, false, draw(c) % 16000, 16);
+		audit(test);
+	}
+	KUNIT_EXPECT_EQ(test, fill.nr_written, 3 * ftl->nr_units);
+	KUNIT_EXPECT_GT(test, nr, 20);
+	KUNIT_EXPECT_GT(test, erases(c->m), 0);
+	audit(test);
+}
+
+/* The largest block that the parameters allow, with all of its 65536 units valid. */
+static void largest_block_test(struct kunit *test)
+{
+	struct ssdsim_cfg cfg = base_cfg();
+	struct context *c = context(test);
+
+	cfg.channels = 1;
+	cfg.page_units = SSDSIM_MAX_PAGE_UNITS;
+	cfg.block_pages = 4096;
+	cfg.units = cfg.page_units * cfg.block_pages;
+	start(test, &cfg);
+	fill_die(c, 0, 100);
+	KUNIT_EXPECT_EQ(test, c->m->dies[0].ftl.valid[c->m->dies[0].ftl.open], cfg.units);
+	audit(test);
+	fill_die(c, 0, 500);
+	KUNIT_EXPECT_GT(test, erases(c->m), 0);
+	audit(test);
 }
 
 /* ---- power ---- */
@@ -960,6 +1015,8 @@ static struct kunit_case ssdsim_model_cases[] = {
 	KUNIT_CASE(gc_start_test),
 	KUNIT_CASE(gc_cost_test),
 	KUNIT_CASE(gc_holes_test),
+	KUNIT_CASE(fill_pieces_test),
+	KUNIT_CASE(largest_block_test),
 	KUNIT_CASE(power_cut_test),
 	KUNIT_CASE(conservation_test),
 	KUNIT_CASE(lazy_test),

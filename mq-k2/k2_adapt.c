@@ -63,6 +63,12 @@
  * step down, and has half of it then. So a bound that is violated now and then is left, one that
  * is violated once in a long time is not, and there is no more than one step in a window.
  *
+ * A step down starts at the bound if requests wait for it, else at what was in flight: a bound that
+ * nobody reaches is no better than the next. What was in flight may have been a moment's, when best
+ * effort did next to nothing and the drive made real time wait by itself. So H is unknown from then
+ * on, and a search begins as soon as requests wait. If it comes to a bound for which nobody waits,
+ * with no more in flight than at that step, then this is the load that the step was for: it stands.
+ *
  * After 60 good windows the next step up is tried, on no credit: the first violation ends it. Each
  * step down doubles that price, up to 480 windows. This is the memory that keeps the bound from
  * going to and fro: whatever was violated is tried again ever more rarely. Of 20 windows it
@@ -72,14 +78,21 @@
  * since bandwidth is never quite the same, and it costs a step up; but only if requests wait for the
  * bound. A load that asks for less is not short of anything, and a pause is no part of a window.
  *
+ * With both goals a bound may be violated and the next below it short. A step down because of the
+ * latency ends the care for the bandwidth: from then on short windows are good ones, and the next
+ * step up is a trial at its price. It begins again with a trial: where the price has been paid and
+ * the bandwidth is enough, the trial is a step down.
+ *
  * What begins a new search:
  *
  *  - other load: the part of reads in the bytes of best effort is 25 points off what it was. What
- *    was learned is forgotten, price included.
+ *    was learned is forgotten, price included. A window with less than 32 requests of best effort
+ *    has no part of reads: a pause is no other load.
  *  - a window in which 5% are beyond the target: from a quarter of the bound.
  *  - the bound begins to matter (requests wait for it) and H is unknown: as long as nobody waited,
  *    the search had no reason to go on, and a bound that has not been needed is not known to
- *    be good. Or for O2, if there is more bandwidth than the reference had.
+ *    be good; or a step down has made H unknown. Or for O2, if there is more bandwidth than the
+ *    reference had.
  *
  * Without real-time requests nothing is learned about O1, and the bound stays: the next real-time
  * request shall find the bound that was right for the one before.
@@ -170,7 +183,8 @@ static void k2_adapt_look(const struct k2_adapt *a, const struct k2_adapt_sums *
 	};
 	w->bytes_per_s = mul_u64_u64_div_u64(sums->bytes - since->bytes, K2_ADAPT_NS_PER_S,
 					     max(w->ns, 1ULL));
-	if (be_bytes)
+	w->has_mix = be_bytes && w->nr >= w->nr_rt + K2_ADAPT_NR_MIN;
+	if (w->has_mix)
 		w->read_pct = div64_u64((u64)(sums->be_read_bytes - since->be_read_bytes) * 100,
 					be_bytes);
 	w->is_limited = (sums->nr_limited - since->nr_limited) * K2_ADAPT_LIMITED_PART > w->nr;
@@ -212,6 +226,7 @@ static void k2_adapt_start_search(struct k2_adapt *a, u32 low, u32 high)
 	a->state = K2_ADAPT_SEARCH;
 	a->low = low;
 	a->high = high;
+	a->suspect = 0;
 	a->proven = low;
 	a->floor = 0;
 	a->most_tried = 0;
@@ -234,6 +249,7 @@ static void k2_adapt_start_hold(struct k2_adapt *a, u32 bound)
 {
 	a->state = K2_ADAPT_HOLD;
 	a->bound = bound;
+	a->suspect = 0;
 	a->is_above = a->high_is_fine;
 	a->is_unmet = !a->high_is_fine && a->low == a->floor;
 	a->has_mix = false;
@@ -260,6 +276,19 @@ static void k2_adapt_end_search(struct k2_adapt *a)
 	}
 }
 
+/* Nobody waits, and no more are in flight than when the latency was missed, with nobody waiting. */
+static bool k2_adapt_is_suspect(const struct k2_adapt *a, const struct k2_adapt_window *w)
+{
+	return !a->high && !w->is_limited && a->suspect && a->most_inflight <= a->suspect;
+}
+
+/* To where the step down went: this is the load that it was for. */
+static void k2_adapt_go_back(struct k2_adapt *a)
+{
+	a->high = a->suspect;
+	k2_adapt_start_hold(a, a->proven);
+}
+
 static void k2_adapt_search(struct k2_adapt *a, const struct k2_adapt_window *w)
 {
 	bool is_too_much = w->is_violated || w->is_tight;
@@ -268,6 +297,10 @@ static void k2_adapt_search(struct k2_adapt *a, const struct k2_adapt_window *w)
 	if (!a->best_bound || w->p999_ns < a->best_p999_ns) {
 		a->best_bound = w->bound;
 		a->best_p999_ns = w->p999_ns;
+	}
+	if (!is_too_much && k2_adapt_is_suspect(a, w)) {
+		k2_adapt_go_back(a);
+		return;
 	}
 	if (is_too_much || (a->config.bandwidth_pct && !w->is_short)) {
 		a->high = w->bound;
@@ -304,19 +337,49 @@ static void k2_adapt_raise_price(struct k2_adapt *a)
 	a->price = min_t(u32, 2 * a->price, K2_ADAPT_PRICE_MAX);
 }
 
-/* A bound that nobody reaches is no better than the next: a step down starts at what is in use. */
-static void k2_adapt_step(struct k2_adapt *a, bool is_up, u32 credit)
+/* Where a step down starts. What was in flight is known from ten looks: a suspect, no more. */
+static u32 k2_adapt_step_from(struct k2_adapt *a, const struct k2_adapt_window *w)
 {
-	u32 used = clamp(a->most_inflight, 2U, max(a->bound, 2U));
+	if (w->is_limited || a->most_inflight >= a->bound)
+		return a->bound;
+	a->high = 0;
+	a->suspect = a->most_inflight;
+	return a->most_inflight;
+}
 
-	a->bound = is_up ? min(k2_adapt_up(a->bound), a->config.ceiling) : k2_adapt_down(used);
+static void k2_adapt_step(struct k2_adapt *a, const struct k2_adapt_window *w, bool is_up,
+			  u32 credit)
+{
+	if (is_up)
+		a->bound = min(k2_adapt_up(a->bound), a->config.ceiling);
+	else
+		a->bound = k2_adapt_down(max(k2_adapt_step_from(a, w), 2U));
 	a->credit = credit;
 	a->calm = 0;
 }
 
-/* The first window of a hold says what the load is. */
+/* On no credit. Where the latency is kept and the bandwidth enough, less may be enough as well. */
+static void k2_adapt_try(struct k2_adapt *a, const struct k2_adapt_window *w)
+{
+	if (a->config.bandwidth_pct && !w->is_short)
+		a->is_above = true;
+	k2_adapt_step(a, w, !a->is_above, 0);
+}
+
+static void k2_adapt_miss(struct k2_adapt *a, const struct k2_adapt_window *w)
+{
+	/* The latency goes first: else the bandwidth, missed below, would be back in a second. */
+	if (w->is_violated)
+		a->is_above = false;
+	k2_adapt_step(a, w, !w->is_violated, K2_ADAPT_COST / 2);
+	k2_adapt_raise_price(a);
+}
+
+/* The first window of a hold with best effort says what the load is; one without says nothing. */
 static bool k2_adapt_is_other_load(struct k2_adapt *a, const struct k2_adapt_window *w)
 {
+	if (!w->has_mix)
+		return false;
 	if (!a->has_mix) {
 		a->has_mix = true;
 		a->read_pct = w->read_pct;
@@ -330,10 +393,20 @@ static bool k2_adapt_has_room(const struct k2_adapt *a, const struct k2_adapt_wi
 {
 	if (!w->is_limited || w->is_violated || w->is_tight)
 		return false;
-	if (a->config.bandwidth_pct)
-		return w->bytes_per_s * 100 >
-		       a->reference_bytes_per_s * (100 + K2_ADAPT_SLACK_PCT);
-	return !a->high && a->bound < a->config.ceiling;
+	if (!a->high)
+		return a->bound < a->config.ceiling;
+	return a->config.bandwidth_pct &&
+	       w->bytes_per_s * 100 > a->reference_bytes_per_s * (100 + K2_ADAPT_SLACK_PCT);
+}
+
+/* Requests wait, and what is too high is not known. */
+static void k2_adapt_search_up(struct k2_adapt *a, const struct k2_adapt_window *w)
+{
+	u32 suspect = a->suspect;
+
+	k2_adapt_start_search(a, w->bound, 0);
+	a->suspect = suspect;
+	k2_adapt_search(a, w);
 }
 
 /* Whether a new search has begun. */
@@ -342,12 +415,10 @@ static bool k2_adapt_starts_over(struct k2_adapt *a, const struct k2_adapt_windo
 	if (k2_adapt_is_other_load(a, w)) {
 		k2_adapt_start(a);
 	} else if (k2_adapt_has_room(a, w)) {
-		if (a->config.bandwidth_pct) {
+		if (a->high)
 			k2_adapt_start(a);
-		} else {
-			k2_adapt_start_search(a, w->bound, 0);
-			k2_adapt_search(a, w);
-		}
+		else
+			k2_adapt_search_up(a, w);
 	} else if (a->is_unmet && a->calm >= a->price) {
 		k2_adapt_raise_price(a);
 		k2_adapt_start_search(a, 0, 0);
@@ -371,12 +442,11 @@ static void k2_adapt_hold(struct k2_adapt *a, const struct k2_adapt_window *w)
 	} else if (!w->is_violated && !(a->is_above && w->is_short)) {
 		a->credit = min_t(u32, a->credit + 1, K2_ADAPT_COST);
 		if (w->is_limited && a->calm >= a->price)
-			k2_adapt_step(a, !a->is_above, 0);
+			k2_adapt_try(a, w);
 	} else if (a->credit >= K2_ADAPT_COST) {
 		a->credit -= K2_ADAPT_COST;
 	} else {
-		k2_adapt_step(a, !w->is_violated, K2_ADAPT_COST / 2);
-		k2_adapt_raise_price(a);
+		k2_adapt_miss(a, w);
 	}
 }
 
@@ -413,7 +483,7 @@ static void k2_adapt_begin_window(struct k2_adapt *a, const struct k2_adapt_sums
 
 bool k2_adapt_tick(struct k2_adapt *a, const struct k2_adapt_sums *sums, u32 inflight, u64 now_ns)
 {
-	struct k2_adapt_window *w = &a->last;
+	struct k2_adapt_window w;
 
 	if (a->state == K2_ADAPT_OFF)
 		return false;
@@ -430,17 +500,18 @@ bool k2_adapt_tick(struct k2_adapt *a, const struct k2_adapt_sums *sums, u32 inf
 	}
 
 	a->most_inflight = max(a->most_inflight, inflight);
-	k2_adapt_look(a, sums, now_ns, w);
-	if (!k2_adapt_is_over(a, w))
+	k2_adapt_look(a, sums, now_ns, &w);
+	if (!k2_adapt_is_over(a, &w))
 		return false;
+	a->last = w;
 	a->nr_windows++;
 	if (a->state == K2_ADAPT_REFERENCE)
-		k2_adapt_take_reference(a, w);
+		k2_adapt_take_reference(a, &w);
 	else if (a->state == K2_ADAPT_SEARCH)
-		k2_adapt_search(a, w);
+		k2_adapt_search(a, &w);
 	else
-		k2_adapt_hold(a, w);
-	a->is_settling = a->bound != w->bound;
+		k2_adapt_hold(a, &w);
+	a->is_settling = a->bound != w.bound;
 	k2_adapt_begin_window(a, sums, now_ns);
 	return true;
 }

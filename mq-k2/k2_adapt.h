@@ -82,6 +82,7 @@ enum k2_adapt_state {
  * @nr_beyond:		those that took longer than the target
  * @p999_ns:		their 99.9th percentile, up to a bin; 0 without any
  * @bytes_per_s:	bandwidth of all requests
+ * @has_mix:		there was enough that was not real-time to know @read_pct
  * @read_pct:		part of reads in the bytes that were not real-time
  * @is_limited:		requests waited because of the bound
  * @is_violated:	more than one in a thousand took longer than the target
@@ -96,6 +97,7 @@ struct k2_adapt_window {
 	unsigned long nr_beyond;
 	u64 p999_ns;
 	u64 bytes_per_s;
+	bool has_mix;
 	u32 read_pct;
 	bool is_limited;
 	bool is_violated;
@@ -110,6 +112,8 @@ struct k2_adapt_window {
  * @bound:		the bound that is in force
  * @low:		the largest bound that was found to be low enough, or @floor
  * @high:		the smallest that was found to be too high; 0: none
+ * @suspect:		so many were in flight, and nobody waited, when the latency was missed;
+ *			0: never
  * @proven:		the search began with this as @low
  * @floor:		no bound up to here is worth a look
  * @most_tried:		the largest bound of this search
@@ -121,7 +125,7 @@ struct k2_adapt_window {
  *			keeps the latency
  * @is_unmet:		no bound keeps the latency
  * @has_mix:		@read_pct is known
- * @read_pct:		the part of reads when the holding began
+ * @read_pct:		the part of reads in the first window of the hold that had one
  * @credit:		what a window that misses the target may cost
  * @calm:		good windows since the last step
  * @price:		how many it takes to try another step
@@ -141,6 +145,7 @@ struct k2_adapt {
 	/* Searching. */
 	u32 low;
 	u32 high;
+	u32 suspect;
 	u32 proven;
 	u32 floor;
 	u32 most_tried;

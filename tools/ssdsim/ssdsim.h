@@ -27,6 +27,7 @@
  * @store_lock: the store; inside nothing, never taken with @lock held or the other way round
  * @store: what is stored
  * @store_fail_ns: since when memory for data has been missing, 0 if it is not
+ * @store_refused_ns: when a request was last refused for want of it
  * @ctl: power, fill, and setting @removing; taken without other locks
  * @powered: commands are accepted
  * @removing: no new work may be queued
@@ -48,6 +49,7 @@ struct ssdsim_dev {
 	spinlock_t store_lock;
 	struct ssdsim_store store;
 	u64 store_fail_ns;
+	u64 store_refused_ns;
 
 	struct mutex ctl;
 	bool powered;

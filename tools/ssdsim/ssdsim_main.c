@@ -12,6 +12,7 @@
  * completes requests from there, as drives do.
  *
  * Locks. dev->lock (model and timer) and dev->store_lock (data) are leaves, taken with interrupts off, and never nested.
+ * Filling takes dev->lock for a piece at a time, and commands come and go between pieces.
  * ssdsim_ctl_mutex (list of devices) > dev->ctl (power, fill) > the block layer's. Disk attributes take dev->ctl but nothing that
  * the removal of the disk holds while it waits for them: that is why changing the number of hardware queues is done by a work item
  * and why adding and removing devices are module parameters. Removal forbids new work first, then cancels it, then deletes.
@@ -21,7 +22,9 @@
  * Nothing can complete in between, so a command whose completion was seen had its full effect before the cut.
  *
  * Memory. The I/O path allocates data pages without sleeping. If there is none, the request is refused with BLK_STS_RESOURCE and
- * the block layer tries again; after STORE_PATIENCE_NS of that it fails with BLK_STS_NOSPC rather than hang.
+ * the block layer tries again; after STORE_PATIENCE_NS of that it fails with BLK_STS_NOSPC rather than hang. A shortage ends with
+ * a write that got memory, or when nobody has been refused for STORE_LULL_NS; reads and rewrites in place go on all the time and say
+ * nothing about it.
  */
 #include <linux/blkdev.h>
 #include <linux/debugfs.h>
@@ -34,6 +37,7 @@
 #include "ssdsim_profile.h"
 
 #define STORE_PATIENCE_NS	(5 * NSEC_PER_SEC)
+#define STORE_LULL_NS		NSEC_PER_SEC
 #define RERUN_MS		1
 #define MAX_SECTORS		1024u
 #define MAX_DISCARD_SECTORS	8192u
@@ -187,7 +191,7 @@ static int move_chunk(struct ssdsim_dev *dev, enum move what, u64 sector, u32 n,
 /* Apply @what to all data of @rq, unit by unit. */
 static int move_data(struct ssdsim_dev *dev, struct request *rq, enum move what, u64 salt)
 {
-	u64 sector = blk_rq_pos(rq);
+	u64 sector = blk_rq_pos(rq), taken = 0;
 	struct req_iterator iter;
 	struct bio_vec bvec;
 	unsigned long flags;
@@ -202,13 +206,17 @@ static int move_data(struct ssdsim_dev *dev, struct request *rq, enum move what,
 		for (; left && !ret; left -= n, sector += n, data += n << SECTOR_SHIFT) {
 			n = min_t(u32, left, SSDSIM_UNIT_SECTORS - sector % SSDSIM_UNIT_SECTORS);
 			spin_lock_irqsave(&dev->store_lock, flags);
+			taken -= dev->store.nr_taken;
 			ret = move_chunk(dev, what, sector, n, data, salt);
+			taken += dev->store.nr_taken;
 			spin_unlock_irqrestore(&dev->store_lock, flags);
 		}
 		kunmap_local(mem);
 		if (ret)
 			break;
 	}
+	if (!ret && taken && READ_ONCE(dev->store_fail_ns))
+		WRITE_ONCE(dev->store_fail_ns, 0);
 	return ret;
 }
 
@@ -249,8 +257,12 @@ static int zero_durable(struct ssdsim_dev *dev, struct request *rq)
 static blk_status_t no_memory(struct ssdsim_dev *dev)
 {
 	u64 now = ktime_get_ns(), since = READ_ONCE(dev->store_fail_ns);
+	/* Another CPU may have been here later than our clock was read. */
+	s64 lull_ns = now - READ_ONCE(dev->store_refused_ns);
 
-	if (!since) {
+	WRITE_ONCE(dev->store_refused_ns, now);
+	/* Who is refused is back in a few milliseconds. */
+	if (!since || lull_ns > (s64)STORE_LULL_NS) {
 		WRITE_ONCE(dev->store_fail_ns, now);
 		return BLK_STS_RESOURCE;
 	}
@@ -307,8 +319,6 @@ static blk_status_t prepare(struct ssdsim_dev *dev, struct request *rq, struct s
 	}
 	if (ret)
 		return no_memory(dev);
-	if (READ_ONCE(dev->store_fail_ns))
-		WRITE_ONCE(dev->store_fail_ns, 0);
 	fill_units(rq, cmd);
 	return BLK_STS_OK;
 }
@@ -527,16 +537,21 @@ int ssdsim_power_set(struct ssdsim_dev *dev, bool on)
 int ssdsim_fill_set(struct ssdsim_dev *dev, u32 pct)
 {
 	unsigned long flags;
+	bool more;
 	u32 i;
 
 	if (pct > 1000)
 		return -EINVAL;
 	mutex_lock(&dev->ctl);
 	for (i = 0; i < dev->model->nr_dies; i++) {
-		spin_lock_irqsave(&dev->lock, flags);
-		ssdsim_model_fill(dev->model, i, pct, dev->seed + i);
-		spin_unlock_irqrestore(&dev->lock, flags);
-		cond_resched();
+		struct ssdsim_fill fill = { .random = dev->seed + i };
+
+		do {
+			spin_lock_irqsave(&dev->lock, flags);
+			more = ssdsim_model_fill(dev->model, i, pct, &fill);
+			spin_unlock_irqrestore(&dev->lock, flags);
+			cond_resched();
+		} while (more);
 	}
 	dev->fill_pct = pct;
 	mutex_unlock(&dev->ctl);

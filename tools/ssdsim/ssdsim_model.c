@@ -850,16 +850,20 @@ void ssdsim_model_power_cut(struct ssdsim_model *m, u64 now)
 	model_reset(m);
 }
 
-void ssdsim_model_fill(struct ssdsim_model *m, u32 die_id, u32 pct, u64 seed)
+/* The owner keeps everyone else out for a piece: a fraction of a millisecond. */
+#define FILL_PIECE_UNITS	2048
+
+bool ssdsim_model_fill(struct ssdsim_model *m, u32 die_id, u32 pct, struct ssdsim_fill *fill)
 {
 	struct ssdsim_ftl *ftl = &m->dies[die_id].ftl;
 	u32 once = pct < 100 ? pct : 100, more = pct - once;
-	u64 n = (u64)ftl->nr_units * once / 100, i;
+	u64 n = (u64)ftl->nr_units * once / 100, end = n + (u64)ftl->nr_units * more / 100;
+	u64 stop = fill->nr_written + FILL_PIECE_UNITS, i;
 	u32 units[SSDSIM_MAX_PAGE_UNITS], k = 0;
 
-	for (i = 0; i < n + (u64)ftl->nr_units * more / 100; i++) {
-		seed = ssdsim_mix(seed + i);
-		units[k++] = i < n ? i : seed % ftl->nr_units;
+	for (i = fill->nr_written; i < end && (i < stop || k); i++) {
+		fill->random = ssdsim_mix(fill->random + i);
+		units[k++] = i < n ? i : fill->random % ftl->nr_units;
 		if (k < ftl->page_units && i + 1 != n)
 			continue;
 		while (!ssdsim_ftl_can_program(ftl) || (i >= n && ftl->nr_free <= SSDSIM_GC_LOW))
@@ -867,6 +871,8 @@ void ssdsim_model_fill(struct ssdsim_model *m, u32 die_id, u32 pct, u64 seed)
 		ssdsim_ftl_program(ftl, units, k);
 		k = 0;
 	}
+	fill->nr_written = i;
+	return i < end;
 }
 
 const char *ssdsim_cfg_check(const struct ssdsim_cfg *cfg)

@@ -151,7 +151,7 @@ struct ssdsim_centry {
 struct ssdsim_ftl {
 	u32 *l2p;
 	u32 *p2l;
-	u16 *valid;			/* per block */
+	u32 *valid;			/* per block */
 	u32 *free;			/* stack of free blocks */
 	u32 nr_units;
 	u32 nr_blocks;
@@ -273,11 +273,28 @@ u64 ssdsim_model_next_ns(const struct ssdsim_model *m);
 /* End every command at once (aborted set, on m->done) and forget the write cache. The page map stays. */
 void ssdsim_model_power_cut(struct ssdsim_model *m, u64 now);
 
-/*
- * Age die @die without spending time: @pct percent of its units are written once in order; above 100, the rest is random
- * overwriting (seeded) with collection as it comes.
+/**
+ * struct ssdsim_fill - how far the ageing of a die has come
+ * @random: what the next unit is drawn from; the owner sets it to the seed
+ * @nr_written: units so far; the owner sets it to 0
  */
-void ssdsim_model_fill(struct ssdsim_model *m, u32 die, u32 pct, u64 seed);
+struct ssdsim_fill {
+	u64 random;
+	u64 nr_written;
+};
+
+/**
+ * ssdsim_model_fill() - age a die without spending time, a piece at a time
+ * @m: device
+ * @die: of it
+ * @pct: so many percent of its units are written once in order; above 100, the rest is random overwriting with collection as it comes
+ * @fill: where the last piece has ended
+ *
+ * Between pieces the page map is as whole as between two programs, so commands may come and go.
+ *
+ * Return: true if there is more to do.
+ */
+bool ssdsim_model_fill(struct ssdsim_model *m, u32 die, u32 pct, struct ssdsim_fill *fill);
 
 /* ops[] entries that a command of up to @units units can need. */
 static inline u32 ssdsim_ops_needed(const struct ssdsim_cfg *cfg, u32 units)

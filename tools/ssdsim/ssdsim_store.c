@@ -44,8 +44,10 @@ static void *page_get(struct ssdsim_store *st)
 {
 	void *page = (void *)__get_free_page(STORE_GFP);
 
-	if (page)
+	if (page) {
 		st->nr_pages++;
+		st->nr_taken++;
+	}
 	return page;
 }
 

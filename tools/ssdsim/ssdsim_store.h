@@ -50,6 +50,7 @@ struct ssdsim_store {
 	u64 epoch;		/* of new versions */
 	u64 durable;		/* versions up to this epoch survive */
 	u64 nr_pages;
+	u64 nr_taken;		/* pages, since the beginning */
 	u64 nr_vers;
 	u64 torn;		/* sectors that lost their latest content in power cuts */
 };
