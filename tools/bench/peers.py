@@ -2,8 +2,8 @@
 """peers: durable puts and gets of octokvd beside fio, Host-KVS, Valkey and RocksDB.
 
 What each makes of one drive: values of 16 KiB, written so that they survive power loss, by 1, 16 and 64 clients, and read at random. fio with as many
-requests in flight is what the drive gives. Host-KVS is the OctoKV paper's other half, a file for each record on ext4 with fsync (its figures 4 to 6). octokvd has the drive
-without a file system; the others have a new ext4. The work is that of tools/octokv/test/peers, which also runs on real drives.
+requests in flight is what the drive gives. Host-KVS, what the OctoKV paper compares with (its figures 4 to 6), is at its best here: records of a file per thread on ext4 with
+fsync, written by the load generator itself, with no server and no network. octokvd has the drive without a file system; the others have a new ext4. The work is that of tools/octokv/test/peers, which also runs on real drives.
 
 Two drives: ssdsim's default, and one whose reads take four times as long. A guest under virtual time has 10^9 instructions a second for clients, server, TCP and the drive's driver
 together, as one slow core; on the first drive that is what bounds gets, on the second it is the drive.

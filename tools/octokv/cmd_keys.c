@@ -332,6 +332,8 @@ static void finish_mset(struct request *r)
 
 /* ---- updates: these run at the key's owner ---- */
 
+enum { INT_TEXT_BYTES = 32, REAL_TEXT_BYTES = 128 };
+
 static enum okv_status refuse(struct okv_op *op, const char *why)
 {
 	((struct kv_op *)op->owner)->complaint = why;
@@ -363,8 +365,8 @@ static enum okv_status update_incr(struct okv_op *op)
 		return refuse(op, NOT_INT);
 	if (__builtin_add_overflow(old, kv->number, &kv->number))
 		return refuse(op, "ERR increment or decrement would overflow");
-	text = mem_alloc(32);
-	return set_fresh(op, text, snprintf(text, 32, "%lld", (long long)kv->number));
+	text = mem_alloc(INT_TEXT_BYTES);
+	return set_fresh(op, text, snprintf(text, INT_TEXT_BYTES, "%lld", (long long)kv->number));
 }
 
 /* A number that can be written with a point, in full: no exponent, no zeros at the end. */
@@ -405,9 +407,9 @@ static enum okv_status update_incrbyfloat(struct okv_op *op)
 		return OKV_NOT_FOUND;
 	if (op->out && !parse_real(op->out, op->out_len, &old))
 		return refuse(op, NOT_FLOAT);
-	text = mem_alloc(128);
+	text = mem_alloc(REAL_TEXT_BYTES);
 	kv->fresh = text;
-	len = isfinite(old + kv->real) ? format_real(text, 128, old + kv->real) : -1;
+	len = isfinite(old + kv->real) ? format_real(text, REAL_TEXT_BYTES, old + kv->real) : -1;
 	if (len < 0)
 		return refuse(op, "ERR increment would produce NaN or Infinity");
 	kv->value = resp_value_alloc(len);
@@ -471,6 +473,7 @@ static void start_incr(struct request *r)
 	request_ops(r, 1);
 	request_key(r, 0, 1, OKV_OP_UPDATE)->op.update = update_incr;
 	r->ops->number = down ? -by : by;
+	r->ops->adds_bytes = INT_TEXT_BYTES;
 	request_submit(r);
 }
 
@@ -484,6 +487,7 @@ static void start_incrbyfloat(struct request *r)
 {
 	request_ops(r, 1);
 	request_key(r, 0, 1, OKV_OP_UPDATE)->op.update = update_incrbyfloat;
+	r->ops->adds_bytes = REAL_TEXT_BYTES;
 	if (parse_real(req_arg(r, 2), req_len(r, 2), &r->ops->real))
 		request_submit(r);
 	else
@@ -494,6 +498,7 @@ static void start_append(struct request *r)
 {
 	request_ops(r, 1);
 	request_key(r, 0, 1, OKV_OP_UPDATE)->op.update = update_append;
+	r->ops->adds_bytes = req_len(r, 2);
 	request_submit(r);
 }
 
@@ -508,6 +513,7 @@ static void start_setrange(struct request *r)
 	request_ops(r, 1);
 	request_key(r, 0, 1, OKV_OP_UPDATE)->op.update = update_setrange;
 	r->ops->number = offset;
+	r->ops->adds_bytes = req_len(r, 3) ? offset + req_len(r, 3) : 0;
 	request_submit(r);
 }
 

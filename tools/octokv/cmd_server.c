@@ -21,9 +21,10 @@
 /* What a single command may make a reactor do for all who wait for it. */
 enum {
 	MAX_INFO_SECTIONS	= 16,
-	MAX_SCAN_OPTIONS	= 8,
 	MAX_SCAN_COUNT		= 1000,
-	MAX_PATTERN_BYTES	= 4096,
+	MAX_PATTERN_BYTES	= 1024,		/* looked for in each key of a SCAN */
+	MAX_CONFIG_PATTERNS	= 16,
+	MAX_CONFIG_BYTES	= 64,		/* of each of them */
 };
 
 static void reply_ok(struct request *r)
@@ -380,6 +381,12 @@ static void start_config(struct request *r)
 		request_fail(r, "ERR only CONFIG GET is there: what can be set is on the command line of octokvd");
 		return;
 	}
+	for (uint32_t arg = 2; arg < req_nr(r); arg++) {
+		if (req_nr(r) > 2 + MAX_CONFIG_PATTERNS || req_len(r, arg) > MAX_CONFIG_BYTES) {
+			request_fail(r, SYNTAX);
+			return;
+		}
+	}
 	snprintf(numbers[0], sizeof(numbers[0]), "%u", config->max_connections);
 	snprintf(numbers[1], sizeof(numbers[1]), "%u", config->idle_timeout_s);
 	for (size_t i = 0; i < 8; i++) {
@@ -442,9 +449,9 @@ static void finish_info(struct request *r)
 		nr_keys += r->jobs[i].nr_keys;
 	}
 	if (req_nr(r) == 1)
-		stats_write(&text, r->conn->worker, &sum, nr_keys, "");
+		stats_write(&text, r->conn->worker, r->tenant, &sum, nr_keys, "");
 	for (uint32_t i = 1; i < req_nr(r); i++)
-		stats_write(&text, r->conn->worker, &sum, nr_keys, req_arg(r, i));
+		stats_write(&text, r->conn->worker, r->tenant, &sum, nr_keys, req_arg(r, i));
 	reply_text(r, &text);
 }
 
@@ -509,6 +516,25 @@ static bool parse_cursor(const struct request *r, uint64_t *cursor)
 	return req_len(r, 1);
 }
 
+/* MATCH, TYPE and COUNT, each at most once, as the first two are looked at for each key. */
+static bool parse_scan(const struct request *r, int64_t *count)
+{
+	static const char *const options[] = { "match", "type", "count" };
+	bool given[3] = { 0 };
+
+	for (uint32_t i = 2; i < req_nr(r); i += 2) {
+		uint32_t which = 0;
+
+		while (which < 3 && !req_is(r, i, options[which]))
+			which++;
+		if (which == 3 || given[which] || i + 1 == req_nr(r) || req_len(r, i + 1) > MAX_PATTERN_BYTES ||
+		    (which == 2 && (!req_int(r, i + 1, count) || *count < 1)))
+			return false;
+		given[which] = true;
+	}
+	return true;
+}
+
 static void start_scan(struct request *r)
 {
 	const struct server *s = r->conn->worker->server;
@@ -520,15 +546,9 @@ static void start_scan(struct request *r)
 		request_fail(r, "ERR invalid cursor");
 		return;
 	}
-	for (uint32_t i = 2; i < req_nr(r); i += 2) {
-		bool known = req_is(r, i, "match") || req_is(r, i, "type") || req_is(r, i, "count");
-
-		/* Each is looked at for each key. */
-		if (!known || i + 1 == req_nr(r) || i > 2 * MAX_SCAN_OPTIONS || req_len(r, i + 1) > MAX_PATTERN_BYTES ||
-		    (req_is(r, i, "count") && (!req_int(r, i + 1, &count) || count < 1))) {
-			request_fail(r, SYNTAX);
-			return;
-		}
+	if (!parse_scan(r, &count)) {
+		request_fail(r, SYNTAX);
+		return;
 	}
 	request_jobs(r, 1);
 	job = r->jobs;
@@ -547,12 +567,8 @@ static void finish_scan(struct request *r)
 	char text[24];
 
 	/* A key that cannot be read must not hide those behind it: the walk goes on without it. */
-	if (job->scan.status == OKV_CORRUPT) {
+	if (job->scan.status != OKV_OK)
 		worker_count(r->conn->worker, COUNT_ERRORS, 1);
-	} else if (job->scan.status != OKV_OK) {
-		resp_error(&r->out, "IOERR some keys could not be read");
-		return;
-	}
 	if (!job->scan.cursor)
 		next = job->partition + 1 < r->conn->worker->server->nr_partitions ? job->partition + 1 : 0;
 	snprintf(text, sizeof(text), "%" PRIu64, next);
@@ -569,6 +585,14 @@ struct doomed {
 	char key[];
 };
 
+static void flush_go_on(struct worker *w, struct kv_msg *msg)
+{
+	struct job *job = (struct job *)msg;
+
+	job->nr_pending = 1;
+	okv_partition_scan(okv_store_partition(w->store, job->partition), &job->scan);
+}
+
 static void flush_step(struct job *job)
 {
 	struct worker *w = job->request->conn->worker->server->workers[job->msg.target];
@@ -577,12 +601,13 @@ static void flush_step(struct job *job)
 		return;
 	/* What could not be read is said at the end, and does not keep the others. */
 	job->nr += job->scan.status != OKV_OK;
-	if (job->scan.cursor && job->scan.status != OKV_IO_ERROR) {
-		job->nr_pending = 1;
-		okv_partition_scan(okv_store_partition(w->store, job->partition), &job->scan);
-	} else {
+	if (!job->scan.cursor) {
 		job_scan_done(job);
+		return;
 	}
+	/* By mail to ourselves: a walk over what is others' has nothing to wait for, and they have not. */
+	job->msg.run = flush_go_on;
+	w->post(w, &job->msg, w->id);
 }
 
 static void flush_deleted(struct okv_op *op)

@@ -112,6 +112,15 @@ static void kv_op_stored(struct okv_op *op)
 	worker_return(w, &kv->msg);
 }
 
+/* Our partition, at our time: what has expired since its last tick is not there any more. */
+static struct okv_partition *partition_now(struct worker *w, uint32_t partition)
+{
+	struct okv_partition *p = okv_store_partition(w->store, partition);
+
+	okv_partition_set_clock(p, w->now_ms);
+	return p;
+}
+
 static void kv_op_run(struct worker *w, struct kv_msg *msg)
 {
 	struct kv_op *kv = (struct kv_op *)msg;
@@ -119,7 +128,7 @@ static void kv_op_run(struct worker *w, struct kv_msg *msg)
 	worker_count(w, COUNT_STORE, 1);
 	if (w->events)
 		w->events[kv->partition][kv->op.tenant]++;
-	okv_partition_submit(okv_store_partition(w->store, kv->partition), &kv->op);
+	okv_partition_submit(partition_now(w, kv->partition), &kv->op);
 }
 
 static void submit_more(struct request *r);
@@ -129,14 +138,19 @@ static void kv_op_home(struct worker *w, struct kv_msg *msg)
 	struct kv_op *kv = (struct kv_op *)msg;
 	struct request *r = kv->request, *last = r->conn->last;
 	uint32_t len = kv->value ? resp_chunk_len(kv->value) : 0;
+	bool submitting = r->submitting;
 
 	(void)w;
+	if (kv->holds_bytes || kv->holds_key)
+		tenant_let_go(r->tenant, kv->holds_bytes, kv->holds_key);
 	r->nr_flying--;
 	r->reply_bytes += len;
 	conn_landed(r->conn, kv->held_bytes, len);
-	/* It may have waited for this one. We still count as a request, so the connection stays. */
+	/* It may have waited for this one. What it sends may complete what is left of ours at once: that must not end us before we are back. */
+	r->submitting = true;
 	if (last != r && request_is_sending(last) && !last->jobs)
 		submit_more(last);
+	r->submitting = submitting;
 	submit_more(r);
 }
 
@@ -191,40 +205,47 @@ struct kv_op *request_key(struct request *r, uint32_t i, uint32_t arg, enum okv_
 	return kv;
 }
 
-/* Without room for another key, a write may still replace one. */
-static void forbid_new_key(struct kv_op *kv)
+/* What it may add to what the tenant has. */
+static uint64_t bytes_of(const struct kv_op *kv)
 {
-	if (kv->op.flags & OKV_IF_PRESENT)
+	uint64_t bytes = kv->op.kind == OKV_OP_PUT ? kv->op.value_len : kv->op.kind == OKV_OP_UPDATE ? kv->adds_bytes : 0;
+
+	return bytes || kv->op.kind == OKV_OP_PUT ? kv->op.key_len + bytes : 0;
+}
+
+/* Without room for another key, a write may still replace one. */
+static void hold_key(struct request *r, struct kv_op *kv)
+{
+	if ((kv->op.kind != OKV_OP_PUT && kv->op.kind != OKV_OP_UPDATE) || kv->op.flags & OKV_IF_PRESENT)
+		return;
+	kv->holds_key = tenant_hold_key(r->tenant, r->conn->worker->server->nr_workers);
+	if (kv->holds_key)
 		return;
 	if (kv->op.kind == OKV_OP_PUT)
 		kv->op.flags |= OKV_IF_PRESENT;
-	else if (kv->op.kind != OKV_OP_UPDATE)
-		return;
 	kv->no_new_key = true;
 }
 
-/* Holds the request's writes to the tenant's bounds; false: it was refused. Deletes always pass: they make room. */
+/*
+ * Holds the request's writes to the tenant's bounds; false: it was refused. What they may add is set aside until it is counted, or not needed. Deletes
+ * always pass: they make room.
+ */
 static bool within_bounds(struct request *r)
 {
-	struct tenant_usage sum;
 	uint64_t nr_bytes = 0;
-	bool writes = false;
 
 	if (!(r->command_of->flags & CMD_WRITE) || !(r->tenant->max_bytes || r->tenant->max_keys))
 		return true;
 	for (uint32_t i = 0; i < r->nr_ops; i++) {
-		const struct okv_op *op = &r->ops[i].op;
-
-		writes |= op->kind == OKV_OP_PUT || op->kind == OKV_OP_UPDATE;
-		nr_bytes += op->key_len + (op->kind == OKV_OP_UPDATE ? req_len(r, req_nr(r) - 1) : op->value_len);
+		r->ops[i].holds_bytes = bytes_of(&r->ops[i]);
+		nr_bytes += r->ops[i].holds_bytes;
 	}
-	tenant_sum(r->tenant, r->conn->worker->server->nr_workers, &sum);
-	if (writes && r->tenant->max_bytes && sum.nr_bytes + nr_bytes > r->tenant->max_bytes) {
+	if (!tenant_hold_bytes(r->tenant, r->conn->worker->server->nr_workers, nr_bytes)) {
 		request_fail(r, "QUOTA this user has no more bytes: delete something");
 		return false;
 	}
-	for (uint32_t i = 0; i < r->nr_ops && r->tenant->max_keys && sum.nr_keys >= r->tenant->max_keys; i++)
-		forbid_new_key(&r->ops[i]);
+	for (uint32_t i = 0; i < r->nr_ops && r->tenant->max_keys; i++)
+		hold_key(r, &r->ops[i]);
 	return true;
 }
 
@@ -262,7 +283,7 @@ static void scan_run(struct worker *w, struct kv_msg *msg)
 	struct job *job = (struct job *)msg;
 
 	w->routes[job->partition].nr_jobs++;
-	okv_partition_scan(okv_store_partition(w->store, job->partition), &job->scan);
+	okv_partition_scan(partition_now(w, job->partition), &job->scan);
 }
 
 void request_jobs(struct request *r, uint32_t nr)

@@ -52,6 +52,9 @@ struct kv_op {
 	long double real;		/* INCRBYFLOAT: by how much */
 	uint16_t how;			/* of the command's own */
 	bool no_new_key;		/* the tenant has as many as it may */
+	bool holds_key;			/* a new key is set aside for it, if the tenant has a bound */
+	uint32_t adds_bytes;		/* UPDATE: how long it may make a new value, or by how much an old one longer */
+	uint64_t holds_bytes;		/* set aside for it */
 	const char *complaint;		/* why an update refused */
 };
 
@@ -78,12 +81,22 @@ struct request {
 	struct job *jobs;
 	uint32_t nr_ops, nr_next, nr_flying;
 	uint64_t reply_bytes;
+	uint64_t held_bytes;		/* the command and its operations, as the connection counts them */
 	bool submitting;
 	bool done;
 	struct kv_op one;		/* most requests have one operation: this */
 };
 
 struct request *request_new(struct conn *c);
+
+/* What it holds for its command and its operations, without their values. */
+static inline uint64_t request_held_bytes(const struct request *r)
+{
+	const struct resp_command *c = &r->command;
+
+	return c->cap_bytes + c->cap_args * sizeof(*c->args) + (r->ops && r->ops != &r->one ? r->nr_ops * sizeof(*r->ops) : 0);
+}
+
 void request_free(struct request *r);
 
 /* Look the command up, check it and start it. */

@@ -98,7 +98,7 @@ static void conn_flush(struct conn *c)
 			c->last = NULL;
 		resp_out_splice(&c->out, &r->out);
 		c->nr_requests--;
-		c->command_bytes -= r->command.cap_bytes;
+		c->command_bytes -= r->held_bytes;
 		c->reply_bytes -= r->reply_bytes;
 		tenant_request_end(r->tenant);
 		request_free(r);
@@ -134,10 +134,11 @@ static void conn_begin(struct conn *c)
 	struct request *r = conn_queue(c);
 
 	resp_take(&c->parser, &r->command);
-	c->command_bytes += r->command.cap_bytes;
 	worker_count(c->worker, COUNT_COMMANDS, 1);
 	worker_count(c->worker, COUNT_NETWORK, 1);
 	request_run(r);
+	r->held_bytes = request_held_bytes(r);
+	c->command_bytes += r->held_bytes;
 	conn_flush(c);
 }
 

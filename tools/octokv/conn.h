@@ -8,7 +8,8 @@
  * What one client can make us hold is bounded. conn_feed() takes no more input (conn_wants_input() is false) while many requests are
  * under way or much output waits, so that a client that never reads stops being read, and conn_tick() closes it when
  * nothing has moved for the stall timeout. A client whose values are large has fewer operations under way, whatever the number of its requests;
- * how large a value is shows when it has been read, so a client that asks for large ones all of a sudden has CONN_MAX_FLYING of them once.
+ * how large a value is shows when it has been read, so a client that asks for large ones all of a sudden has CONN_MAX_FLYING of them once (1 GiB; a
+ * bound on the tenant's requests bounds it). To wait for room only then would be to wait with the key's lock, and for replies behind one's own.
  */
 #ifndef OKV_CONN_H
 #define OKV_CONN_H
@@ -24,7 +25,7 @@ enum {
 	CONN_MAX_VALUES_BYTES	= 8 << 20,	/* the number of requests, or operations, times the largest recent value */
 	CONN_FIRST_VALUE_BYTES	= 256 << 10,	/* what is assumed of a client that is new */
 	CONN_MAX_OUTPUT_BYTES	= 1 << 20,
-	CONN_MAX_COMMAND_BYTES	= 1 << 20,	/* of all requests under way */
+	CONN_MAX_COMMAND_BYTES	= 1 << 20,	/* of all requests under way, with their operations; the last one may be larger */
 	CONN_NAME_BYTES		= 64,
 };
 
@@ -37,7 +38,7 @@ struct conn {
 	struct request *first, *last;		/* in the order of their replies */
 	uint32_t nr_requests;
 	uint32_t nr_flying;			/* operations of all requests */
-	uint32_t command_bytes;
+	uint64_t command_bytes;
 	uint64_t reply_bytes;			/* values that wait for the replies before them */
 	uint32_t value_bytes;			/* the largest recent value */
 	uint32_t nr_wrong_passwords;

@@ -129,7 +129,8 @@ void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result)
 		return;
 	}
 	io->result = result < 0 ? result : 0;
-	if (transfers && result >= 0 && (uint32_t)result != io->bytes)
+	/* A sector that cannot be read has many names: ENODATA, EILSEQ, ETIMEDOUT ... The store has one. */
+	if ((transfers && result >= 0 && (uint32_t)result != io->bytes) || (io->kind == OKV_READ && result < 0))
 		io->result = -EIO;
 	/* Hints; and where a file system cannot allocate, writes have to find room themselves. */
 	if (io->kind == OKV_DISCARD || io->kind == OKV_PREPARE || (io->kind == OKV_ALLOCATE && result == -EOPNOTSUPP))

@@ -33,6 +33,13 @@ static void ready(struct worker *w, struct conn *c)
 	(void)c;
 }
 
+/* Mail to itself. */
+static void post(struct worker *w, struct kv_msg *msg, uint32_t to)
+{
+	(void)to;
+	worker_deliver(w, msg);
+}
+
 static void freed(struct worker *w, struct conn *c)
 {
 	(void)w;
@@ -46,7 +53,7 @@ static void begin(struct world *world)
 	world->tenants.nr = 1;
 	world->server = (struct server){ .tenants = &world->tenants, .nr_workers = 1, .nr_partitions = 4, .workers = { &world->worker } };
 	world->server.config.data = "memory";
-	world->worker = (struct worker){ .server = &world->server, .store = memstore_new(), .ready = ready, .freed = freed };
+	world->worker = (struct worker){ .server = &world->server, .store = memstore_new(), .post = post, .ready = ready, .freed = freed };
 	world->worker.now_ns = 1000000000;
 	mover_init(&world->worker);
 	world->worker.now_ms = 1700000000000;

@@ -369,9 +369,14 @@ static void sweep(struct okv_partition *p)
 	}
 }
 
-void okv_partition_tick(struct okv_partition *p, uint64_t now_ms)
+void okv_partition_set_clock(struct okv_partition *p, uint64_t now_ms)
 {
 	p->now_ms = now_ms;
+}
+
+void okv_partition_tick(struct okv_partition *p, uint64_t now_ms)
+{
+	okv_partition_set_clock(p, now_ms);
 	sweep(p);
 	okv_log_pump(p);
 }

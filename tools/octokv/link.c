@@ -234,12 +234,21 @@ static void refuse(struct net *net, int fd)
 	close(fd);
 }
 
+/* A peer that is gone without a word is noticed after a while, or its connection would be there for ever. */
+static void set_options(int fd)
+{
+	int one = 1, idle_s = KEEPALIVE_S;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+}
+
 static void accepted(struct net *net, int result, uint32_t flags)
 {
 	const struct server *s = net->worker->server;
 	uint64_t nr = 0;
 	struct link *link;
-	int one = 1;
 
 	if (!(flags & IORING_CQE_F_MORE))
 		net->accepting = false;
@@ -254,7 +263,7 @@ static void accepted(struct net *net, int result, uint32_t flags)
 		refuse(net, result);
 		return;
 	}
-	setsockopt(result, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	set_options(result);
 	link = mem_zalloc(sizeof(*link));
 	link->fd = result;
 	conn_init(&link->conn, net->worker);

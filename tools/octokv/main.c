@@ -5,12 +5,14 @@
  * `octokvd --data FILE` needs no set-up: a file that is not there is made, sparse, and formatted. A device, or a file that holds something, is
  * only ever formatted by --format, and one that holds something other than an empty store's zeros only with --force.
  *
- * What is wrong is one sentence on stderr and exit status 1; a wrong option is status 2.
+ * What is wrong is one sentence on stderr and exit status 1; a wrong option is status 2. A file that was made and could not be formatted is removed, so
+ * that the next start is as good as the first.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <libgen.h>
 #include <pthread.h>
 #include <linux/fs.h>
 #include <netinet/in.h>
@@ -45,6 +47,7 @@ struct options {
 	uint32_t nr_partitions;
 	uint64_t size_bytes;
 	const char *weights;
+	const char *user;
 	bool force;
 };
 
@@ -52,7 +55,7 @@ static const char usage_text[] =
 	"usage: octokvd --data FILE-OR-DEVICE [options]     serve it; a file that is not there is made\n"
 	"       octokvd --data FILE-OR-DEVICE --format      make an empty store on it\n"
 	"       octokvd --data FILE-OR-DEVICE --check       open it, recover, say what is there\n"
-	"       octokvd --stats                             ask a running one what it does\n"
+	"       octokvd --stats [--user NAME]               ask a running one what it does; NAME's password on standard input\n"
 	"       octokvd --hash-password                     read a password, print its hash for the users file\n"
 	"\n"
 	"  --bind ADDRESS         listen there (127.0.0.1); other than loopback needs --users\n"
@@ -73,10 +76,15 @@ static const char usage_text[] =
 	"  --partitions N         of a new store: a power of two, at least one per core (16)\n"
 	"  --force                with --format: even if the device holds something else\n";
 
+/* A file that we have made, and that is no store yet. */
+static const char *unfinished;
+
 __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...)
 {
 	va_list args;
 
+	if (unfinished)
+		unlink(unfinished);
 	fputs("octokvd: ", stderr);
 	va_start(args, format);
 	vfprintf(stderr, format, args);
@@ -89,7 +97,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
 
 enum {
 	OPT_DATA = 256, OPT_FORMAT, OPT_CHECK, OPT_STATS, OPT_HASH, OPT_BIND, OPT_PORT, OPT_CORES, OPT_NETWORK, OPT_USERS, OPT_WEIGHTS,
-	OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE, OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_WHOM, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE, OPT_HELP, OPT_VERSION,
+	OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE, OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_WHOM, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE, OPT_USER, OPT_HELP, OPT_VERSION,
 };
 
 static const struct option long_options[] = {
@@ -98,6 +106,7 @@ static const struct option long_options[] = {
 	{ "network-cores", 1, NULL, OPT_NETWORK }, { "users", 1, NULL, OPT_USERS }, { "weights", 1, NULL, OPT_WEIGHTS },
 	{ "max-connections", 1, NULL, OPT_CONNECTIONS }, { "idle-timeout", 1, NULL, OPT_IDLE }, { "stall-timeout", 1, NULL, OPT_STALL },
 	{ "size", 1, NULL, OPT_SIZE }, { "partitions", 1, NULL, OPT_PARTITIONS }, { "force", 0, NULL, OPT_FORCE },
+	{ "user", 1, NULL, OPT_USER },
 	{ "balance", 1, NULL, OPT_BALANCE }, { "balance-window", 1, NULL, OPT_WINDOW }, { "balance-overload", 1, NULL, OPT_OVERLOAD },
 	{ "balance-gap", 1, NULL, OPT_GAP }, { "balance-tenants", 1, NULL, OPT_WHOM },
 	{ "help", 0, NULL, OPT_HELP }, { "version", 0, NULL, OPT_VERSION }, { NULL },
@@ -222,6 +231,9 @@ static void parse_one(struct options *o, int option)
 	case OPT_FORCE:
 		o->force = true;
 		break;
+	case OPT_USER:
+		o->user = optarg;
+		break;
 	case OPT_HELP:
 		fputs(usage_text, stdout);
 		exit(0);
@@ -255,6 +267,8 @@ static void parse(struct options *o, int argc, char **argv)
 		o->nr_cores = nr_cpus < 1 ? 1 : nr_cpus < MAX_WORKERS ? nr_cpus : MAX_WORKERS;
 	if (o->force && o->mode != MODE_FORMAT)
 		wrong_use("--force goes with --format");
+	if (o->user && o->mode != MODE_STATS)
+		wrong_use("--user goes with --stats");
 }
 
 /* ---- the device ---- */
@@ -277,6 +291,33 @@ static int open_alone(const char *path, int flags)
 	}
 }
 
+/* The file's name is as durable as what will be in it. */
+static void sync_folder_of(const char *path)
+{
+	char *copy = mem_checked(strdup(path));
+	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || fsync(fd))
+		die("the directory of %s: %s", path, strerror(errno));
+	close(fd);
+	free(copy);
+}
+
+static int make_file(const struct options *o, int flags)
+{
+	const char *path = o->config.data;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
+
+	if (fd < 0)
+		die("%s: %s", path, strerror(errno));
+	unfinished = path;
+	close(fd);
+	fd = open_alone(path, flags);
+	if (fd >= 0 && ftruncate(fd, o->size_bytes))
+		die("%s: cannot make it %llu bytes long: %s", path, (unsigned long long)o->size_bytes, strerror(errno));
+	return fd;
+}
+
 static int open_data(const struct options *o, bool *created)
 {
 	const char *path = o->config.data;
@@ -287,13 +328,7 @@ static int open_data(const struct options *o, bool *created)
 	if (stat(path, &st)) {
 		if (errno != ENOENT || o->mode == MODE_CHECK)
 			die("%s: %s", path, strerror(errno));
-		fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
-		if (fd < 0)
-			die("%s: %s", path, strerror(errno));
-		close(fd);
-		fd = open_alone(path, flags);
-		if (fd >= 0 && ftruncate(fd, o->size_bytes))
-			die("%s: cannot make it %llu bytes long: %s", path, (unsigned long long)o->size_bytes, strerror(errno));
+		fd = make_file(o, flags);
 		*created = true;
 	} else if (S_ISBLK(st.st_mode) || S_ISREG(st.st_mode)) {
 		fd = open_alone(path, S_ISBLK(st.st_mode) ? flags | O_EXCL : flags);
@@ -347,6 +382,9 @@ static void format(const struct options *o, struct opened *b)
 		die("%s: so many partitions do not fit on it", o->config.data);
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));
+	if (unfinished)
+		sync_folder_of(unfinished);
+	unfinished = NULL;
 }
 
 static void print_info(const struct options *o, const struct okv_device_info *info)
@@ -405,30 +443,64 @@ static void run_check(const struct options *o)
 
 /* ---- --stats ---- */
 
-static void run_stats(const struct options *o)
+static void read_password(char *password, size_t bytes)
 {
-	static const char ask[] = "INFO\r\nQUIT\r\n";
+	if (!fgets(password, bytes, stdin) || password[0] == '\n')
+		die("no password on standard input");
+	password[strcspn(password, "\n")] = 0;
+}
+
+/* The first line of a reply, without its end. An error ends us. */
+static void read_line(FILE *file, const struct options *o, char *line, size_t bytes)
+{
+	if (!fgets(line, bytes, file))
+		die("port %u: the connection was closed", o->config.port);
+	line[strcspn(line, "\r\n")] = 0;
+	if (!strncmp(line, "-NOAUTH", 7))
+		die("port %u: it has users: say --user NAME, with the password on standard input", o->config.port);
+	if (line[0] == '-')
+		die("port %u: %s", o->config.port, line + 1);
+}
+
+static FILE *connect_to(const struct options *o)
+{
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(o->config.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	char text[4096];
-	ssize_t len;
 
 	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)))
 		die("nothing answers on 127.0.0.1 port %u: %s", o->config.port, strerror(errno));
-	if (write(fd, ask, sizeof(ask) - 1) < 0)
-		die("port %u: %s", o->config.port, strerror(errno));
-	while ((len = read(fd, text, sizeof(text))) > 0)
-		fwrite(text, 1, len, stdout);
-	close(fd);
+	return mem_checked(fdopen(fd, "r+"));
+}
+
+static void run_stats(const struct options *o)
+{
+	char line[4096], password[1024];
+	FILE *file;
+
+	if (o->user)
+		read_password(password, sizeof(password));
+	file = connect_to(o);
+	if (o->user)
+		fprintf(file, "*3\r\n$4\r\nAUTH\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(o->user), o->user, strlen(password), password);
+	fputs("INFO\r\nQUIT\r\n", file);
+	fflush(file);
+	if (o->user)
+		read_line(file, o, line, sizeof(line));
+	/* The length of the text, the text, and an empty line and the answer to QUIT behind it. */
+	read_line(file, o, line, sizeof(line));
+	for (long left = atol(line + 1); left > 0; left -= strlen(line)) {
+		if (!fgets(line, sizeof(line), file))
+			die("port %u: the connection was closed", o->config.port);
+		fputs(line, stdout);
+	}
+	fclose(file);
 }
 
 static void run_hash(void)
 {
 	char password[1024], hash[TENANT_HASH_BYTES];
 
-	if (!fgets(password, sizeof(password), stdin) || password[0] == '\n')
-		die("no password on standard input");
-	password[strcspn(password, "\n")] = 0;
+	read_password(password, sizeof(password));
 	if (tenant_hash_password(password, hash, sizeof(hash)))
 		die("cannot hash: libsodium has no memory or no random numbers");
 	puts(hash);

@@ -94,7 +94,8 @@ static void resume_run(struct worker *at, struct kv_msg *msg)
 		worker_return(at, msg);
 		return;
 	}
-	*route = (struct route){ .owner = move_of(msg)->to, .move = route->move };
+	/* What others have kept may be here already, and at work on what is ours now. */
+	*route = (struct route){ .owner = move_of(msg)->to, .move = route->move, .nr_jobs = route->nr_jobs };
 	while (kept) {
 		struct kv_msg *next = kept->next;
 

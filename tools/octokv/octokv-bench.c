@@ -8,8 +8,9 @@
  * Closed loop: each connection has --pipeline requests under way. Open loop (--rate): requests are due at fixed times, whatever the server does, and
  * a request's time is counted from when it was due, so that a server that stalls cannot hide it (no coordinated omission).
  *
- * --host-kvs DIRECTORY takes no server: the same threads put and get in a hash-indexed store over files on a file system with fsync() after
- * each put, one file per thread to spare them each other's locks, as the OctoKV paper compares with (its figures 4 to 6).
+ * --host-kvs DIRECTORY takes no server, no protocol and no network: threads of this program write and read fixed records of a file each, found by an
+ * array, with fsync() after each write. It is what a store on the host's file system, as the OctoKV paper compares with (its figures 4 to 6), could do
+ * at best.
  *
  * One thread drives all connections, by epoll: a load generator that uses fewer cores leaves more for what is measured.
  */
@@ -645,7 +646,7 @@ static const char usage_text[] =
 	"  --requests N           stop after so many (10000)\n"
 	"  --seconds S            stop after so long; with it --requests has no default\n"
 	"  --fill                 write each record once instead: what readrandom and YCSB need before\n"
-	"  --host-kvs DIRECTORY   no server: a store over files there, with fsync\n"
+	"  --host-kvs DIRECTORY   no server and no network: threads of this program write and read files there, with fsync\n"
 	"  --json FILE            the figures go there (standard output)\n"
 	"  --seed N    --quiet\n";
 

@@ -13,7 +13,8 @@
  *
  * Mail. A request for a partition of another reactor is a message there, and its result a message back (mailbox.h); a batch per round and
  * pair. A reactor sleeps only in step 1, after its own mail is posted, and a sender's MSG_RING is a completion in the receiver's ring, so a
- * wake that comes between step 3 and the sleep ends the sleep. That is all the synchronisation there is while serving.
+ * wake that comes between step 3 and the sleep ends the sleep. That is all the synchronisation there is while serving. Mail to itself, for what it goes on
+ * with later, needs no wake: it does not sleep then.
  *
  * Start. Each thread makes its ring (SINGLE_ISSUER wants that) and opens its partitions; a barrier; then all serve, or all end if one failed.
  *
@@ -102,7 +103,7 @@ static void post_mail(struct reactor *r)
 	for (uint32_t i = 0; i < nr; i++) {
 		struct io_uring_sqe *sqe;
 
-		if (!mailbox_has_mail(&r->to[i]) || !mailbox_post(&r->to[i]))
+		if (!mailbox_has_mail(&r->to[i]) || !mailbox_post(&r->to[i]) || i == r->worker.id)
 			continue;
 		sqe = ring_sqe(&r->ring);
 		io_uring_prep_msg_ring(sqe, reactor_of(r->all, i)->ring.ring_fd, 0, TAG_WAKE, 0);
@@ -258,6 +259,12 @@ static void end_links(struct reactor *r)
 	}
 }
 
+/* What nothing will wake us for. */
+static bool has_work(const struct reactor *r)
+{
+	return r->net.ready || r->to[r->worker.id].place;
+}
+
 static void serve(struct reactor *r)
 {
 	watch_stop(r);
@@ -265,11 +272,12 @@ static void serve(struct reactor *r)
 	net_accept(&r->net);
 	while (!all_quiet(r)) {
 		uint64_t wait_ns = r->net.nr_parked || r->stopping || mover_is_busy(&r->worker) ? PARKED_NS : TICK_NS;
-		struct __kernel_timespec limit = { .tv_nsec = r->net.ready ? 0 : wait_ns };
+		struct __kernel_timespec limit = { .tv_nsec = wait_ns };
 		struct io_uring_cqe *cqe;
+		bool busy = has_work(r);
 
-		io_uring_submit_and_wait_timeout(&r->ring, &cqe, r->net.ready ? 0 : 1, r->net.ready ? NULL : &limit, NULL);
-		if (r->net.ready)
+		io_uring_submit_and_wait_timeout(&r->ring, &cqe, busy ? 0 : 1, busy ? NULL : &limit, NULL);
+		if (busy)
 			io_uring_get_events(&r->ring);
 		set_clock(&r->worker);
 		take_completions(r);

@@ -81,6 +81,25 @@ static void nothing_more(struct okv_partition *p)
 	(void)p;
 }
 
+/* Block by block: headers that cannot be read are left out, as no record is in them. */
+static int read_blocks(struct recovery *r, uint32_t segment)
+{
+	struct okv_partition *p = r->p;
+	uint32_t block_bytes = p->disk->block_bytes;
+	int error = 0;
+
+	for (uint32_t at = 0; at < p->segment_bytes; at += block_bytes) {
+		int result = okv_disk_io(p->disk, OKV_READ, okv_segment_offset(p, segment) + at, r->buf + at, block_bytes);
+
+		if (!result)
+			continue;
+		memset(r->buf + at, 0, block_bytes);
+		if (at && at + block_bytes < p->segment_bytes)
+			error = result;
+	}
+	return error;
+}
+
 static int read_segment(struct recovery *r, uint32_t segment)
 {
 	struct okv_partition *p = r->p;
@@ -97,7 +116,7 @@ static int read_segment(struct recovery *r, uint32_t segment)
 	p->stats.recovered_bytes += p->segment_bytes;
 	if (options->progress)
 		options->progress(options->owner, p->number, p->stats.recovered_bytes, (uint64_t)r->nr_tail * p->segment_bytes);
-	return load.error;
+	return load.error == -EIO ? read_blocks(r, segment) : load.error;
 }
 
 static int by_life(const void *a, const void *b)
@@ -105,6 +124,37 @@ static int by_life(const void *a, const void *b)
 	const struct tail_segment *s = a, *t = b;
 
 	return s->life < t->life ? -1 : s->life > t->life;
+}
+
+/*
+ * A header or the first batch cannot be read. A segment that the root knows in a life before the tail has not been used again, unless the device lied. Of
+ * others all blocks are looked at: without any batch of a later life, what may be lost is in the blocks that cannot be read, and that is nothing if these
+ * are headers.
+ */
+static int look_everywhere(struct recovery *r, uint32_t segment, uint64_t after_life, const struct okv_batch_disk **found)
+{
+	struct okv_partition *p = r->p;
+	uint32_t block_bytes = p->disk->block_bytes;
+	bool any = false;
+	int error;
+
+	*found = NULL;
+	if (p->segments[segment].life && p->segments[segment].life <= after_life)
+		return 0;
+	error = read_blocks(r, segment);
+	for (uint32_t at = 0; at < p->segment_bytes && !*found; at += block_bytes) {
+		const struct okv_batch_disk *b = (void *)(r->buf + at);
+
+		if (!okv_batch_is_good(p, b, segment, at) || b->life <= after_life)
+			continue;
+		any = true;
+		/* Only these say with which number it begins. */
+		if (at <= block_bytes || at + block_bytes == p->segment_bytes)
+			*found = b;
+	}
+	if (*found)
+		return 0;
+	return any ? -EIO : error;
 }
 
 /* Is it of the tail? One of its two headers and its first batch is enough; *b is the one that was found. */
@@ -128,7 +178,7 @@ static int look_at(struct recovery *r, uint32_t segment, uint64_t after_life, co
 		else if (b->life == p->segments[segment].life)
 			break;
 	}
-	return error;
+	return error == -EIO ? look_everywhere(r, segment, after_life, found) : error;
 }
 
 /*
@@ -367,12 +417,13 @@ int okv_recover(struct okv_partition *p)
 	/* One that could not be read this time may be the newest. */
 	error = errors[newest] && errors[!newest] != -EUCLEAN ? errors[!newest] : errors[newest];
 	if (!error)
-		error = recover_from(p, &roots[newest], errors[!newest]);
-	if (error == -EUCLEAN && !errors[!newest])
+		error = errors[newest] = recover_from(p, &roots[newest], errors[!newest]);
+	/* Its chunks are damaged or cannot be read. */
+	if ((error == -EUCLEAN || error == -EIO) && !errors[!newest])
 		error = recover_from(p, &roots[!newest], true);
-	/* What it lacks may be in the root that could not be read this time. */
-	if (error == -EUCLEAN && errors[!newest])
-		error = errors[!newest];
+	/* What it lacks may be in the root, or in its chunks, that could not be read this time. */
+	if (error == -EUCLEAN && (errors[0] == -EIO || errors[1] == -EIO))
+		error = -EIO;
 	while (!error && p->nr_unsettled)
 		error = okv_checkpoint_wait(p);
 	return error;

@@ -6,12 +6,16 @@
  * behind them, each under the lock of that identity; the next cursor is the last one plus 1. That order has nothing to do
  * with where entries and records lie, so growth, moves and overwrites between steps neither hide a key nor stop the walk.
  *
+ * A step looks at so many slots of the index and no more, whosever they are, as nothing else runs meanwhile: it may show nothing and not be the last.
+ *
  * What has expired is not shown, and is removed behind the walk: so FLUSHALL, which deletes what a walk shows, leaves none of it.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "partition.h"
+
+enum { SCAN_SLOTS = 16384 };	/* some 100 us */
 
 static int by_value(const void *a, const void *b)
 {
@@ -83,22 +87,23 @@ static void read_keys(struct okv_partition *p, struct okv_scan *scan, uint32_t s
 void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan)
 {
 	uint64_t shard = scan->cursor >> OKV_TAG_BITS, from = scan->cursor & ((1ULL << OKV_TAG_BITS) - 1);
-	uint32_t nr_left = scan->nr_max ? scan->nr_max : 1;
+	uint32_t nr_left = scan->nr_max ? scan->nr_max : 1, nr_slots = 0, nr_shards = okv_index_nr_shards(&p->index);
 
 	scan->status = OKV_OK;
 	scan->partition = p;
 	scan->nr_pending = 1;
-	for (; shard < okv_index_nr_shards(&p->index) && nr_left; shard++, from = 0) {
+	for (; shard < nr_shards && nr_left && nr_slots < SCAN_SLOTS; shard++, from = 0) {
 		uint64_t *tags;
 		uint32_t nr = tags_of(p, shard, scan->tenant, from, &tags), i;
 
 		for (i = 0; i < nr && nr_left; i++, nr_left--)
 			read_keys(p, scan, shard, tags[i]);
+		nr_slots += p->index.shards[shard].nr_slots;
 		if (!nr_left && i)
 			scan->cursor = (shard << OKV_TAG_BITS | tags[i - 1]) + 1;
 		free(tags);
 	}
 	if (nr_left)
-		scan->cursor = 0;
+		scan->cursor = shard < nr_shards ? shard << OKV_TAG_BITS : 0;
 	end_one(scan);
 }

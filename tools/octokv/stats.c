@@ -15,6 +15,7 @@
 struct page {
 	struct resp_out *out;
 	const struct worker *w;
+	const struct tenant *tenant;
 	const struct okv_stats *store;
 	uint64_t nr_keys;
 };
@@ -121,17 +122,13 @@ static void write_replication(struct page *p)
 
 static void write_tenants(struct page *p)
 {
-	const struct server *s = p->w->server;
+	const struct tenant *tenant = p->tenant;
+	struct tenant_usage usage;
 
-	for (uint32_t i = 0; i < s->tenants->nr; i++) {
-		const struct tenant *tenant = &s->tenants->list[i];
-		struct tenant_usage usage;
-
-		tenant_sum(tenant, s->nr_workers, &usage);
-		line(p, "tenant%u:name=%s,weight=%u,ioprio=%u,connections=%u,requests=%" PRIu64 ",max_bytes=%" PRIu64 ",max_keys=%" PRIu64,
-		     tenant->id, tenant->name, tenant->weight, tenant->ioprio, __atomic_load_n(&tenant->nr_connections, __ATOMIC_RELAXED),
-		     usage.nr_requests, tenant->max_bytes, tenant->max_keys);
-	}
+	tenant_sum(tenant, p->w->server->nr_workers, &usage);
+	line(p, "tenant%u:name=%s,weight=%u,ioprio=%u,connections=%u,requests=%" PRIu64 ",max_bytes=%" PRIu64 ",max_keys=%" PRIu64,
+	     tenant->id, tenant->name, tenant->weight, tenant->ioprio, __atomic_load_n(&tenant->nr_connections, __ATOMIC_RELAXED),
+	     usage.nr_requests, tenant->max_bytes, tenant->max_keys);
 }
 
 static void write_reactors(struct page *p)
@@ -171,9 +168,10 @@ static const struct {
 	{ "keyspace", "Keyspace", write_keyspace },
 };
 
-void stats_write(struct resp_out *out, const struct worker *w, const struct okv_stats *store, uint64_t nr_keys, const char *section)
+void stats_write(struct resp_out *out, const struct worker *w, const struct tenant *tenant, const struct okv_stats *store, uint64_t nr_keys,
+		 const char *section)
 {
-	struct page page = { out, w, store, nr_keys };
+	struct page page = { out, w, tenant, store, nr_keys };
 	bool all = !*section || !strcasecmp(section, "all") || !strcasecmp(section, "everything") || !strcasecmp(section, "default");
 
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {

@@ -135,7 +135,7 @@ struct okv_op {
 };
 
 /** struct okv_scan - one step through the keys of a tenant in a partition
- * @cursor:	0 to begin; okv_partition_scan() leaves the next one there, 0 at the end
+ * @cursor:	0 to begin; okv_partition_scan() leaves the next one there, 0 at the end, whatever was shown and could be read
  * @tenant:	whose keys
  * @nr_max:	about how many to look at: more if hashes collide
  * @ioprio:	for the reads
@@ -285,6 +285,9 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op);
 void okv_op_release(struct okv_op *op);
 
 void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan);
+
+/* What has expired by then is not there for operations and scans from now on. okv_partition_tick() sets it, too. */
+void okv_partition_set_clock(struct okv_partition *p, uint64_t now_ms);
 
 /**
  * okv_partition_tick() - set the clock, and do a step of what needs doing in the background

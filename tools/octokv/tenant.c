@@ -263,6 +263,38 @@ void tenant_request_end(struct tenant *tenant)
 		__atomic_sub_fetch(&tenant->nr_requests, 1, __ATOMIC_RELAXED);
 }
 
+/* What others hold is read before what is used: a write that has let go is counted there. Pairs with the release in tenant_let_go(). */
+bool tenant_hold_bytes(struct tenant *tenant, uint32_t nr_workers, uint64_t nr_bytes)
+{
+	uint64_t nr_held = __atomic_add_fetch(&tenant->nr_held_bytes, nr_bytes, __ATOMIC_ACQ_REL);
+	struct tenant_usage sum;
+
+	tenant_sum(tenant, nr_workers, &sum);
+	if (!nr_bytes || !tenant->max_bytes || sum.nr_bytes + nr_held <= tenant->max_bytes)
+		return true;
+	tenant_let_go(tenant, nr_bytes, false);
+	return false;
+}
+
+bool tenant_hold_key(struct tenant *tenant, uint32_t nr_workers)
+{
+	uint64_t nr_held = __atomic_add_fetch(&tenant->nr_held_keys, 1, __ATOMIC_ACQ_REL);
+	struct tenant_usage sum;
+
+	tenant_sum(tenant, nr_workers, &sum);
+	if (sum.nr_keys + nr_held <= tenant->max_keys)
+		return true;
+	tenant_let_go(tenant, 0, true);
+	return false;
+}
+
+/* Pairs with the acquires in tenant_hold_*(): who does not see it as held sees it as used. */
+void tenant_let_go(struct tenant *tenant, uint64_t nr_bytes, bool key)
+{
+	__atomic_sub_fetch(&tenant->nr_held_bytes, nr_bytes, __ATOMIC_ACQ_REL);
+	__atomic_sub_fetch(&tenant->nr_held_keys, key, __ATOMIC_ACQ_REL);
+}
+
 void tenant_publish(struct worker *w, struct tenant *tenant)
 {
 	struct tenant_usage *usage = &tenant->usage[w->id];

@@ -13,8 +13,10 @@
  * The tag is an I/O priority: class best effort, the ID as its hint, so that a scheduler on the device tells tenants apart.
  *
  * Bounds on connections and requests hold over all workers, by atomic counters. Bytes and keys are counted by the store per partition; each worker
- * publishes the sums of its own partitions after each write of the tenant, so what is under way at other workers may
- * exceed a bound by what is in flight, and no more.
+ * publishes the sums of its own partitions after each write of the tenant. What a write may add to them is set aside from before it is sent to after that:
+ * the length of its key and of its new value, whatever it replaces, and a key unless it only ever replaces one. So a bound is not exceeded, but for
+ * the headers of records under way (some 100 bytes each), and by what is in a partition while that moves from a worker to another one. A write that comes
+ * when no more than what is under way is left may be refused although it would have fitted.
  */
 #ifndef OKV_TENANT_H
 #define OKV_TENANT_H
@@ -48,6 +50,8 @@ struct tenant {
 	uint32_t max_requests;
 	uint32_t nr_connections;	/* atomic */
 	uint32_t nr_requests;		/* atomic */
+	uint64_t nr_held_bytes;		/* atomic: set aside for writes under way */
+	uint64_t nr_held_keys;		/* atomic */
 	struct tenant_usage usage[MAX_WORKERS];
 };
 
@@ -76,6 +80,11 @@ void tenant_leave(struct conn *c);
 /* Around each request; false: the tenant has too many under way, and @c waits (conn.parked). */
 bool tenant_request_begin(struct conn *c);
 void tenant_request_end(struct tenant *tenant);
+
+/* Sets aside what a write may add; false: there is no room for it. tenant_let_go() when what it has added is published. */
+bool tenant_hold_bytes(struct tenant *tenant, uint32_t nr_workers, uint64_t nr_bytes);
+bool tenant_hold_key(struct tenant *tenant, uint32_t nr_workers);
+void tenant_let_go(struct tenant *tenant, uint64_t nr_bytes, bool key);
 
 /* Publishes what each uses of the partitions of @w, after those have changed. */
 void tenants_publish(struct worker *w);

@@ -22,7 +22,8 @@
  *		value, or a "not found" for a key that is there, is not. The very last writes before a cut, and those behind one
  *		that has no answer yet, could be lost without a trace, so the device lies no more some time before the cut. A plain put
  *		or deletion may take a record that cannot be read for its own: where hashes collide, another key may be gone for it.
- * Where the device keeps its word, one of the two roots of a partition may be spoilt between two lives, which nobody may notice.
+ * Where the device keeps its word, one of the two roots of a partition may be spoilt between two lives, or a sector of the newer one's checkpoint cannot be
+ * read, which nobody may notice.
  * In any kind hashes may be made to collide, and the device is small enough to be full at times. Where it is sparse, the file system may have less
  * room than the device has, for a life: that is an answer of OKV_FULL, or an open that fails for it, and never an error.
  */
@@ -631,6 +632,25 @@ static void spoil_a_root(struct sim *s)
 	s->disk.durable[at] ^= 1;
 }
 
+/* The first sector of the newer root's checkpoint cannot be read: the older one has to do, and what is written there helps. */
+static void spoil_a_chunk(struct sim *s)
+{
+	const struct okv_super_disk *super = (const void *)s->disk.durable;
+	uint32_t partition = sim_draw(&s->random, s->nr_partitions);
+	const struct okv_root_disk *roots[OKV_NR_ROOTS], *root;
+
+	if (!s->was_open || !root_is_there(s, partition, 0) || !root_is_there(s, partition, 1))
+		return;
+	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
+		roots[i] = (const void *)(s->disk.durable + okv_root_offset(partition, i));
+	root = roots[roots[1]->generation > roots[0]->generation];
+	if (!root->nr_segments)
+		return;
+	s->disk.has_bad = true;
+	s->disk.bad_offset_bytes = super->data_offset_bytes +
+				   ((uint64_t)partition * super->nr_segments + root->segments[0]) * super->segment_bytes;
+}
+
 /* One life of the process. */
 static void live(struct sim *s)
 {
@@ -642,6 +662,8 @@ static void live(struct sim *s)
 		s->disk.room_bytes = sim_draw(&s->random, s->disk.disk.size_bytes / 2);
 	if (s->kind != LYING && !sim_draw(&s->random, 4))
 		spoil_a_root(s);
+	else if (s->kind != LYING && !sim_draw(&s->random, 4))
+		spoil_a_chunk(s);
 	s->refuses = s->was_open = false;
 	if (!closes)
 		s->disk.cut_at = s->disk.nr_completed + 1 + sim_draw(&s->random, sim_draw(&s->random, 3) ? 1500 : 60);

@@ -162,6 +162,11 @@ static void do_flush(struct sim_disk *d, uint64_t submitted)
 	d->last_unflushed = at;
 }
 
+static bool meets_bad(const struct sim_disk *d, const struct okv_io *io)
+{
+	return d->has_bad && io->offset_bytes <= d->bad_offset_bytes && d->bad_offset_bytes < io->offset_bytes + io->bytes;
+}
+
 /* A failed write has done all of its work, none, or some. */
 static void tear(struct sim_disk *d, char *to, const char *from, uint32_t bytes)
 {
@@ -207,7 +212,7 @@ static int do_request(struct sim_disk *d, struct sim_request *r)
 
 	switch (io->kind) {
 	case OKV_READ:
-		if (sim_chance(&d->random, d->plan.read_error_ppm))
+		if (sim_chance(&d->random, d->plan.read_error_ppm) || meets_bad(d, io))
 			return -EIO;
 		memcpy(io->buf, d->cache + io->offset_bytes, io->bytes);
 		return 0;
@@ -223,6 +228,7 @@ static int do_request(struct sim_disk *d, struct sim_request *r)
 			tear(d, d->durable + io->offset_bytes, io->buf, io->bytes);
 			return -EIO;
 		}
+		d->has_bad &= !meets_bad(d, io);
 		do_write(d, io);
 		return 0;
 	case OKV_FLUSH:

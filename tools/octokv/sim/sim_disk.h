@@ -9,7 +9,7 @@
  * Time is virtual: each request takes a random time, some of them a hundred times as long, and sim_disk.now_us jumps to
  * the next completion. A sparse device writes zeros where it is to prepare a range in which there is nothing but zeros when it is asked, takes
  * long for it, and in the meantime does all else. The device lies only where the plan says so: writes that do nothing (lost), that go elsewhere
- * (misdirected), and bits that flip where they lie.
+ * (misdirected), and bits that flip where they lie. A bad sector cannot be read until it is written.
  */
 #ifndef OKV_SIM_DISK_H
 #define OKV_SIM_DISK_H
@@ -33,6 +33,8 @@ struct sim_disk {
 	bool process_only;		/* ... and the device keeps it */
 	bool is_dead;			/* everything fails */
 	uint64_t nr_lies;
+	uint64_t bad_offset_bytes;	/* the bad sector, if there is one */
+	bool has_bad;
 	uint64_t room_bytes;		/* sparse: for blocks that have never been written or allocated; the rest fails with -ENOSPC */
 	bool *allocated;		/* by block */
 	char *cache, *durable;

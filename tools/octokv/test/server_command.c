@@ -27,6 +27,13 @@ static void ready(struct worker *w, struct conn *c)
 	(void)c;
 }
 
+/* Mail to itself. */
+static void post(struct worker *w, struct kv_msg *msg, uint32_t to)
+{
+	(void)to;
+	worker_deliver(w, msg);
+}
+
 static void freed(struct worker *w, struct conn *c)
 {
 	((struct world *)((char *)w - offsetof(struct world, worker)))->nr_freed++;
@@ -49,10 +56,9 @@ static void open_world(struct world *world, const char *users)
 	EXPECT(!tenants_load(&world->tenants, users, why, sizeof(why)));
 	world->server = (struct server){ .tenants = &world->tenants, .nr_workers = 1, .nr_partitions = 4, .workers = { &world->worker } };
 	world->server.config = (struct config){ .stall_timeout_s = 5, .idle_timeout_s = 60, .data = "memory" };
-	world->worker = (struct worker){ .server = &world->server, .store = memstore_new(), .ready = ready, .freed = freed };
+	world->worker = (struct worker){ .server = &world->server, .store = memstore_new(), .post = post, .ready = ready, .freed = freed };
 	world->worker.now_ns = 1000000000;
 	world->worker.now_ms = 1700000000000;
-	okv_partition_tick(okv_store_partition(world->worker.store, 0), world->worker.now_ms);
 	mover_init(&world->worker);
 	world->c = connect_one(world);
 }
@@ -69,7 +75,6 @@ static void later(struct world *world, uint64_t ms)
 {
 	world->worker.now_ms += ms;
 	world->worker.now_ns += ms * 1000000;
-	okv_partition_tick(okv_store_partition(world->worker.store, 0), world->worker.now_ms);
 }
 
 static void say(struct conn *c, const char *in)
@@ -221,7 +226,11 @@ static void test_server(void)
 	TALK("AUTH x", "-ERR AUTH called without any users configured: there is no password to give\r\n");
 	TALK("SET \"\" v", "-ERR a key has 1 to 1024 bytes\r\n");
 	TALK("SCAN 0 COUNT 0", "-ERR syntax error\r\n");
+	TALK("SCAN 0 MATCH a* MATCH b*", "-ERR syntax error\r\n");
 	TALK("SCAN 7", "-ERR invalid cursor\r\n");
+	TALK("CONFIG GET nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* "
+	     "nothing* nothing* nothing* nothing*", "-ERR syntax error\r\n");
+	TALK("CONFIG GET *****************************************************************", "-ERR syntax error\r\n");
 	say(world.c, "INFO\r\n");
 	EXPECT(world.c->out.nr_bytes > 500);
 	conn_sent(world.c, world.c->out.nr_bytes);
@@ -264,6 +273,13 @@ static void test_scan(void)
 		EXPECT(nr == 50 && nr_matched == 11);
 	}
 	TALK("SCAN 0 MATCH nothing* COUNT 100", "*2\r\n$1\r\n1\r\n*0\r\n");
+	/* Keys that cannot be read: the walk goes on to the next partition. */
+	memstore_fail(world.worker.store, OKV_IO_ERROR);
+	TALK("SCAN 0 MATCH nothing* COUNT 100", "*2\r\n$1\r\n1\r\n*0\r\n");
+	TALK("FLUSHALL", "-IOERR some keys could not be deleted\r\n");
+	memstore_fail(world.worker.store, OKV_OK);
+	TALK("FLUSHALL", "+OK\r\n");
+	TALK("DBSIZE", ":0\r\n");
 	close_world(&world);
 }
 
@@ -324,6 +340,48 @@ static void test_overtaking(void)
 	say(world.c, "SET k39 newer\r\n");
 	HEAR("+OK\r\n+OK\r\n");
 	TALK("GET k39", "$5\r\nnewer\r\n");
+	close_world(&world);
+}
+
+/* The first of two operations of a request lets a later request go on, and that completes the second one at once. */
+static void test_ended_meanwhile(void)
+{
+	char words[1024] = "MGET a b\r\nDEL", *at = words + strlen(words);
+	struct world world;
+
+	open_world(&world, NULL);
+	for (int i = 0; i < 40; i++)
+		at += sprintf(at, " k%d", i);
+	strcpy(at, "\r\n");
+	memstore_hold(world.worker.store, true);
+	say(world.c, words);
+	EXPECT(!conn_wants_input(world.c) && !conn_may_fly(world.c));
+	memstore_hold(world.worker.store, false);
+	memstore_release_oldest(world.worker.store);
+	HEAR("*2\r\n$-1\r\n$-1\r\n:0\r\n");
+	EXPECT(!world.c->nr_requests && !world.c->nr_flying);
+	close_world(&world);
+}
+
+/* What a request of many keys holds for them counts. */
+static void test_many_operations(void)
+{
+	char *words = mem_alloc(64 << 10), *at = words + sprintf(words, "EXISTS");
+	struct world world;
+
+	open_world(&world, NULL);
+	for (int i = 0; i < 5000; i++)
+		at += sprintf(at, " k");
+	strcpy(at, "\r\n");
+	TALK("GET k", "$-1\r\n");
+	memstore_hold(world.worker.store, true);
+	say(world.c, words);
+	EXPECT(world.c->command_bytes > 5000 * sizeof(struct kv_op));
+	memstore_hold(world.worker.store, false);
+	memstore_release(world.worker.store);
+	HEAR(":0\r\n");
+	EXPECT(!world.c->command_bytes);
+	free(words);
 	close_world(&world);
 }
 
@@ -497,6 +555,31 @@ static void test_tenants(void)
 	free(path);
 }
 
+/* What is under way counts against a bound, and no longer than that. */
+static void test_quota(void)
+{
+	char *path = write_users("keys=2 bytes=1k");
+	struct world world;
+
+	open_world(&world, path);
+	TALK("AUTH ann secret", "+OK\r\n");
+	TALK("SETRANGE k 100000 x", "-QUOTA this user has no more bytes: delete something\r\n");
+	TALK("MSET k 1 l 1 m 1", "-QUOTA this user has no more keys: delete something\r\n");
+	TALK("DBSIZE", ":2\r\n");
+	TALK("MSET k 2 l 2", "+OK\r\n");
+	TALK("DEL l", ":1\r\n");
+	memstore_hold(world.worker.store, true);
+	say(world.c, "SET l 1\r\nSET m 1\r\nINCR n\r\nAPPEND k xyz\r\n");
+	EXPECT(world.c->tenant->nr_held_keys == 1 && world.c->tenant->nr_held_bytes);
+	memstore_release(world.worker.store);
+	memstore_hold(world.worker.store, false);
+	HEAR("+OK\r\n-QUOTA this user has no more keys: delete something\r\n-QUOTA this user has no more keys: delete something\r\n:4\r\n");
+	EXPECT(!world.c->tenant->nr_held_keys && !world.c->tenant->nr_held_bytes);
+	close_world(&world);
+	unlink(path);
+	free(path);
+}
+
 static void expect_refused(const char *text, const char *wanted)
 {
 	char path[] = "/tmp/octokv-users-XXXXXX", why[256] = "";
@@ -561,11 +644,12 @@ int main(void)
 	test_scan();
 	test_order();
 	test_overtaking();
-	test_many_values();
-	test_overtaking();
+	test_ended_meanwhile();
+	test_many_operations();
 	test_many_values();
 	test_bounds();
 	test_tenants();
+	test_quota();
 	test_users_file();
 	printf("ok server_command: values, keys, numbers, expiry, scan, order, bounds, tenants\n");
 	return 0;

@@ -27,6 +27,7 @@ struct okv_partition {
 struct okv_store {
 	struct okv_partition partitions[NR_PARTITIONS];
 	struct okv_op *held;
+	struct okv_scan *held_scans[NR_PARTITIONS];
 	bool hold;
 	enum okv_status fail;
 	uint64_t now_ms;
@@ -181,6 +182,7 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
 {
 	op->partition = p;
 	if (!p->store->hold) {
+		memstore_release(p->store);
 		complete(op);
 		return;
 	}
@@ -193,14 +195,34 @@ void memstore_hold(struct okv_store *store, bool hold)
 	store->hold = hold;
 }
 
+static void run_scan(struct okv_scan *scan);
+
 void memstore_release(struct okv_store *store)
 {
+	for (uint32_t i = 0; i < NR_PARTITIONS; i++) {
+		struct okv_scan *scan = store->held_scans[i];
+
+		store->held_scans[i] = NULL;
+		if (scan)
+			run_scan(scan);
+	}
 	while (store->held) {
 		struct okv_op *op = store->held;
 
 		store->held = op->next;
 		complete(op);
 	}
+}
+
+void memstore_release_oldest(struct okv_store *store)
+{
+	struct okv_op **at = &store->held, *op;
+
+	while ((*at)->next)
+		at = &(*at)->next;
+	op = *at;
+	*at = NULL;
+	complete(op);
 }
 
 void memstore_fail(struct okv_store *store, enum okv_status status)
@@ -216,9 +238,9 @@ void okv_op_release(struct okv_op *op)
 }
 
 /* The cursor is the number of the record that was looked at last. */
-void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan)
+static void run_scan(struct okv_scan *scan)
 {
-	struct record *record = p->records, *next;
+	struct record *record = scan->partition->records, *next;
 	uint32_t nr = 0;
 
 	while (record && scan->cursor && record->number >= scan->cursor)
@@ -231,11 +253,20 @@ void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan)
 	}
 	if (!record)
 		scan->cursor = 0;
-	scan->status = OKV_OK;
+	scan->status = scan->partition->store->fail;
 	scan->done(scan);
 }
 
-void okv_partition_tick(struct okv_partition *p, uint64_t now_ms)
+void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan)
+{
+	scan->partition = p;
+	if (p->store->hold)
+		p->store->held_scans[p->index] = scan;
+	else
+		run_scan(scan);
+}
+
+void okv_partition_set_clock(struct okv_partition *p, uint64_t now_ms)
 {
 	p->store->now_ms = now_ms;
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * store_recover.c - an open that turns to the older root forgets all of the newer one
+ * store_recover.c - an open that turns to the older root forgets all of the newer one; a sector that cannot be read stops no open that can do without
  *
  * The newer root and its chunks are valid, and what they say cannot be: a segment that holds records holds nothing. The older root serves.
  * The checkpoint that follows takes the newer root's place and its segments, and must not release them as those of the root it replaces.
+ *
+ * A bad sector in the newer checkpoint: the older one serves. In any one of the headers of any segment: the others say what it is, also after a crash.
  */
 #include "store_user.h"
 
@@ -57,16 +59,12 @@ static void spoil_newer_root(uint32_t segment)
 								    ~chunk->generation));
 }
 
-int main(void)
+static void test_older_root(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
+	struct okv_store *store = open_store();
 	const struct okv_partition *p;
-	struct okv_store *store;
 	uint32_t segment, nr = 0;
 
-	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
-	EXPECT(!okv_device_format(&disk.disk, &format));
-	store = open_store();
 	for (uint32_t i = 0; i < NR_KEYS; i++)
 		EXPECT(run_op(store, OKV_OP_PUT, i) == OKV_OK);
 	segment = segment_with_records(store);
@@ -83,7 +81,68 @@ int main(void)
 	for (uint32_t i = 0; i < NR_KEYS; i++)
 		EXPECT(run_op(store, OKV_OP_GET, i) == OKV_OK);
 	okv_store_close(store);
-	sim_disk_free(&disk);
 	printf("ok store_recover: the segments of both roots are kept when the older one has served\n");
+}
+
+/* Opens with a bad sector there, on a copy of the device, and finds all keys. */
+static void open_with_bad(uint64_t at)
+{
+	char *copy = malloc(DEVICE_BYTES);
+	struct okv_store *store;
+
+	memcpy(copy, disk.cache, DEVICE_BYTES);
+	disk.has_bad = true;
+	disk.bad_offset_bytes = at;
+	store = open_store();
+	disk.has_bad = false;
+	for (uint32_t i = 0; i < NR_KEYS; i++)
+		EXPECT(run_op(store, OKV_OP_GET, i) == OKV_OK);
+	okv_store_close(store);
+	memcpy(disk.cache, copy, DEVICE_BYTES);
+	memcpy(disk.durable, copy, DEVICE_BYTES);
+	free(copy);
+}
+
+static void test_bad_chunk(void)
+{
+	const struct okv_root_disk *roots[] = { (void *)(disk.cache + okv_root_offset(0, 0)), (void *)(disk.cache + okv_root_offset(0, 1)) };
+	const struct okv_root_disk *root = roots[roots[1]->generation > roots[0]->generation];
+	struct okv_layout layout;
+
+	EXPECT(!okv_layout_read(&disk.disk, &layout, NULL));
+	open_with_bad(layout.super.data_offset_bytes + (uint64_t)root->segments[0] * SEGMENT_BYTES);
+	printf("ok store_recover: the older checkpoint serves when the newer one cannot be read\n");
+}
+
+/* After a crash, so that there is a tail. */
+static void test_bad_headers(void)
+{
+	struct okv_store *store = open_store();
+	struct okv_layout layout;
+
+	for (uint32_t i = 0; i < 2 * NR_KEYS; i++)
+		EXPECT(run_op(store, OKV_OP_PUT, i % NR_KEYS) == OKV_OK);
+	settle(&disk);
+	okv_store_drop(store);
+	EXPECT(!okv_layout_read(&disk.disk, &layout, NULL));
+	for (uint32_t i = 0; i < NR_SEGMENTS; i++) {
+		uint64_t at = layout.super.data_offset_bytes + (uint64_t)i * SEGMENT_BYTES;
+
+		open_with_bad(at);
+		open_with_bad(at + SEGMENT_BYTES - BLOCK_BYTES);
+	}
+	printf("ok store_recover: a segment with a header that cannot be read is made out by the rest of it\n");
+}
+
+int main(void)
+{
+	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
+
+	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
+	EXPECT(!okv_device_format(&disk.disk, &format));
+	test_older_root();
+	test_bad_chunk();
+	test_bad_headers();
+	sim_disk_free(&disk);
 	return 0;
 }

@@ -5,6 +5,7 @@
  * The file system has room for a quarter of the device. Puts are answered "full" and nothing fails; then all deletions succeed, puts find room
  * again, and an open does. When the file system has room once more, it is used soon.
  * Zeros are held back that go to a segment which nothing can be written to any more: it is not given to a checkpoint, which they would overwrite.
+ * Nor is a segment used again while one of its headers is under way, however long all that was in it is dead.
  */
 #include "store_user.h"
 
@@ -19,15 +20,22 @@ enum {
 
 static struct sim_disk disk;
 static const struct okv_disk_ops *sim_ops;
-static struct okv_io *held;	/* an OKV_PREPARE */
-static bool holds;
+static struct okv_io *held;	/* an OKV_PREPARE, or a header */
+static bool holds, holds_header;
 static struct okv_store *store;
 static struct okv_partition *p;
 static char value[VALUE_BYTES];
 
+/* The one at the end of a segment. */
+static bool is_header(const struct okv_io *io)
+{
+	return io->kind == OKV_WRITE && p && io->bytes == BLOCK_BYTES &&
+	       (io->offset_bytes + BLOCK_BYTES - p->offset_bytes) % SEGMENT_BYTES == 0;
+}
+
 static void submit(struct okv_disk *d, struct okv_io *io)
 {
-	if (holds && io->kind == OKV_PREPARE)
+	if ((holds && io->kind == OKV_PREPARE) || (holds_header && !held && is_header(io)))
 		held = io;
 	else
 		sim_ops->submit(d, io);
@@ -161,9 +169,40 @@ static void test_prepare(void)
 	printf("ok store_space: a segment that is being prepared is nothing else\n");
 }
 
+/* Writes a few keys over and over again, so often that each segment is used several times. */
+static void churn(void)
+{
+	for (uint32_t i = 0; i < 3 * NR_KEYS_MAX; i++)
+		EXPECT(run_op(OKV_OP_PUT, i % 10) == OKV_OK);
+}
+
+static void test_header(void)
+{
+	uint32_t segment;
+	uint64_t life;
+
+	make_store();
+	held = NULL;
+	holds_header = true;
+	EXPECT(run_op(OKV_OP_PUT, 0) == OKV_OK);
+	segment = p->open_segment;
+	life = p->segments[segment].life;
+	EXPECT(held && p->segments[segment].nr_headers);
+	churn();
+	EXPECT(!p->segments[segment].live_bytes && p->segments[segment].state == OKV_SEGMENT_SEALED && p->segments[segment].life == life);
+	holds_header = false;
+	sim_ops->submit(&disk.disk, held);
+	churn();
+	EXPECT(p->segments[segment].life != life);
+	okv_store_close(store);
+	sim_disk_free(&disk);
+	printf("ok store_space: a segment is not used again before its headers are written\n");
+}
+
 int main(void)
 {
 	test_full();
 	test_prepare();
+	test_header();
 	return 0;
 }
