@@ -431,7 +431,7 @@ static const struct {
 	{ "one of four has all", { 1ULL << 34, 64, 64, 64 }, { 100, 100, 100, 100 }, 250000 },
 	{ "who has none is not there", { 1 << 20, 0, 1 << 20 }, { 100, 100, 100 }, 1000000 },
 	{ "a square that does not fit", { 256ULL << 30 }, { 100 }, 1000000 },
-	{ "squares that do not fit together", { 1ULL << 50, 1ULL << 50 }, { 1, 1 }, 1000000 },
+	{ "squares that do not fit together", { 1ULL << 50, 59317 }, { 1, 1 }, 500021 },
 	{ "weights 1",		{ 500000000, 500000000, 1 << 30 }, { 1, 1, 1 }, 867233 },
 };
 

@@ -28,6 +28,7 @@ typedef struct {
 	s64 counter;
 } atomic64_t;
 
+#define U32_MAX	(~(u32)0)
 #define U64_MAX	(~(u64)0)
 #define S64_MAX	((s64)(U64_MAX >> 1))
 
