@@ -226,6 +226,7 @@
 #include "compat.h"
 #include "k2_adapt.h"
 #include "k2_policy.h"
+#include "slot.h"
 #include "tag_share.h"
 #include "tunable.h"
 
@@ -311,12 +312,6 @@ struct k2_counters {
 };
 
 /* ---- helpers ---- */
-
-/* In flight as the bound counts it? Not if nobody but its owner, who polls for it, would end it. */
-static inline bool k2_holds_slot(const struct request *rq)
-{
-	return rq->mq_hctx->type != HCTX_TYPE_POLL;
-}
 
 static inline struct k2_rq *k2_rq(struct request *rq)
 {
@@ -821,7 +816,7 @@ static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		k2_start_request(k2, rq);
 	}
 	spin_unlock(&k2->lock);
-	if (rq && !k2_holds_slot(rq) && k2_policy_release(p))
+	if (rq && !slot_is_held(rq) && k2_policy_release(p))
 		k2_wake(k2, rq->mq_hctx);
 	return rq;
 }
@@ -847,7 +842,7 @@ static void k2_requeue_request(struct request *rq)
 		return;
 	kr->state = K2_RQ_REQUEUED;
 	this_cpu_inc(k2->cpu_counters->requeued[kr->queue]);
-	if (k2_holds_slot(rq) && k2_policy_release(&k2->policy))
+	if (slot_is_held(rq) && k2_policy_release(&k2->policy))
 		k2_wake(k2, rq->mq_hctx);
 }
 
@@ -856,7 +851,7 @@ static void k2_trace_complete(struct k2_data *k2, struct request *rq)
 	struct k2_rq *kr = k2_rq(rq);
 	u64 latency_ns = rq->fifo_time ? ktime_get_ns() - rq->fifo_time : 0;
 
-	trace_k2_complete(rq, kr->bytes, kr->ioprio, atomic_read(&k2->policy.inflight) - 1,
+	trace_k2_complete(rq, kr->bytes, kr->ioprio, atomic_read(&k2->policy.inflight) - slot_is_held(rq),
 			  latency_ns);
 }
 
@@ -877,7 +872,7 @@ static void k2_finish_request(struct request *rq)
 		k2_measure(k2, rq);
 	kr->state = K2_RQ_NONE;
 	this_cpu_inc(k2->cpu_counters->completed[kr->queue]);
-	if (k2_holds_slot(rq) && k2_policy_release(&k2->policy))
+	if (slot_is_held(rq) && k2_policy_release(&k2->policy))
 		k2_wake(k2, rq->mq_hctx);
 }
 

@@ -139,6 +139,7 @@
 #include <trace/events/block.h>
 
 #include "mqfq.h"
+#include "slot.h"
 #include "tag_share.h"
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -195,15 +196,6 @@ static inline enum mqfq_rq_state mqfq_rq_state(const struct mqfq_entry *e)
 static inline void mqfq_set_rq_state(struct mqfq_entry *e, enum mqfq_rq_state state)
 {
 	e->flow = (e->flow & ~(unsigned long)MQFQ_RQ_STATE_MASK) | state;
-}
-
-/*
- * A request of a queue without interrupts ends when its owner polls for it, which may be never. It waits for a slot as others do, and
- * then gives it back.
- */
-static inline bool mqfq_holds_slot(const struct request *rq)
-{
-	return rq->mq_hctx->type != HCTX_TYPE_POLL;
 }
 
 static u64 mqfq_clock_ns(void)
@@ -725,7 +717,7 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 				    e->start - mqfq_vt(q->policy));
 	/* From here on the tag is of no use, and the size is: a finished request has given up its bios. */
 	e->start = blk_rq_bytes(rq);
-	if (!mqfq_holds_slot(rq))
+	if (!slot_is_held(rq))
 		mqfq_release(q);
 	return rq;
 }
@@ -749,7 +741,7 @@ static void mqfq_requeue_request(struct request *rq)
 		return;
 	mqfq_set_rq_state(e, MQFQ_RQ_REQUEUED);
 	this_cpu_inc(md->cpu_counters->requeued);
-	if (mqfq_holds_slot(rq))
+	if (slot_is_held(rq))
 		mqfq_release(rq->mq_hctx->sched_data);
 }
 
@@ -771,7 +763,7 @@ static void mqfq_finish_request(struct request *rq)
 	if (state != MQFQ_RQ_INFLIGHT)
 		return;
 	this_cpu_inc(md->cpu_counters->completed);
-	if (mqfq_holds_slot(rq))
+	if (slot_is_held(rq))
 		mqfq_release(rq->mq_hctx->sched_data);
 }
 

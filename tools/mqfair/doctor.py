@@ -187,12 +187,12 @@ def disks(machine, only):
         if others:
             yield Finding(NOTE, name, f"has its scheduler on each of its paths, and these do not use one of mqfair: {', '.join(others)}",
                           f"echo mq-mqfq > /sys/block/{others[0]}/queue/scheduler, or load nvme-core with multipath=N")
-    if only and len(names) == 1 and not active(machine, only):
-        yield Finding(FAULT, only, "has no scheduler: it is no request-based disk (dm, md)", "set the scheduler of the disks below it")
-    elif not ours and len(names) != 1:
-        yield Finding(NOTE, only or "disks", "none uses a scheduler of mqfair", f"echo mq-mqfq > /sys/block/{names[-1] if only else 'DISK'}/queue/scheduler")
-    elif not ours:
+    if not ours and not only:
+        yield Finding(NOTE, "disks", "none uses a scheduler of mqfair", "echo mq-mqfq > /sys/block/DISK/queue/scheduler")
+    elif not ours and active(machine, only):
         yield Finding(FAULT, only, f"does not use a scheduler of mqfair, but {active(machine, only)}", f"echo mq-mqfq > /sys/block/{only}/queue/scheduler")
+    elif not ours and names == [only]:
+        yield Finding(FAULT, only, "has no scheduler: it is no request-based disk (dm, md)", "set the scheduler of the disks below it")
     for name, scheduler in ours.items():
         yield Finding(OK, name, f"uses {scheduler}")
         yield from tunables(machine, name, scheduler)
