@@ -4,7 +4,8 @@
  *
  * When free segments run low, the sealed segment with the fewest live bytes is the victim. It is read in whole, and each
  * record that the index points to is written to the log again, under the lock of its identity, as a record that replaces
- * itself, or as a deletion if it has expired. When none is left the segment is drained, and when two checkpoints have begun since, it is free. Drained
+ * itself, or as a deletion if it has expired. They go in rounds, each as much as a write may have: what is moved one by one
+ * would be padded to a block each, and take as much room as it leaves. When none is left the segment is drained, and when two checkpoints have begun since, it is free. Drained
  * segments are collected for a while, for a checkpoint costs as much for one of them as for many.
  *
  * What cannot be read, or has a wrong checksum, is not moved: the segment is BAD from then on and stays as it is, so that
@@ -113,8 +114,10 @@ static void move(struct okv_partition *p, const struct okv_record_disk *record, 
 	okv_partition_submit(p, op);
 }
 
-/* The record at the offset: move it if it lives. False: it cannot be made out, nor can those behind it in its batch. */
-static bool gc_record(struct okv_partition *p)
+enum found { MADE_OUT, SPOILT, NEXT_ROUND };
+
+/* The record at the offset: move it if it lives. SPOILT: it cannot be made out, nor can those behind it in its batch. */
+static enum found gc_record(struct okv_partition *p)
 {
 	struct okv_gc *gc = &p->gc;
 	const struct okv_record_disk *record = (void *)(gc->buf + gc->offset);
@@ -122,15 +125,19 @@ static bool gc_record(struct okv_partition *p)
 	uint32_t left = gc->batch_end - gc->offset, bytes;
 
 	if (left < sizeof(*record) || !okv_record_is_good(p, record, location, left) || record->value_len > p->layout->value_bytes_max)
-		return false;
+		return SPOILT;
 	bytes = okv_record_bytes(record->key_len, record->value_len);
 	if (bytes > left)
-		return false;
-	gc->offset += bytes;
+		return SPOILT;
 	if (record->kind == OKV_RECORD_PUT && okv_index_at(&p->index, record->hash, location) &&
-	    okv_value_is_good(p, record, (const char *)(record + 1) + record->key_len))
+	    okv_value_is_good(p, record, (const char *)(record + 1) + record->key_len)) {
+		if (gc->round_bytes && sizeof(struct okv_batch_disk) + gc->round_bytes + bytes > p->batch_bytes_max)
+			return NEXT_ROUND;
+		gc->round_bytes += bytes;
 		move(p, record, location);
-	return true;
+	}
+	gc->offset += bytes;
+	return MADE_OUT;
 }
 
 /* Go to the next batch, over what is none. */
@@ -150,6 +157,31 @@ static void gc_next_batch(struct okv_partition *p)
 	}
 }
 
+static bool gc_has_more(const struct okv_partition *p)
+{
+	const struct okv_gc *gc = &p->gc;
+
+	return gc->offset < p->segment_bytes && p->segments[gc->victim].live_bytes && !gc->gave_up;
+}
+
+/* What one write may have, of what is left of the victim; it is sent as a whole. */
+static void gc_round(struct okv_partition *p)
+{
+	struct okv_gc *gc = &p->gc;
+	bool was_in_pump = p->in_pump;
+	enum found found = MADE_OUT;
+
+	gc->round_bytes = 0;
+	p->in_pump = true;
+	while (found != NEXT_ROUND && gc_has_more(p)) {
+		found = gc->offset < gc->batch_end ? gc_record(p) : SPOILT;
+		if (found == SPOILT)
+			gc_next_batch(p);
+	}
+	p->in_pump = was_in_pump;
+	okv_log_pump(p);
+}
+
 static void gc_step(struct okv_partition *p)
 {
 	struct okv_gc *gc = &p->gc;
@@ -157,10 +189,8 @@ static void gc_step(struct okv_partition *p)
 	if (gc->in_step)
 		return;
 	gc->in_step = true;
-	while (gc->nr_moving < OKV_NR_MOVES && gc->offset < p->segment_bytes && p->segments[gc->victim].live_bytes && !gc->gave_up) {
-		if (gc->offset >= gc->batch_end || !gc_record(p))
-			gc_next_batch(p);
-	}
+	while (!gc->nr_moving && gc_has_more(p))
+		gc_round(p);
 	gc->in_step = false;
 	if (!gc->nr_moving)
 		gc_end(p);

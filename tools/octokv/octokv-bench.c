@@ -668,7 +668,8 @@ static void parse(struct options *o, int argc, char **argv)
 		{ "host", 1, NULL, 'h' }, { "port", 1, NULL, 'p' }, { "user", 1, NULL, 'u' }, { "password", 1, NULL, 'w' },
 		{ "clients", 1, NULL, 'c' }, { "pipeline", 1, NULL, 'P' }, { "rate", 1, NULL, 'R' }, { "records", 1, NULL, 'r' },
 		{ "value-bytes", 1, NULL, 'd' }, { "requests", 1, NULL, 'n' }, { "seconds", 1, NULL, 's' }, { "fill", 0, NULL, 'f' },
-		{ "host-kvs", 1, NULL, 'k' }, { "json", 1, NULL, 'j' }, { "seed", 1, NULL, 'S' }, { "quiet", 0, NULL, 'q' }, { NULL },
+		{ "host-kvs", 1, NULL, 'k' }, { "json", 1, NULL, 'j' }, { "seed", 1, NULL, 'S' }, { "quiet", 0, NULL, 'q' },
+		{ "help", 0, NULL, 'H' }, { NULL },
 	};
 	int option;
 
@@ -692,6 +693,7 @@ static void parse(struct options *o, int argc, char **argv)
 		case 'j': o->json = optarg; break;
 		case 'S': o->seed = real(optarg, 0, 1e15); break;
 		case 'q': o->quiet = true; break;
+		case 'H': fputs(usage_text, stdout); exit(0);
 		default: fputs(usage_text, stderr); exit(2);
 		}
 	}

@@ -30,7 +30,6 @@ enum {
 	OKV_NR_RETRIES		= 3,		/* of writing to another segment before writes are refused */
 	OKV_READ_BYTES		= 1 << 20,	/* of a request, when a whole segment is read */
 	OKV_CHUNK_BYTES		= 256 << 10,
-	OKV_NR_MOVES		= 64,		/* records on the move at a time */
 	OKV_NR_LANES		= 16,
 };
 
@@ -144,7 +143,7 @@ struct okv_gc {
 	char *buf;
 	struct okv_load load;
 	uint32_t batch_end, offset;	/* where it is, and the end of the batch there */
-	uint32_t nr_moving;
+	uint32_t nr_moving, round_bytes;
 	uint32_t nr_in_vain;	/* victims since a write of a user was last let through */
 	uint64_t looked_seq;	/* when a victim was last looked for */
 	bool in_maintain, in_step, again, gave_up;
