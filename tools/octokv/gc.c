@@ -268,19 +268,34 @@ static void refuse(struct okv_partition *p)
 		okv_log_refuse(p, OKV_DELETES);
 }
 
+/* Returns the victim that is begun, or p->nr_segments: none can be, or none is worth it. */
+static uint32_t start_victim(struct okv_partition *p, bool stalled)
+{
+	uint32_t victim = p->nr_segments;
+
+	if (!p->gc.active && p->nr_free > okv_checkpoint_segments(p))
+		victim = find_victim(p, p->segment_bytes / 32 * (stalled ? 31 : 28));
+	if (victim < p->nr_segments)
+		gc_start(p, victim);
+	return victim;
+}
+
+/* May the open segment end before it is full? It is the last resort: what has just been moved there would be moved again. */
+static bool may_seal(const struct okv_partition *p)
+{
+	return p->open_segment < p->nr_segments && !p->batches && (!p->gc.active || okv_log_is_stalled(p, OKV_MOVES));
+}
+
 static void make_room(struct okv_partition *p, bool stalled)
 {
 	struct okv_gc *gc = &p->gc;
-	uint32_t nr_drained, victim = p->nr_segments;
+	uint32_t nr_drained = mark_drained(p), victim = start_victim(p, stalled);
 
 	gc->looked_seq = p->next_seq;
-	if (stalled && p->open_segment < p->nr_segments && !p->batches && (!gc->active || okv_log_is_stalled(p, OKV_MOVES)))
+	if (stalled && !nr_drained && victim == p->nr_segments && may_seal(p)) {
 		okv_log_seal(p);
-	nr_drained = mark_drained(p);
-	if (!gc->active && p->nr_free > okv_checkpoint_segments(p)) {
-		victim = find_victim(p, p->segment_bytes / 32 * (stalled ? 31 : 28));
-		if (victim < p->nr_segments)
-			gc_start(p, victim);
+		nr_drained = mark_drained(p);
+		victim = start_victim(p, stalled);
 	}
 	if (nr_drained && (victim == p->nr_segments || nr_drained > p->nr_segments / 32 || p->nr_free <= okv_checkpoint_segments(p) + 1))
 		start_checkpoint(p);

@@ -121,7 +121,7 @@ static void test_gc(void)
 	for (uint32_t i = 0; i < 2 * nr; i++)
 		EXPECT(run_op(OKV_OP_PUT, i % 10, VALUE_BYTES, 0) == OKV_OK);
 	moved = p->stats.gc_bytes;
-	EXPECT(p->stats.nr_gc_segments && p->stats.nr_expired > nr / 10);
+	EXPECT(p->stats.nr_gc_segments && p->stats.nr_expired > nr / 16);
 	printf("ok store_expiry: garbage collection removed %lu expired records, and wrote %lu KiB\n", (unsigned long)p->stats.nr_expired,
 	       (unsigned long)moved >> 10);
 }
