@@ -17,6 +17,7 @@ TIMED_OUT = 124
 SPLAT = 70
 GUEST_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "guest")
 GUEST_INIT = os.path.join(GUEST_DIR, "init")
+OWN_REPORTS = os.path.join(GUEST_DIR, "own-reports")
 KVM_PROBE_S = 20
 
 # What the kernel prints when it found itself at fault.
@@ -208,7 +209,8 @@ def _run_in(run_dir, kernel, modules, request):
 
 
 def _status(run_dir, log, timed_out, request):
-    splat = None if request.allow_splat else next((line for line in log.splitlines() if SPLAT_RE.search(line)), None)
+    reports = "" if request.allow_splat else subprocess.run([OWN_REPORTS], input=log, stdout=subprocess.PIPE, text=True, check=True).stdout
+    splat = next((line for line in reports.splitlines() if SPLAT_RE.search(line)), None)
     if splat:
         say(f"the kernel reported: {splat.strip()} (whole log: results/lab/dmesg.txt)")
         return SPLAT

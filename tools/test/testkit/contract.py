@@ -71,10 +71,13 @@ def timeout(report):
 
 
 def splats(report):
-    """A report of the kernel's fails the run; a person may say that it does not."""
-    for name, options, wanted in (("splat", [], 70), ("splat-allowed", ["--allow-splat"], 3)):
+    """A report of the kernel's fails the run; a person may say that it does not. A race does if a module of ours takes part."""
+    warning = ["WARNING: provoked by a test"]
+    race, ours = ["=====", "BUG: KCSAN: data-race in one / other", " one+0x1/0x2"], [" one+0x1/0x2 [mq_k2]"]
+    for name, options, lines, wanted in (("splat", [], warning, 70), ("splat-allowed", ["--allow-splat"], warning, 3), ("splat-race", [], race + ours + race[:1], 70),
+                                         ("splat-others-race", [], race + race[:1], 3)):
         report.begin(name)
-        status, _, err = lab_run(report, options, ["sh", "-c", "echo 'WARNING: provoked by a test' > /dev/kmsg; exit 3"])
+        status, _, err = lab_run(report, options, ["sh", "-c", 'for line; do echo "$line" > /dev/kmsg; done; exit 3', "sh", *lines])
         report.expect(name, None if status == wanted else f"status {status}, expected {wanted}", detail=err)
     report.begin("splat-log")
     with open(os.path.join(CHECKOUT, "results/lab/dmesg.txt"), encoding="utf-8", errors="replace") as log:
