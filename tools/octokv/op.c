@@ -77,7 +77,7 @@ static bool lock_take(struct okv_partition *p, struct okv_op *op)
 	}
 	lock = *at;
 	op->lock = lock;
-	if (op->kind == OKV_OP_RELOCATE && lock->writer && lock->writer->queued && lock->writer->kind != OKV_OP_RELOCATE) {
+	if (op->kind == OKV_OP_RELOCATE && lock->writer && !lock->is_ending && lock->writer->queued && lock->writer->kind != OKV_OP_RELOCATE) {
 		okv_log_withdraw(lock->writer);
 		lock_lend(lock, op);
 	} else if (op->kind == OKV_OP_RELOCATE && !lock_admits(lock, op)) {
@@ -112,6 +112,7 @@ static void lock_release(struct okv_partition *p, struct okv_lock *lock, bool re
 	struct okv_lock **at;
 	struct okv_op *op;
 
+	lock->is_ending = false;
 	if (reader)
 		lock->nr_readers--;
 	else
@@ -469,6 +470,8 @@ void okv_op_finish(struct okv_op *op, enum okv_status status)
 		okv_op_release(op);
 	if (yielder)
 		give_back(lock, op);
+	else if (lock && !reader)
+		lock->is_ending = true;
 	p->nr_ops--;
 	op->done(op);
 	if (yielder)

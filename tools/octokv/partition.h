@@ -80,6 +80,7 @@ struct okv_lock {
 	struct okv_lock *next;
 	struct okv_queue waiting, movers;
 	uint32_t nr_readers;
+	bool is_ending;			/* its writer is being told, and may be gone */
 	struct okv_op *writer;
 };
 
