@@ -46,7 +46,7 @@
  * to come a window of 400 requests should be violated less than once in twenty: one in 8000. How
  * many steps lie between the two depends on the device: one or two if the whole device is the
  * bottleneck, three or four if it has dies to spare. From 8 on, the bound that is held is therefore
- * a fifth below L. Below 8 a step is so large that there is no such bound between.
+ * a quarter below L. Below 8 a step is so large that there is no such bound between.
  *
  * For O2, first of all the ceiling is tried for 700 ms: what it gives is the reference, and H.
  * Too high means here that the bandwidth is enough. This is the only time at which the bound
@@ -60,13 +60,13 @@
  * ========
  * Windows of a second. One in 40 may be violated without a step: a window that is good earns one
  * of credit, of which there are 40 at most, one that is violated costs 40. Who can not pay goes a
- * step down, and has half of it then. So a bound that is violated now and then is left, one that
- * is violated once in a long time is not, and there is no more than one step in a window.
+ * step down, from 15 on two, and has half of it then. So a bound that is violated now and then is left, one that
+ * is violated once in a long time is not, and there is no more than that in a window.
  *
  * A step down starts at the bound if requests wait for it, else at what was in flight: a bound that
- * nobody reaches is no better than the next. What was in flight may have been a moment's, when best
+ * nobody reaches is no better than the next. It goes as far below as a search would. What was in flight may have been a moment's, when best
  * effort did next to nothing and the drive made real time wait by itself. So H is unknown from then
- * on, and a search begins as soon as requests wait. If it comes to a bound for which nobody waits,
+ * on, and a search begins as soon as requests wait; before it tries twice the bound it tries what was in flight. If it comes to a bound for which nobody waits,
  * with no more in flight than at that step, then this is the load that the step was for: it stands.
  *
  * After 60 good windows the next step up is tried, on no credit: the first violation ends it. Each
@@ -100,8 +100,8 @@
  * In simulated time on devices with 4 dies, reads, writes and both, the targets are met in 95% of
  * the seconds from the fifth on, with at least 90% of the best fixed bound's bandwidth
  * (kunit/k2_adapt_kunit.c). With many more dies than that the violations grow so slowly with the
- * bound that the hold needs tens of seconds to find out: with 16, one run in five had less than
- * 95% good seconds in the first two minutes, and most went more than a step.
+ * bound that the hold needs tens of seconds to find out: with 16, one run in twelve had less than
+ * 95% good seconds in its first minute, one in five less than 90% of the bandwidth, and most went more than a step.
  */
 #include <linux/math.h>
 #include <linux/math64.h>
@@ -127,7 +127,9 @@ enum {
 	/* From here on steps are small, and a guard costs little. */
 	K2_ADAPT_GUARDED	= 8,
 	K2_ADAPT_TIGHT_PART	= 8,
-	K2_ADAPT_GUARD_PART	= 5,
+	K2_ADAPT_GUARD_PART	= 4,
+	/* From here on one step down changes little. */
+	K2_ADAPT_COARSE		= 14,
 
 	/* In windows of the hold. */
 	K2_ADAPT_COST		= 40,
@@ -257,15 +259,17 @@ static void k2_adapt_start_hold(struct k2_adapt *a, u32 bound)
 	a->calm = 0;
 }
 
+/* What to hold if @bound was low enough for as long as a trial takes. */
+static u32 k2_adapt_guarded(u32 bound)
+{
+	return bound < K2_ADAPT_GUARDED ? bound : bound - bound / K2_ADAPT_GUARD_PART;
+}
+
 /* High and low are a step apart, and high is too much for real time. */
 static void k2_adapt_end_search(struct k2_adapt *a)
 {
-	u32 bound = a->low;
-
 	if (a->low > a->floor) {
-		if (bound >= K2_ADAPT_GUARDED)
-			bound = max(bound - bound / K2_ADAPT_GUARD_PART, a->proven);
-		k2_adapt_start_hold(a, bound);
+		k2_adapt_start_hold(a, max(k2_adapt_guarded(a->low), a->proven));
 	} else if (a->best_bound == a->most_tried && a->most_tried < a->config.ceiling) {
 		a->floor = a->most_tried;
 		a->low = a->floor;
@@ -312,7 +316,7 @@ static void k2_adapt_search(struct k2_adapt *a, const struct k2_adapt_window *w)
 	if (!a->high && (!w->is_limited || a->low >= a->config.ceiling))
 		k2_adapt_start_hold(a, a->low);
 	else if (!a->high)
-		a->bound = min(2 * w->bound, a->config.ceiling);
+		a->bound = min(a->suspect > w->bound ? a->suspect : 2 * w->bound, a->config.ceiling);
 	else if (k2_adapt_up(a->low) < a->high)
 		a->bound = clamp((u32)int_sqrt((unsigned long)max(a->low, 1U) * a->high),
 				 a->low + 1, a->high - 1);
@@ -347,13 +351,19 @@ static u32 k2_adapt_step_from(struct k2_adapt *a, const struct k2_adapt_window *
 	return a->most_inflight;
 }
 
+static u32 k2_adapt_lower(struct k2_adapt *a, const struct k2_adapt_window *w)
+{
+	u32 from = k2_adapt_step_from(a, w), bound = k2_adapt_down(max(from, 2U));
+
+	if (w->is_violated && bound >= K2_ADAPT_COARSE)
+		bound = k2_adapt_down(bound);
+	return from < a->bound ? k2_adapt_guarded(bound) : bound;
+}
+
 static void k2_adapt_step(struct k2_adapt *a, const struct k2_adapt_window *w, bool is_up,
 			  u32 credit)
 {
-	if (is_up)
-		a->bound = min(k2_adapt_up(a->bound), a->config.ceiling);
-	else
-		a->bound = k2_adapt_down(max(k2_adapt_step_from(a, w), 2U));
+	a->bound = is_up ? min(k2_adapt_up(a->bound), a->config.ceiling) : k2_adapt_lower(a, w);
 	a->credit = credit;
 	a->calm = 0;
 }
