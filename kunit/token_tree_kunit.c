@@ -156,7 +156,7 @@ static void step_put(struct kunit *test, struct context *c, unsigned int leaf, u
 
 static void step_rest(struct kunit *test, struct context *c, unsigned int leaf)
 {
-	int quota = max(1, c->t.slots / (2 * (int)c->topology.nr_queues));
+	int quota = max(1, c->t.slots / (int)c->topology.nr_queues);
 	unsigned int to = leaf;
 
 	if (!c->taken)
@@ -292,9 +292,9 @@ struct rest_param {
 
 static const struct rest_param rest_params[] = {
 	{ "one slot stays in the leaf", 1, 1, { 1, 0, 0, 0, 0, 0, 0 } },
-	{ "a leaf holds one at least", 4, 4, { 1, 0, 0, 0, 2, 0, 1 } },
-	{ "half of an equal share", 32, 5, { 4, 0, 0, 0, 1, 0, 27 } },
-	{ "a core as much as its leaves", 32, 15, { 4, 0, 0, 0, 8, 0, 20 } },
+	{ "a leaf holds one at least", 3, 3, { 1, 0, 0, 0, 2, 0, 0 } },
+	{ "an equal share", 32, 9, { 8, 0, 0, 0, 1, 0, 23 } },
+	{ "a core as much as its leaves", 32, 30, { 8, 0, 0, 0, 16, 0, 8 } },
 };
 
 KUNIT_ARRAY_PARAM_DESC(rest, rest_params, name);

@@ -29,15 +29,24 @@ void mindicator_destroy(struct mindicator *m)
 	kvfree(m->node);
 }
 
-static u64 mindicator_min(const struct mindicator *m, unsigned int number)
+/* The least of the children's values; @whose is the child that has it. */
+static u64 mindicator_min(const struct mindicator *m, unsigned int number, const struct mindicator_node **whose)
 {
 	const struct topology_node *place = &m->topology->node[number];
 	const u16 *child = &m->topology->children[place->first_child];
 	u64 min = VT_NONE;
 	unsigned int i;
 
-	for (i = 0; i < place->nr_children; i++)
-		min = vt_min(min, READ_ONCE(m->node[child[i]].value));
+	*whose = &m->node[child[0]];
+	for (i = 0; i < place->nr_children; i++) {
+		const struct mindicator_node *node = &m->node[child[i]];
+		u64 earlier = vt_min(min, READ_ONCE(node->value));
+
+		if (earlier != min) {
+			min = earlier;
+			*whose = node;
+		}
+	}
 	return min;
 }
 
@@ -51,14 +60,16 @@ static u64 mindicator_min(const struct mindicator *m, unsigned int number)
  *	3. x: R node (100, not x's): nothing to do for x
  *	4. us: W node (150)
  *
- * So look again after the store. The second look may lead back to where we began, if a leaf was
+ * So look again after the store, at the leaf that had the minimum: a raise of another one changes nothing, and who lowers a leaf
+ * comes here in any case. The second look may lead back to where we began, if a leaf was
  * lowered meanwhile. Even then the parent has to be refreshed, for it may have been made from what
  * we had stored in between; the owner of that leaf, who gets the lock after us, sees no change.
  */
 static bool mindicator_refresh(struct mindicator *m, unsigned int number)
 {
 	struct mindicator_node *node = &m->node[number];
-	u64 min = mindicator_min(m, number), again;
+	const struct mindicator_node *whose;
+	u64 min = mindicator_min(m, number, &whose);
 
 	lockdep_assert_held(&node->lock);
 
@@ -67,14 +78,13 @@ static bool mindicator_refresh(struct mindicator *m, unsigned int number)
 	for (;;) {
 		WRITE_ONCE(node->value, min);
 		/*
-		 * Node before leaves. Pairs with smp_mb() in mindicator_is_behind(): either the owner
+		 * Node before leaf. Pairs with smp_mb() in mindicator_is_behind(): either the owner
 		 * of a leaf sees the node's new value, or we see the leaf's.
 		 */
 		smp_mb();
-		again = mindicator_min(m, number);
-		if (again == min)
+		if (READ_ONCE(whose->value) == min)
 			return true;
-		min = again;
+		min = mindicator_min(m, number, &whose);
 	}
 }
 

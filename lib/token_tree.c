@@ -13,7 +13,7 @@
 static void token_tree_set_slots(struct token_tree *t, int slots)
 {
 	WRITE_ONCE(t->slots, slots);
-	WRITE_ONCE(t->quota, max(1, slots / (2 * (int)t->topology->nr_queues)));
+	WRITE_ONCE(t->quota, max(1, slots / (int)t->topology->nr_queues));
 }
 
 int token_tree_init(struct token_tree *t, const struct topology *topology, int slots, gfp_t gfp)

@@ -10,9 +10,9 @@
  *
  * MQFQ, ATC 2019, section 3.2. What the paper leaves open:
  *
- *  - where a token goes that nobody waits for: to the leaf, until that holds its quota (half of
- *    its equal share of D), then to the next node above that is below its quota. So a queue with
- *    little to do meets nobody, and most of what is free lies where all pass by.
+ *  - where a token goes that nobody waits for: to the leaf, until that holds its quota (its equal
+ *    share of D), then to the next node above that is below its quota. So a queue that uses no
+ *    more than its share meets nobody, and what is free beyond that lies where all pass by.
  *  - what becomes of a token in a leaf whose queue has nothing to do, when another queue wants
  *    it. Nobody would bring it. token_tree_steal() looks everywhere; a queue must do so, after it
  *    has said that it waits, before it rests (see mqfq_policy.c on why that is enough).
