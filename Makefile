@@ -107,5 +107,5 @@ help:
 	@echo 'See'
 	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us, as tables and pictures'
 	@echo '  make bench NAME=X  a benchmark: fairness, latency, full, cost, throughput, tabs, octofas, timeline,'
-	@echo '                      postgres, octokv, peers, auto, adaptive, defaults'
+	@echo '                      postgres, octokv, balancer, peers, auto, adaptive, defaults'
 	@echo '  make lab           make the guests that test, bench and demo run in'

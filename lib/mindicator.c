@@ -60,10 +60,11 @@ static u64 mindicator_min(const struct mindicator *m, unsigned int number, const
  *	3. x: R node (100, not x's): nothing to do for x
  *	4. us: W node (150)
  *
- * So look again after the store, at the leaf that had the minimum: a raise of another one changes nothing, and who lowers a leaf
- * comes here in any case. The second look may lead back to where we began, if a leaf was
- * lowered meanwhile. Even then the parent has to be refreshed, for it may have been made from what
- * we had stored in between; the owner of that leaf, who gets the lock after us, sees no change.
+ * So look again after the store, at the leaf that had the minimum: a raise of another one changes
+ * nothing, and who lowers a leaf comes here in any case. The second look may lead back to where we
+ * began, if a leaf was lowered meanwhile. Even then the parent has to be refreshed, for it may have
+ * been made from what we had stored in between; the owner of that leaf, who gets the lock after us,
+ * sees no change.
  */
 static bool mindicator_refresh(struct mindicator *m, unsigned int number)
 {

@@ -60,14 +60,16 @@
  * ========
  * Windows of a second. One in 40 may be violated without a step: a window that is good earns one
  * of credit, of which there are 40 at most, one that is violated costs 40. Who can not pay goes a
- * step down, from 15 on two, and has half of it then. So a bound that is violated now and then is left, one that
- * is violated once in a long time is not, and there is no more than that in a window.
+ * step down, from 15 on two, and has half of it then. So a bound that is violated now and then is
+ * left, one that is violated once in a long time is not, and there is no more than that in a window.
  *
  * A step down starts at the bound if requests wait for it, else at what was in flight: a bound that
- * nobody reaches is no better than the next. It goes as far below as a search would. What was in flight may have been a moment's, when best
- * effort did next to nothing and the drive made real time wait by itself. So H is unknown from then
- * on, and a search begins as soon as requests wait; before it tries twice the bound it tries what was in flight. If it comes to a bound for which nobody waits,
- * with no more in flight than at that step, then this is the load that the step was for: it stands.
+ * nobody reaches is no better than the next. It goes as far below as a search would. What was in
+ * flight may have been a moment's, when best effort did next to nothing and the drive made real time
+ * wait by itself. So H is unknown from then on, and a search begins as soon as requests wait; before
+ * it tries twice the bound it tries what was in flight. If it comes to a bound for which nobody
+ * waits, with no more in flight than at that step, then this is the load that the step was for: it
+ * stands.
  *
  * After 60 good windows the next step up is tried, on no credit: the first violation ends it. Each
  * step down doubles that price, up to 480 windows. This is the memory that keeps the bound from
@@ -100,8 +102,9 @@
  * In simulated time on devices with 4 dies, reads, writes and both, the targets are met in 95% of
  * the seconds from the fifth on, with at least 90% of the best fixed bound's bandwidth
  * (kunit/k2_adapt_kunit.c). With many more dies than that the violations grow so slowly with the
- * bound that the hold needs tens of seconds to find out: with 16, one run in twelve had less than
- * 95% good seconds in its first minute, one in five less than 90% of the bandwidth, and most went more than a step.
+ * bound that the hold needs tens of seconds to find out: with 16, one run in eighteen had less than
+ * 95% good seconds in its first minute, one in eight less than 90% of the bandwidth, and most went
+ * more than a step.
  */
 #include <linux/math.h>
 #include <linux/math64.h>

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Cgroups with weights, in the guest: who heeds them depends on the scheduler, and each has a file of its own for it."""
+"""Cgroups in the guest: with I/O weights, where who heeds them depends on the scheduler and each has a file of its own for it; and with less than a processor."""
 import contextlib
 import os
 
 from devices import StepError, write
 
 ROOT = "/sys/fs/cgroup"
+PERIOD_US = 20000
 # What heeds weights: the file, and the range of the weight. The default is 100 in all.
 WEIGHT_FILES = {"bfq": ("io.bfq.weight", 1, 1000), "io.cost": ("io.weight", 1, 10000), "mq-mqfq": ("io.mqfair.weight", 1, 10000)}
 
@@ -47,3 +48,24 @@ def cgroups(disk, control, weights):
                 os.rmdir(f"{ROOT}/{group}")
         except OSError as error:
             raise StepError(f"{error.filename}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def slow_threads(pid, tids, pct):
+    """Each thread of @tids of process @pid has @pct percent of a processor, in a cgroup of its own, until the process has ended within the context."""
+    process = f"{ROOT}/slow"
+    groups = [f"{process}/{tid}" for tid in tids]
+    write(f"{ROOT}/cgroup.subtree_control", "+cpu")
+    os.mkdir(process)
+    write(f"{process}/cgroup.procs", pid)
+    for group, tid in zip(groups, tids):
+        os.mkdir(group)
+        write(f"{group}/cgroup.type", "threaded")
+        write(f"{process}/cgroup.subtree_control", "+cpu")
+        write(f"{group}/cpu.max", f"{pct * PERIOD_US // 100} {PERIOD_US}")
+        write(f"{group}/cgroup.threads", tid)
+    try:
+        yield
+    finally:
+        for group in (*groups, process):
+            os.rmdir(group)

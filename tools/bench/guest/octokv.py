@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
 """octokvd on the disk under test, with a user per tenant and octokv-bench as each one's load.
 
-The server is a new one for each step, on a store made anew and filled by each tenant: what a step measures is not what the step before left.
+The server is a new one for each step, on a store made anew and filled by each tenant: what a step measures is not what the step before left. A step may
+have "options" of octokvd. With "reactor_pct" each reactor has so much of a processor, as if it ran on a slow one of its own, and the load runs "settle_s" seconds before what is
+measured; the answer has "reactors" then: how busy each was, and how many partitions it has given away since the start.
 """
+import contextlib
 import json
 import os
+import re
 import subprocess
 import time
 
+from cgroups import slow_threads
 from devices import StepError, call
 
 PORT = "7390"
@@ -38,7 +43,8 @@ def _start(step, disk):
     weights = ["--weights", f"/sys/block/{disk}"] if step["scheduler"] == "mq-mqfq" else []
     log = os.path.join(FOLDER, "log")
     with open(log, "w", encoding="utf-8") as handle:
-        server = subprocess.Popen([program, "--data", f"/dev/{disk}", "--port", PORT, "--users", _users(step), *weights], stdout=handle, stderr=handle)
+        server = subprocess.Popen([program, "--data", f"/dev/{disk}", "--port", PORT, "--users", _users(step), *weights, *step.get("options", ())],
+                                  stdout=handle, stderr=handle)
     deadline = time.monotonic() + START_S
     while True:
         with open(log, encoding="utf-8") as handle:
@@ -51,9 +57,9 @@ def _start(step, disk):
         time.sleep(0.05)
 
 
-def _load(step):
+def _load(step, seconds):
     """Each tenant of the step at once; what octokv-bench says of each."""
-    children = {tenant: subprocess.Popen(_bench(step, tenant, "--clients", str(step["users"][tenant]["clients"]), "--seconds", str(step["seconds"]), step["workload"]),
+    children = {tenant: subprocess.Popen(_bench(step, tenant, "--clients", str(step["users"][tenant]["clients"]), "--seconds", str(seconds), step["workload"]),
                                          stdout=subprocess.PIPE, text=True) for tenant in step["tenants"]}
     texts = {tenant: child.communicate()[0] for tenant, child in children.items()}
     failed = [tenant for tenant, child in children.items() if child.returncode != 0]
@@ -62,13 +68,42 @@ def _load(step):
     return {tenant: json.loads(text[text.index("{"):]) for tenant, text in texts.items()}
 
 
-def run(step, disk):
-    """{tenant: octokv-bench's figures} of the tenants that have load in this step; all have data."""
+def _reactors(step):
+    """What INFO says of each reactor so far, a dictionary each."""
+    name = step["tenants"][0]
+    said = subprocess.run([os.path.join(step["build"], "octokvd"), "--stats", "--port", PORT, "--user", name], input=f"{name}\n", stdout=subprocess.PIPE, text=True,
+                          check=True).stdout
+    return [{key: int(number) for key, number in re.findall(r"(\w+)=(\d+)", line)} for line in re.findall(r"^reactor\d+:(.*)", said, re.MULTILINE)]
+
+
+@contextlib.contextmanager
+def _served(step, disk):
+    """octokvd, until the context ends."""
     server = _start(step, disk)
     try:
-        for tenant in step["users"]:
-            call(*_bench(step, tenant, "--clients", "4", "--fill", "fillrandom"))
-        return _load(step)
+        yield server
     finally:
         server.terminate()
         server.wait()
+
+
+def _run_slow(step, server):
+    """The load beside slow reactors. Their threads are the ones that the main thread has made, in order."""
+    reactors = sorted(int(tid) for tid in os.listdir(f"/proc/{server.pid}/task"))[1:]
+    with slow_threads(server.pid, reactors, step["reactor_pct"]):
+        _load(step, step["settle_s"])
+        before = _reactors(step)
+        answer = _load(step, step["seconds"])
+        answer["reactors"] = [{"busy_pct": (last["busy_us"] - first["busy_us"]) / step["seconds"] / 10000, "moved": last["migrated"]}
+                              for first, last in zip(before, _reactors(step))]
+        server.terminate()
+        server.wait()
+    return answer
+
+
+def run(step, disk):
+    """{tenant: octokv-bench's figures} of the tenants that have load in this step; all have data."""
+    with _served(step, disk) as server:
+        for tenant in step["users"]:
+            call(*_bench(step, tenant, "--clients", "4", "--fill", "fillrandom"))
+        return _run_slow(step, server) if "reactor_pct" in step else _load(step, step["seconds"])
