@@ -819,7 +819,7 @@ static void windows_below_13(struct world *w, u32 nr)
 		window(w, w->adapt.bound >= 13, 100);
 }
 
-/* From 16 on a violation costs two steps; what is tried for the bandwidth's sake goes one. */
+/* From 15 on a violation costs two steps; what is tried for the bandwidth's sake goes one. */
 static void coarse_test(struct kunit *test)
 {
 	struct world *w = world(test);
@@ -836,6 +836,43 @@ static void coarse_test(struct kunit *test)
 	w->adapt.bound = 40;
 	windows(w, K2_ADAPT_PRICE_MIN);
 	KUNIT_EXPECT_EQ(test, w->adapt.bound, k2_adapt_down(40));
+}
+
+/* A trial that fails goes back to where it began, although that is one step only. */
+static void failed_trial_test(struct kunit *test)
+{
+	struct world *w = world(test);
+
+	start_hold(test);
+	w->adapt.bound = 40;
+	windows(w, K2_ADAPT_PRICE_MIN);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 45U);
+	window(w, 1, 100);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 40U);
+	/* No trial any more: two. */
+	window(w, 1, 100);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 32U);
+	/* One that has paid for a violation is none either. */
+	start_hold(test);
+	w->adapt.bound = 40;
+	windows(w, K2_ADAPT_PRICE_MIN + K2_ADAPT_COST);
+	window(w, 1, 100);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 45U);
+	window(w, 1, 100);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 36U);
+}
+
+/* At the ceiling there is nothing to try: what was earned stays. */
+static void ceiling_test(struct kunit *test)
+{
+	struct world *w = world(test);
+
+	start_hold(test);
+	w->adapt.config.ceiling = 12;
+	windows(w, K2_ADAPT_PRICE_MIN + 5);
+	window(w, 1, 100);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
+	KUNIT_EXPECT_EQ(test, w->adapt.price, (u32)K2_ADAPT_PRICE_MIN);
 }
 
 /* 97 in flight are too many, and nobody waits for the bound: the step starts there, and when requests wait that is what is tried first. */
@@ -856,6 +893,19 @@ static void in_flight_test(struct kunit *test)
 	windows(w, 1);
 	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_SEARCH);
 	KUNIT_EXPECT_EQ(test, w->adapt.bound, 97U);
+}
+
+/* What was in flight long ago, when the bound was another by far, is not tried first. */
+static void old_suspect_test(struct kunit *test)
+{
+	struct world *w = world(test);
+
+	start_hold(test);
+	w->adapt.high = 0;
+	w->adapt.suspect = 97;
+	windows(w, 1);
+	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_SEARCH);
+	KUNIT_EXPECT_EQ(test, w->adapt.bound, 24U);
 }
 
 /*
@@ -1016,7 +1066,10 @@ static struct kunit_case k2_adapt_cases[] = {
 	KUNIT_CASE(price_test),
 	KUNIT_CASE(few_seen_test),
 	KUNIT_CASE(coarse_test),
+	KUNIT_CASE(failed_trial_test),
+	KUNIT_CASE(ceiling_test),
 	KUNIT_CASE(in_flight_test),
+	KUNIT_CASE(old_suspect_test),
 	KUNIT_CASE(moment_test),
 	KUNIT_CASE(light_but_late_test),
 	KUNIT_CASE(latency_first_search_test),

@@ -471,8 +471,9 @@ static void k2_say_unmet(struct k2_data *k2)
 
 	lockdep_assert_held(&k2->adapt_mutex);
 
-	/* The first window of the hold is what the best is worth. */
-	if (k2->said_unmet || a->state != K2_ADAPT_HOLD || !a->is_unmet || !a->calm)
+	/* The first window of the hold is what the best is worth: it may be between aim and target. */
+	if (k2->said_unmet || a->state != K2_ADAPT_HOLD || !a->is_unmet || !a->calm ||
+	    a->best_p999_ns <= (u64)k2->target_p999_us * NSEC_PER_USEC)
 		return;
 	k2->said_unmet = true;
 	pr_info("%s: target_p999_us %u can not be met: the best was %llu us, with a bound of %u\n",

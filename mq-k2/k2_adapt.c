@@ -62,16 +62,18 @@
  * of credit, of which there are 40 at most, one that is violated costs 40. Who can not pay goes a
  * step down, from 15 on two, and has half of it then. So a bound that is violated now and then is
  * left, one that is violated once in a long time is not, and there is no more than that in a window.
+ * At the ceiling nothing is tried, and the credit stays.
  *
  * A step down starts at the bound if requests wait for it, else at what was in flight: a bound that
  * nobody reaches is no better than the next. It goes as far below as a search would. What was in
  * flight may have been a moment's, when best effort did next to nothing and the drive made real time
  * wait by itself. So H is unknown from then on, and a search begins as soon as requests wait; before
- * it tries twice the bound it tries what was in flight. If it comes to a bound for which nobody
+ * it tries twice the bound it tries what was in flight, if that is less. If it comes to a bound for which nobody
  * waits, with no more in flight than at that step, then this is the load that the step was for: it
  * stands.
  *
- * After 60 good windows the next step up is tried, on no credit: the first violation ends it. Each
+ * After 60 good windows the next step up is tried, on no credit: the first violation ends it, and it
+ * is one step back to what had proved itself. Each
  * step down doubles that price, up to 480 windows. This is the memory that keeps the bound from
  * going to and fro: whatever was violated is tried again ever more rarely. Of 20 windows it
  * costs 1/3 of one at first, and 1/24 in the end.
@@ -258,6 +260,7 @@ static void k2_adapt_start_hold(struct k2_adapt *a, u32 bound)
 	a->is_above = a->high_is_fine;
 	a->is_unmet = !a->high_is_fine && a->low == a->floor;
 	a->has_mix = false;
+	a->is_trial = false;
 	a->credit = K2_ADAPT_COST / 2;
 	a->calm = 0;
 }
@@ -296,6 +299,12 @@ static void k2_adapt_go_back(struct k2_adapt *a)
 	k2_adapt_start_hold(a, a->proven);
 }
 
+/* A suspect that is further away is of another load. */
+static u32 k2_adapt_next_up(const struct k2_adapt *a, u32 bound)
+{
+	return a->suspect > bound && a->suspect < 2 * bound ? a->suspect : 2 * bound;
+}
+
 static void k2_adapt_search(struct k2_adapt *a, const struct k2_adapt_window *w)
 {
 	bool is_too_much = w->is_violated || w->is_tight;
@@ -319,7 +328,7 @@ static void k2_adapt_search(struct k2_adapt *a, const struct k2_adapt_window *w)
 	if (!a->high && (!w->is_limited || a->low >= a->config.ceiling))
 		k2_adapt_start_hold(a, a->low);
 	else if (!a->high)
-		a->bound = min(a->suspect > w->bound ? a->suspect : 2 * w->bound, a->config.ceiling);
+		a->bound = min(k2_adapt_next_up(a, w->bound), a->config.ceiling);
 	else if (k2_adapt_up(a->low) < a->high)
 		a->bound = clamp((u32)int_sqrt((unsigned long)max(a->low, 1U) * a->high),
 				 a->low + 1, a->high - 1);
@@ -358,7 +367,8 @@ static u32 k2_adapt_lower(struct k2_adapt *a, const struct k2_adapt_window *w)
 {
 	u32 from = k2_adapt_step_from(a, w), bound = k2_adapt_down(max(from, 2U));
 
-	if (w->is_violated && bound >= K2_ADAPT_COARSE)
+	/* Below a trial is what has proved itself. */
+	if (w->is_violated && !a->is_trial && bound >= K2_ADAPT_COARSE)
 		bound = k2_adapt_down(bound);
 	return from < a->bound ? k2_adapt_guarded(bound) : bound;
 }
@@ -367,6 +377,7 @@ static void k2_adapt_step(struct k2_adapt *a, const struct k2_adapt_window *w, b
 			  u32 credit)
 {
 	a->bound = is_up ? min(k2_adapt_up(a->bound), a->config.ceiling) : k2_adapt_lower(a, w);
+	a->is_trial = false;
 	a->credit = credit;
 	a->calm = 0;
 }
@@ -376,7 +387,10 @@ static void k2_adapt_try(struct k2_adapt *a, const struct k2_adapt_window *w)
 {
 	if (a->config.bandwidth_pct && !w->is_short)
 		a->is_above = true;
+	if (!a->is_above && a->bound == a->config.ceiling)
+		return;
 	k2_adapt_step(a, w, !a->is_above, 0);
+	a->is_trial = !a->is_above;
 }
 
 static void k2_adapt_miss(struct k2_adapt *a, const struct k2_adapt_window *w)
@@ -458,6 +472,7 @@ static void k2_adapt_hold(struct k2_adapt *a, const struct k2_adapt_window *w)
 			k2_adapt_try(a, w);
 	} else if (a->credit >= K2_ADAPT_COST) {
 		a->credit -= K2_ADAPT_COST;
+		a->is_trial = false;
 	} else {
 		k2_adapt_miss(a, w);
 	}

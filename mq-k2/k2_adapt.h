@@ -126,6 +126,7 @@ struct k2_adapt_window {
  * @is_unmet:		no bound keeps the latency
  * @has_mix:		@read_pct is known
  * @read_pct:		the part of reads in the first window of the hold that had one
+ * @is_trial:		the bound is one step above what was held, and has not paid for a violation
  * @credit:		what a window that misses the target may cost
  * @calm:		good windows since the last step
  * @price:		how many it takes to try another step
@@ -159,6 +160,7 @@ struct k2_adapt {
 	bool is_unmet;
 	bool has_mix;
 	u32 read_pct;
+	bool is_trial;
 	u32 credit;
 	u32 calm;
 	u32 price;

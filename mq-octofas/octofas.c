@@ -557,27 +557,30 @@ static void octofas_insert_list(struct octofas_data *od, struct octofas_queue *o
 	const struct octofas_parcel *parcel = octofas_parcel();
 	u64 now_ns = ktime_get_ns();
 	struct request *rq, *next;
+	u32 nr = 0, nr_patient = 0;
 
 	list_for_each_entry_safe(rq, next, list, queuelist) {
+		struct octofas_rq *tr = octofas_rq(rq);
+
 		if (mqfair_adopt(rq))
 			octofas_prepare_request(rq);
-		if (octofas_rq(rq)->state == OCTOFAS_RQ_NONE)
-			octofas_arrive(od, rq, at_head, parcel, now_ns);
+		if (tr->state == OCTOFAS_RQ_NONE && !octofas_arrive(od, rq, at_head, parcel, now_ns))
+			continue;
+		tr->state = OCTOFAS_RQ_QUEUED;
+		nr++;
+		nr_patient += tr->patient;
+		trace_block_rq_insert(rq);
 	}
 	octofas_monitor_start(od);
 
 	spin_lock(&oq->lock);
-	while ((rq = list_first_entry_or_null(list, struct request, queuelist))) {
-		octofas_rq(rq)->state = OCTOFAS_RQ_QUEUED;
-		oq->inserted++;
-		WRITE_ONCE(oq->nr, oq->nr + 1);
-		WRITE_ONCE(oq->nr_patient, oq->nr_patient + octofas_rq(rq)->patient);
-		trace_block_rq_insert(rq);
-		if (at_head)
-			list_move(&rq->queuelist, &oq->fifo);
-		else
-			list_move_tail(&rq->queuelist, &oq->fifo);
-	}
+	oq->inserted += nr;
+	WRITE_ONCE(oq->nr, oq->nr + nr);
+	WRITE_ONCE(oq->nr_patient, oq->nr_patient + nr_patient);
+	if (at_head)
+		list_splice_init(list, &oq->fifo);
+	else
+		list_splice_tail_init(list, &oq->fifo);
 	spin_unlock(&oq->lock);
 	/*
 	 * Pairs with atomic_dec_return() in octofas_left(): either it sees the requests, or has_work
