@@ -104,9 +104,9 @@
  * In simulated time on devices with 4 dies, reads, writes and both, the targets are met in 95% of
  * the seconds from the fifth on, with at least 90% of the best fixed bound's bandwidth
  * (kunit/k2_adapt_kunit.c). With many more dies than that the violations grow so slowly with the
- * bound that the hold needs tens of seconds to find out: with 16, one run in eighteen had less than
- * 95% good seconds in its first minute, one in eight less than 90% of the bandwidth, and most went
- * more than a step.
+ * bound that the hold needs tens of seconds to find out: with 16, one run in seventeen had less than
+ * 95% good seconds in its first minute, one in four less than 90% of the bandwidth, and one in three
+ * went more than a step.
  */
 #include <linux/math.h>
 #include <linux/math64.h>
