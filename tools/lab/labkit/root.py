@@ -29,7 +29,7 @@ PACKAGES = {
     "checks": "sparse shellcheck libasan8 libubsan1 libtsan2",
     "octokvd": "libxxhash-dev libsodium-dev libhiredis-dev python3-redis clang libclang-rt-19-dev",
     "peers and applications": "valkey-server rocksdb-tools postgresql",
-    "traces": "bpftrace lttng-tools",
+    "traces": "bpftrace lttng-tools babeltrace2",
     "packages": "dkms dh-dkms debhelper dpkg-dev udev",
     "documentation and pictures": "python3-sphinx python3-matplotlib",
 }
@@ -47,6 +47,11 @@ for series in 6.12 7.2; do
     INITRD=No apt-get -q install -y --no-install-recommends -t $from "$image" "linux-headers-${image#linux-image-}"
 done
 apt-get -q install -y --no-install-recommends -t trixie-backports linux-source-7.2
+# Sources only: installed, the package would have dkms build all of them at once, and one probe does not compile.
+cd /tmp
+apt-get -q download lttng-modules-dkms
+dpkg -x lttng-modules-dkms_*.deb /
+rm lttng-modules-dkms_*.deb
 rm -f /boot/initrd.img-*
 apt-get clean
 mkdir -p /lab

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Groups that need no guest: they run in the lab's root filesystem, by `lab enter`."""
+"""Groups that run in the lab's root filesystem, by `lab enter`; and LTTng, which needs a guest as well."""
 import os
 import re
+import shutil
 import sys
 
 from . import ktap
@@ -11,6 +12,7 @@ sys.path.insert(0, os.path.join(CHECKOUT, "tools", "lab"))
 from labkit import kernel       # noqa: E402
 
 ENTER = [LAB, "enter", "--"]
+IN_GUEST = [LAB, "run", "--backend", "vm", "--kernel", "6.12", "--cpus", "2", "--virtual-time", "--timeout", "600", "--"]
 # All of them take long: the short run tries each eighth.
 SOME_MUTANTS = "8"
 
@@ -101,9 +103,32 @@ def tools_unit(report):
     run_program(report, "documents", ["sphinx-build", "-q", "-W", "--keep-going", "Documentation", "/tmp/documents"])
 
 
+def lttng(report):
+    """LTTng's tracer and our probes, on the stock kernel that Debian 13 has: built, and in a guest, recording."""
+    folder = "results/test/lttng"
+    shutil.rmtree(folder, ignore_errors=True)
+    report.begin("build")
+    status, out, err = report.command([*ENTER, "tools/trace/lttng/build", stock("6.12"), folder], timeout_s=600)
+    if status != 0:
+        report.fail("build", f"status {status}", detail=out + err)
+        return
+    report.ok("build", (out.splitlines() or [""])[-1])
+    report.begin("guest")
+    status, out, err = report.command([*IN_GUEST, "tools/trace/lttng/selftest", folder], timeout_s=900)
+    found = re.findall(r"^(ok|FAIL) (.*)$", out, re.M)
+    for verdict, text in found:
+        report.case(verdict, "guest", text, seconds=0)
+    cost = re.search("^cost (.*)$", out, re.M)
+    if status != 0 or not cost:
+        report.fail("guest", f"status {status}", detail=out + err)
+    else:
+        report.ok("cost", cost[1])
+
+
 GROUPS = [
     Group("check", "style and consistency rules", check),
     Group("hosted", "policies in user space under sanitizers, and their mutants", hosted),
     Group("tools-unit", "the tests that benchmarks and tools bring along, and the manual", tools_unit),
+    Group("lttng", "LTTng records requests on stock 6.12, and what it has recorded can be read", lttng),
     Group("layout", "altered layouts and wrong kernels are refused", layout),
 ]

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * lttng-probe-mq-k2.c - mq-k2's tracepoints as LTTng events
+ *
+ * The first header is the scheduler's own: with it the compiler sees whether the prototypes of the second are still right.
+ */
+#include <linux/module.h>
+#include <linux/blk-mq.h>
+#include <linux/ioprio.h>
+
+#include "../../../mq-k2/trace.h"
+
+#include <lttng/tracer.h>
+
+#undef TRACE_INCLUDE_FILE
+#undef TRACE_INCLUDE_PATH
+#define LTTNG_PACKAGE_BUILD
+#define CREATE_TRACE_POINTS
+#define TRACE_INCLUDE_PATH events
+
+#include "events/k2.h"
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("LTTng probe: tracepoints of mq-k2");
