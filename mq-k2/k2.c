@@ -400,13 +400,18 @@ static void k2_start_ticks(struct k2_data *k2)
 		k2_queue_tick(k2);
 }
 
+static u64 k2_target_ns(const struct k2_data *k2)
+{
+	return (u64)READ_ONCE(k2->target_p999_us) * NSEC_PER_USEC;
+}
+
 /*
  * A task's wait begins before the insert and ends after the completion: system call, allocation of a tag, wake-up. For that the law
  * gets a little less than the target.
  */
 static u64 k2_aim_ns(const struct k2_data *k2)
 {
-	u64 target_ns = (u64)READ_ONCE(k2->target_p999_us) * NSEC_PER_USEC;
+	u64 target_ns = k2_target_ns(k2);
 
 	return target_ns - target_ns / K2_UNSEEN_PART;
 }
@@ -473,7 +478,7 @@ static void k2_say_unmet(struct k2_data *k2)
 
 	/* The first window of the hold is what the best is worth: it may be between aim and target. */
 	if (k2->said_unmet || a->state != K2_ADAPT_HOLD || !a->is_unmet || !a->calm ||
-	    a->best_p999_ns <= (u64)k2->target_p999_us * NSEC_PER_USEC)
+	    a->best_p999_ns <= k2_target_ns(k2))
 		return;
 	k2->said_unmet = true;
 	pr_info("%s: target_p999_us %u can not be met: the best was %llu us, with a bound of %u\n",

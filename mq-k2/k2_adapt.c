@@ -68,15 +68,14 @@
  * nobody reaches is no better than the next. It goes as far below as a search would. What was in
  * flight may have been a moment's, when best effort did next to nothing and the drive made real time
  * wait by itself. So H is unknown from then on, and a search begins as soon as requests wait; before
- * it tries twice the bound it tries what was in flight, if that is less. If it comes to a bound for which nobody
- * waits, with no more in flight than at that step, then this is the load that the step was for: it
- * stands.
+ * it tries twice the bound it tries what was in flight, if that is less. If it comes to a bound for
+ * which nobody waits, with no more in flight than at that step, then this is the load that the step
+ * was for: it stands.
  *
  * After 60 good windows the next step up is tried, on no credit: the first violation ends it, and it
- * is one step back to what had proved itself. Each
- * step down doubles that price, up to 480 windows. This is the memory that keeps the bound from
- * going to and fro: whatever was violated is tried again ever more rarely. Of 20 windows it
- * costs 1/3 of one at first, and 1/24 in the end.
+ * is one step back to what had proved itself. Each step down doubles that price, up to 480 windows.
+ * This is the memory that keeps the bound from going to and fro: whatever was violated is tried again
+ * ever more rarely. Of 20 windows it costs 1/3 of one at first, and 1/24 in the end.
  *
  * For O2 the same with the signs changed: a bad window is one that is short of the bandwidth, by 3%
  * since bandwidth is never quite the same, and it costs a step up; but only if requests wait for the

@@ -56,11 +56,9 @@ def rows(found):
 def run(args):
     """Measure; the result dictionary."""
     started = time.monotonic()
-    lab.build_octokvd()
-    guest = lab.Guest("vm", args.kernel, CPUS, virtual_time=True)
     todo = plans(args.quick)
-    release, results = lab.run_plans([(guest, plan) for plan in todo])
-    return {"benchmark": "balancer", "backend": guest.words(), "kernel": release,
+    backend, release, results = lab.run_octokvd(args.kernel, CPUS, todo)
+    return {"benchmark": "balancer", "backend": backend, "kernel": release,
             "parameters": {"device": "ssdsim, default profile", "cpus": CPUS, "reactors": 2, "reactor_pct": REACTOR_PCT, "clients": CLIENTS, "value_bytes": VALUE_BYTES,
                            "overload_pct": OVERLOAD_PCT, "gap_pct": GAP_PCT, "settle_s": SETTLE_S, "runtime_s": SECONDS, "jobs": "octokv-bench",
                            "wall_s": round(time.monotonic() - started)},

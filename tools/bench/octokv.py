@@ -62,11 +62,9 @@ def rows(plan, answers):
 def run(args):
     """Measure; the result dictionary."""
     started = time.monotonic()
-    lab.build_octokvd()
-    guest = lab.Guest("vm", args.kernel, CPUS, virtual_time=True)
     todo = plans(args.quick)
-    release, results = lab.run_plans([(guest, plan) for plan in todo])
-    return {"benchmark": "octokv", "backend": guest.words(), "kernel": release,
+    backend, release, results = lab.run_octokvd(args.kernel, CPUS, todo)
+    return {"benchmark": "octokv", "backend": backend, "kernel": release,
             "parameters": {"device": f"nvme-tcp to nvmet over ssdsim, one queue of {SERVICE_US} us service", "cpus": CPUS, "clients": CLIENTS,
                            "records_per_user": RECORDS, "value_bytes": VALUE_BYTES, "runtime_s": SECONDS, "tunables": MQFQ, "jobs": "octokv-bench",
                            "wall_s": round(time.monotonic() - started)},

@@ -43,11 +43,9 @@ def rows(step, answer):
 def run(args):
     """Measure; the result dictionary."""
     started = time.monotonic()
-    lab.build_octokvd()
-    guest = lab.Guest("vm", args.kernel, CPUS, virtual_time=True)
     todo = plans(args.quick)
-    release, results = lab.run_plans([(guest, plan) for plan in todo])
-    return {"benchmark": "peers", "backend": guest.words(), "kernel": release,
+    backend, release, results = lab.run_octokvd(args.kernel, CPUS, todo)
+    return {"benchmark": "peers", "backend": backend, "kernel": release,
             "parameters": {"device": "ssdsim, default profile, 1 GiB; slow reads: four times as long", "cpus": CPUS, "value_bytes": 16384, "runtime_s": SECONDS,
                            "wall_s": round(time.monotonic() - started)},
             "rows": [entry for plan, answers in zip(todo, results) for step, answer in zip(plan, answers) for entry in rows(step, answer)]}

@@ -160,3 +160,10 @@ def run_plans(pairs):
     if failures:
         raise BenchError(str(failures[0]))
     return results[0][0], [found for _, found in results]
+
+
+def run_octokvd(series, cpus, plans):
+    """Build octokvd and run @plans in guests under virtual time: (words for the backend, the kernel's release, the results)."""
+    build_octokvd()
+    guest = Guest("vm", series, cpus, virtual_time=True)
+    return guest.words(), *run_plans([(guest, plan) for plan in plans])

@@ -52,7 +52,7 @@ def cgroups(disk, control, weights):
 
 @contextlib.contextmanager
 def slow_threads(pid, tids, pct):
-    """Each thread of @tids of process @pid has @pct percent of a processor, in a cgroup of its own, until the process has ended within the context."""
+    """Each thread of @tids of process @pid has @pct percent of a processor, in a cgroup of its own, until the context ends."""
     process = f"{ROOT}/slow"
     groups = [f"{process}/{tid}" for tid in tids]
     write(f"{ROOT}/cgroup.subtree_control", "+cpu")
@@ -67,5 +67,8 @@ def slow_threads(pid, tids, pct):
     try:
         yield
     finally:
+        # It may have ended.
+        with contextlib.suppress(StepError):
+            write(f"{ROOT}/cgroup.procs", pid)
         for group in (*groups, process):
             os.rmdir(group)

@@ -5,7 +5,6 @@ The server is a new one for each step, on a store made anew and filled by each t
 have "options" of octokvd. With "reactor_pct" each reactor has so much of a processor, as if it ran on a slow one of its own, and the load runs "settle_s" seconds before what is
 measured; the answer has "reactors" then: how busy each was, and how many partitions it has given away since the start.
 """
-import contextlib
 import json
 import os
 import re
@@ -76,17 +75,6 @@ def _reactors(step):
     return [{key: int(number) for key, number in re.findall(r"(\w+)=(\d+)", line)} for line in re.findall(r"^reactor\d+:(.*)", said, re.MULTILINE)]
 
 
-@contextlib.contextmanager
-def _served(step, disk):
-    """octokvd, until the context ends."""
-    server = _start(step, disk)
-    try:
-        yield server
-    finally:
-        server.terminate()
-        server.wait()
-
-
 def _run_slow(step, server):
     """The load beside slow reactors. Their threads are the ones that the main thread has made, in order."""
     reactors = sorted(int(tid) for tid in os.listdir(f"/proc/{server.pid}/task"))[1:]
@@ -96,14 +84,16 @@ def _run_slow(step, server):
         answer = _load(step, step["seconds"])
         answer["reactors"] = [{"busy_pct": (last["busy_us"] - first["busy_us"]) / step["seconds"] / 10000, "moved": last["migrated"]}
                               for first, last in zip(before, _reactors(step))]
-        server.terminate()
-        server.wait()
     return answer
 
 
 def run(step, disk):
     """{tenant: octokv-bench's figures} of the tenants that have load in this step; all have data."""
-    with _served(step, disk) as server:
+    server = _start(step, disk)
+    try:
         for tenant in step["users"]:
             call(*_bench(step, tenant, "--clients", "4", "--fill", "fillrandom"))
         return _run_slow(step, server) if "reactor_pct" in step else _load(step, step["seconds"])
+    finally:
+        server.terminate()
+        server.wait()
