@@ -107,12 +107,9 @@ def lttng(report):
     """LTTng's tracer and our probes, on the stock kernel that Debian 13 has: built, and in a guest, recording."""
     folder = "results/test/lttng"
     shutil.rmtree(folder, ignore_errors=True)
-    report.begin("build")
-    status, out, err = report.command([*ENTER, "tools/trace/lttng/build", stock("6.12"), folder], timeout_s=600)
-    if status != 0:
-        report.fail("build", f"status {status}", detail=out + err)
+    run_program(report, "build", ["tools/trace/lttng/build", stock("6.12"), folder])
+    if report.counts["FAIL"]:
         return
-    report.ok("build", (out.splitlines() or [""])[-1])
     report.begin("guest")
     status, out, err = report.command([*IN_GUEST, "tools/trace/lttng/selftest", folder], timeout_s=900)
     found = re.findall(r"^(ok|FAIL) (.*)$", out, re.M)
