@@ -350,8 +350,10 @@ static bool entry_is_possible(const struct okv_partition *p, const struct okv_en
 {
 	uint64_t begin = e->location * OKV_ALIGN_BYTES, end = begin + e->size * OKV_ALIGN_BYTES;
 
+	/* Less than a block behind where a value that lies apart begins, there may be the end: a read of it is cut there. */
 	return e->size && end <= (uint64_t)p->nr_segments * p->segment_bytes &&
-	       begin / p->segment_bytes == (end - 1) / p->segment_bytes && e->size * OKV_ALIGN_BYTES > sizeof(struct okv_record_disk);
+	       begin / p->segment_bytes == (end - 1) / p->segment_bytes &&
+	       begin % p->segment_bytes / p->disk->block_bytes + e->apart < p->segment_bytes / p->disk->block_bytes && e->size * OKV_ALIGN_BYTES > sizeof(struct okv_record_disk);
 }
 
 /* Shards come in order, each once: *next_shard is the first that may come. */

@@ -245,7 +245,7 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 {
 	struct okv_super_disk supers[OKV_NR_SUPERS] = { 0 };
 	int verdicts[OKV_NR_SUPERS], verdict = -ENODATA;
-	uint32_t nr;
+	uint32_t nr, block_bytes;
 	void *page;
 
 	if (disk->size_bytes < data_offset(1))
@@ -270,9 +270,11 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 		return -ENOSPC;
 	if (layout->super.block_bytes < disk->block_bytes)
 		return -EINVAL;
+	block_bytes = layout->super.block_bytes;
 	layout->partition_bits = __builtin_ctz(layout->super.nr_partitions);
-	layout->value_bytes_max = (layout->super.segment_bytes - 4 * layout->super.block_bytes) / 2 - sizeof(struct okv_batch_disk) -
-				  sizeof(struct okv_record_disk) - OKV_KEY_BYTES_MAX;
+	/* Two of the longest have room in a segment beside its headers, each in a batch of its own. */
+	layout->value_bytes_max = layout->super.segment_bytes / 2 / block_bytes * block_bytes - block_bytes -
+				  okv_round_up(sizeof(struct okv_batch_disk) + okv_head_bytes(block_bytes, OKV_KEY_BYTES_MAX, OKV_ALIGN_BYTES), block_bytes);
 	if (layout->value_bytes_max > OKV_VALUE_BYTES_MAX)
 		layout->value_bytes_max = OKV_VALUE_BYTES_MAX;
 	return 0;

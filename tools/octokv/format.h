@@ -23,7 +23,7 @@
 #endif
 
 enum {
-	OKV_VERSION		= 1,
+	OKV_VERSION		= 2,
 	OKV_NR_SUPERS		= 4,
 	OKV_NR_SUPERS_AGREE	= 2,
 	OKV_SUPER_STRIDE_BYTES	= 256 << 10,
@@ -36,6 +36,8 @@ enum {
 	OKV_BLOCKS_MIN		= 8,		/* of a segment */
 	OKV_NR_SEGMENTS_MIN	= 12,		/* of a partition; with fewer the reserve is most of it */
 	OKV_NR_ROOT_SEGMENTS	= 960,
+	OKV_APART_BYTES_MIN	= 4096,		/* of a value that lies apart from its record */
+	OKV_APART_ALIGN_BYTES	= 16 << 10,	/* where such values begin, at most: a flash page of common drives */
 };
 
 #define OKV_SUPER_MAGIC		0x31766b6f74636fULL	/* "octokv1" */
@@ -105,7 +107,7 @@ struct okv_shard_disk {
 	uint32_t nr_entries;	/* that follow, 16 bytes each */
 };
 
-/* What one write of the log begins with; records follow, each aligned to OKV_ALIGN_BYTES. */
+/* What one write of the log begins with; records follow, each aligned to OKV_ALIGN_BYTES; and from the next block on, values that lie apart. */
 struct okv_batch_disk {
 	uint64_t sum;
 	uint32_t magic;
@@ -115,7 +117,9 @@ struct okv_batch_disk {
 	uint64_t durable;	/* all batches below this one have been acknowledged */
 	uint32_t bytes;		/* with this header, without what fills the last block */
 	uint32_t nr_records;
-	uint64_t reserved[2];
+	uint32_t head_bytes;	/* with this header, without values that lie apart */
+	uint32_t reserved32;
+	uint64_t reserved64;
 };
 static_assert(sizeof(struct okv_batch_disk) == 64, "batch header has holes");
 
@@ -124,14 +128,14 @@ enum okv_record_kind {
 	OKV_RECORD_DELETE	= 2,
 };
 
-/* The key follows, then the value. @sum covers the key. */
+/* The key follows, then the value, unless it lies apart: then it begins with the block that is @apart behind the one in which this begins. @sum covers the key. */
 struct okv_record_disk {
 	uint64_t sum;
 	uint32_t magic;
 	uint16_t kind;
 	uint16_t tenant;
 	uint16_t key_len;
-	uint16_t reserved;
+	uint16_t apart;
 	uint32_t value_len;
 	uint64_t hash;
 	uint64_t expire_ms;
@@ -153,9 +157,40 @@ static inline uint64_t okv_round_up(uint64_t value, uint64_t unit)
 	return (value + unit - 1) / unit * unit;
 }
 
-static inline uint32_t okv_record_bytes(uint32_t key_len, uint32_t value_len)
+/* In blocks of its own behind the records of its batch lies a value of a page or more, if these waste no more than an eighth of it. */
+static inline bool okv_is_apart(uint32_t block_bytes, uint32_t value_len)
 {
-	return okv_round_up(sizeof(struct okv_record_disk) + key_len + value_len, OKV_ALIGN_BYTES);
+	return value_len >= OKV_APART_BYTES_MIN && (okv_round_up(value_len, block_bytes) - value_len) * 8 <= value_len;
+}
+
+static inline uint32_t okv_apart_bytes(uint32_t block_bytes, uint32_t value_len)
+{
+	return okv_is_apart(block_bytes, value_len) ? okv_round_up(value_len, block_bytes) : 0;
+}
+
+/* Of a record, what is not apart. */
+static inline uint32_t okv_head_bytes(uint32_t block_bytes, uint32_t key_len, uint32_t value_len)
+{
+	uint32_t inner_len = okv_is_apart(block_bytes, value_len) ? 0 : value_len;
+
+	return okv_round_up(sizeof(struct okv_record_disk) + key_len + inner_len, OKV_ALIGN_BYTES);
+}
+
+static inline uint32_t okv_record_bytes(uint32_t block_bytes, uint32_t key_len, uint32_t value_len)
+{
+	return okv_head_bytes(block_bytes, key_len, value_len) + okv_apart_bytes(block_bytes, value_len);
+}
+
+/* What a batch has, whose heads, its header included, and values apart are so many bytes. */
+static inline uint32_t okv_batch_bytes(uint32_t block_bytes, uint32_t head_bytes, uint32_t apart_bytes)
+{
+	return apart_bytes ? okv_round_up(head_bytes, block_bytes) + apart_bytes : head_bytes;
+}
+
+/* Where the value begins of a record that begins at @offset of its segment. */
+static inline uint32_t okv_value_offset(uint32_t block_bytes, uint32_t offset, const struct okv_record_disk *record)
+{
+	return record->apart ? (offset / block_bytes + record->apart) * block_bytes : offset + sizeof(*record) + record->key_len;
 }
 
 /* The seed for what lies at @location of @partition in the @life of its segment. */

@@ -73,12 +73,12 @@ static void make_template(void)
 	if (okv_device_format(&template.disk, &format) || okv_store_open(&store, &template.disk, &options))
 		abort();
 	for (uint32_t i = 0; i < 2 * NR_KEYS; i++)
-		run_op(store, &template, OKV_OP_PUT, i % NR_KEYS, i % 7 * 300);
+		run_op(store, &template, OKV_OP_PUT, i % NR_KEYS, i % 8 == 7 ? OKV_APART_BYTES_MIN : i % 7 * 300);
 	okv_store_close(store);
 	if (okv_store_open(&store, &template.disk, &options))
 		abort();
 	for (uint32_t i = 0; i < NR_KEYS; i++)
-		run_op(store, &template, i % 3 ? OKV_OP_PUT : OKV_OP_DELETE, i, i % 5 * 200);
+		run_op(store, &template, i % 3 ? OKV_OP_PUT : OKV_OP_DELETE, i, i % 8 == 1 ? OKV_APART_BYTES_MIN : i % 5 * 200);
 	while (template.in_flight)
 		template.disk.ops->wait(&template.disk);
 	okv_store_drop(store);

@@ -95,7 +95,7 @@ static void move_done(struct okv_op *op)
 	gc_step(p);
 }
 
-static void move(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location)
+static void move(struct okv_partition *p, const struct okv_record_disk *record, const char *value, uint64_t location)
 {
 	struct okv_op *op = okv_alloc(sizeof(*op));
 
@@ -104,7 +104,7 @@ static void move(struct okv_partition *p, const struct okv_record_disk *record, 
 	op->hash = record->hash;
 	op->key = record + 1;
 	op->key_len = record->key_len;
-	op->value = (const char *)(record + 1) + record->key_len;
+	op->value = value;
 	op->value_len = record->value_len;
 	op->expire_ms = record->expire_ms;
 	op->at = location;
@@ -120,23 +120,26 @@ enum found { MADE_OUT, SPOILT, NEXT_ROUND };
 static enum found gc_record(struct okv_partition *p)
 {
 	struct okv_gc *gc = &p->gc;
-	const struct okv_record_disk *record = (void *)(gc->buf + gc->offset);
+	const struct okv_record_disk *record = okv_record_at(p, gc->buf, gc->victim, gc->offset, &gc->batch);
 	uint64_t location = okv_location(p, gc->victim, gc->offset);
-	uint32_t left = gc->batch_end - gc->offset, bytes;
+	uint32_t head_bytes, apart_bytes, block_bytes = p->disk->block_bytes;
+	const char *value;
 
-	if (left < sizeof(*record) || !okv_record_is_good(p, record, location, left) || record->value_len > p->layout->value_bytes_max)
+	if (!record)
 		return SPOILT;
-	bytes = okv_record_bytes(record->key_len, record->value_len);
-	if (bytes > left)
-		return SPOILT;
+	head_bytes = okv_head_bytes(block_bytes, record->key_len, record->value_len);
+	apart_bytes = okv_apart_bytes(block_bytes, record->value_len);
+	value = gc->buf + okv_value_offset(block_bytes, gc->offset, record);
 	if (record->kind == OKV_RECORD_PUT && okv_index_at(&p->index, record->hash, location) &&
-	    okv_value_is_good(p, record, (const char *)(record + 1) + record->key_len)) {
-		if (gc->round_bytes && sizeof(struct okv_batch_disk) + gc->round_bytes + bytes > p->batch_bytes_max)
+	    okv_value_is_good(p, value, record->value_len, record->value_sum)) {
+		if (gc->nr_moving && okv_batch_bytes(block_bytes, gc->round_head_bytes + head_bytes, gc->round_apart_bytes + apart_bytes) >
+		    p->batch_bytes_max)
 			return NEXT_ROUND;
-		gc->round_bytes += bytes;
-		move(p, record, location);
+		gc->round_head_bytes += head_bytes;
+		gc->round_apart_bytes += apart_bytes;
+		move(p, record, value, location);
 	}
-	gc->offset += bytes;
+	gc->offset += head_bytes;
 	return MADE_OUT;
 }
 
@@ -146,11 +149,11 @@ static void gc_next_batch(struct okv_partition *p)
 	struct okv_gc *gc = &p->gc;
 	const struct okv_batch_disk *b;
 
-	gc->offset = okv_round_up(gc->batch_end, p->disk->block_bytes);
+	gc->offset = okv_round_up(gc->batch.end, p->disk->block_bytes);
 	for (; gc->offset < p->segment_bytes; gc->offset += p->disk->block_bytes) {
 		b = (void *)(gc->buf + gc->offset);
 		if (okv_batch_is_good(p, b, gc->victim, gc->offset) && b->life == p->segments[gc->victim].life) {
-			gc->batch_end = gc->offset + b->bytes;
+			gc->batch = (struct okv_bounds){ .head_end = gc->offset + b->head_bytes, .end = gc->offset + b->bytes };
 			gc->offset += sizeof(*b);
 			return;
 		}
@@ -171,10 +174,11 @@ static void gc_round(struct okv_partition *p)
 	bool was_in_pump = p->in_pump;
 	enum found found = MADE_OUT;
 
-	gc->round_bytes = 0;
+	gc->round_head_bytes = sizeof(struct okv_batch_disk);
+	gc->round_apart_bytes = 0;
 	p->in_pump = true;
 	while (found != NEXT_ROUND && gc_has_more(p)) {
-		found = gc->offset < gc->batch_end ? gc_record(p) : SPOILT;
+		found = gc->offset < gc->batch.head_end ? gc_record(p) : SPOILT;
 		if (found == SPOILT)
 			gc_next_batch(p);
 	}
@@ -212,7 +216,8 @@ static void gc_start(struct okv_partition *p, uint32_t victim)
 	gc->active = true;
 	gc->gave_up = false;
 	gc->victim = victim;
-	gc->offset = gc->batch_end = 0;
+	gc->offset = 0;
+	gc->batch = (struct okv_bounds){ 0 };
 	gc->buf = okv_alloc_blocks(p->disk, p->segment_bytes);
 	okv_segment_load(p, &gc->load, victim, gc->buf, gc_loaded);
 }
@@ -311,12 +316,11 @@ static void make_room(struct okv_partition *p, bool stalled)
 
 static void maintain_once(struct okv_partition *p)
 {
-	bool stalled, low;
+	bool stalled;
 
 	okv_log_allocate(p);
 	stalled = !p->nr_preparing && !p->allocating &&
 		  (okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) || okv_log_is_stalled(p, OKV_MOVES));
-	low = p->nr_free + (p->nr_refused_holes ? 0 : p->nr_holes) <= okv_reserve(p) + p->nr_segments / 16;
 	if (p->nr_unsettled) {
 		start_checkpoint(p);
 		if (p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->allocating)
@@ -330,7 +334,7 @@ static void maintain_once(struct okv_partition *p)
 	}
 	if (okv_checkpoint_is_due(p))
 		start_checkpoint(p);
-	if (stalled || (low && p->next_seq >= p->gc.looked_seq + LOOK_AFTER))
+	if (stalled || (okv_log_is_low(p) && p->next_seq >= p->gc.looked_seq + LOOK_AFTER))
 		make_room(p, stalled);
 }
 

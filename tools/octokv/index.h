@@ -26,12 +26,12 @@ enum {
 	OKV_SHARD_BITS_MAX	= 20 - 8,	/* with those of the partition they fit beside the tag */
 };
 
-/* As in memory, so in a checkpoint. @size is that of the record in units of OKV_ALIGN_BYTES, 0 where there is no entry. */
+/* As in memory, so in a checkpoint. @size is that of the record in units of OKV_ALIGN_BYTES, 0 where there is no entry; @apart is the record's (format.h). */
 struct okv_entry {
 	uint64_t location : OKV_LOCATION_BITS;
 	uint64_t tenant : OKV_TENANT_BITS;
 	uint64_t expires : 1;
-	uint64_t reserved : 13;
+	uint64_t apart : 13;
 	uint64_t size : 20;
 	uint64_t tag : OKV_TAG_BITS;
 };

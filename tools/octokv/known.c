@@ -32,13 +32,16 @@ const struct okv_known *okv_known_find(const struct okv_known_table *t, uint64_t
 	return known->location == location + 1 ? known : NULL;
 }
 
-void okv_known_set(struct okv_known_table *t, uint64_t location, const void *key, uint32_t key_len, uint32_t value_len, uint64_t expire_ms)
+void okv_known_set(struct okv_known_table *t, uint64_t location, const struct okv_record_disk *record, const void *key)
 {
 	struct okv_known *known = place_of(t, location);
 
 	known->location = 0;
-	if (key_len > OKV_KNOWN_KEY_BYTES)
+	if (record->key_len > OKV_KNOWN_KEY_BYTES)
 		return;
-	*known = (struct okv_known){ .location = location + 1, .expire_ms = expire_ms, .value_len = value_len, .key_len = key_len };
-	memcpy(known->key, key, key_len);
+	*known = (struct okv_known){
+		.location = location + 1, .value_len = record->value_len, .expire_ms = record->expire_ms, .value_sum = record->value_sum,
+		.key_len = record->key_len,
+	};
+	memcpy(known->key, key, record->key_len);
 }

@@ -2,8 +2,8 @@
 /*
  * known.h - records whose keys are in memory, because they were written or read not long ago
  *
- * The index has no keys, so who overwrites or deletes a record, or asks for its length, has to read its header first. Not
- * if the record is known here: a table of fixed size, where each location has one place, and the last record that was
+ * The index has no keys, so who overwrites or deletes a record, or asks for its length, has to read its header first, and who wants
+ * a value that lies apart has to read that as well. Not if the record is known here: a table of fixed size, where each location has one place, and the last record that was
  * written to or read from a location with that place has it. Keys longer than OKV_KNOWN_KEY_BYTES are not kept.
  *
  * Why what is known is true: when the index gets a location, okv_known_set() is told what lies there, and if its key is too
@@ -15,15 +15,18 @@
 
 #include <stdint.h>
 
+struct okv_record_disk;
+
 enum {
-	OKV_KNOWN_KEY_BYTES	= 43,
+	OKV_KNOWN_KEY_BYTES	= 39,
 	OKV_NR_KNOWN		= 1 << 14,	/* of a partition: a MiB, whose pages are used when they are needed */
 };
 
 struct okv_known {
-	uint64_t location;	/* more by one, so that zeroes are nothing */
+	uint64_t location : 40;	/* more by one, so that zeroes are nothing */
+	uint64_t value_len : 24;
 	uint64_t expire_ms;
-	uint32_t value_len;
+	uint64_t value_sum;
 	uint8_t key_len;
 	char key[OKV_KNOWN_KEY_BYTES];
 };
@@ -42,6 +45,7 @@ void okv_known_free(struct okv_known_table *t);
 /* What lies at @location, which the index has, or NULL if that is not known; until the next set. */
 const struct okv_known *okv_known_find(const struct okv_known_table *t, uint64_t location);
 
-void okv_known_set(struct okv_known_table *t, uint64_t location, const void *key, uint32_t key_len, uint32_t value_len, uint64_t expire_ms);
+/* @record: but for the key, of which only the length is in it. */
+void okv_known_set(struct okv_known_table *t, uint64_t location, const struct okv_record_disk *record, const void *key);
 
 #endif

@@ -96,7 +96,7 @@ const char *store_refusal(int error)
 	case ENODATA:
 		return "there is no store of octokvd on it; octokvd --format makes one";
 	case EPROTONOSUPPORT:
-		return "it was formatted by a later version of octokvd: use that one";
+		return "it was formatted by another version of octokvd: use that one";
 	case EUCLEAN:
 		return "the store is damaged: octokvd --check says more";
 	case ENOSPC:

@@ -6,6 +6,11 @@
  * batch begins at a block of its own and no block is ever written twice, so a torn write harms nothing that was
  * acknowledged; within a batch, records are packed. Batches are numbered without gaps.
  *
+ * Apart. A batch has heads first, which are headers, keys and short values, then each long value in blocks of its own, the best aligned ones
+ * first, so that nothing lies between them. Where there is room to spare, it begins where that lets its values begin at a flash page:
+ * reading one is no matter of two pages then. The blocks that this leaves out are never written, and come back with the segment. What is moved
+ * when there is no such room takes no more than it had.
+ *
  * Lanes. A scheduler below tells tenants apart by the tag that a write carries, so a batch has records of one tag only, and
  * nobody waits for the writes of others: each lane has its own nr_writes_max in flight. A lane is a tag but for collisions: tags
  * that share one take turns, each with batches of its own.
@@ -97,6 +102,18 @@ uint32_t okv_reserve(const struct okv_partition *p)
 	return okv_checkpoint_segments(p) + 2;
 }
 
+/* Segments that are free, or will be when they are allocated. */
+static uint32_t nr_usable(const struct okv_partition *p)
+{
+	return p->nr_free + (p->nr_refused_holes ? 0 : p->nr_holes);
+}
+
+/* Few enough of them that garbage collection is to begin. */
+bool okv_log_is_low(const struct okv_partition *p)
+{
+	return nr_usable(p) <= okv_reserve(p) + p->nr_segments / 16;
+}
+
 /* How much may live, so that moving what lives gains room. */
 uint64_t okv_log_capacity(const struct okv_partition *p)
 {
@@ -144,7 +161,9 @@ static void set_queued(struct okv_op *op, bool queued)
 
 static uint32_t alone_bytes(const struct okv_partition *p, const struct okv_op *op)
 {
-	return okv_round_up(sizeof(struct okv_batch_disk) + op->record_bytes, p->disk->block_bytes);
+	uint32_t block_bytes = p->disk->block_bytes, head_bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len);
+
+	return okv_round_up(okv_batch_bytes(block_bytes, sizeof(struct okv_batch_disk) + head_bytes, op->record_bytes - head_bytes), block_bytes);
 }
 
 static bool fits(const struct okv_partition *p, uint32_t bytes)
@@ -187,73 +206,140 @@ void okv_log_seal(struct okv_partition *p)
 	p->open_segment = p->nr_segments;
 }
 
-/* The records of a batch, one after the other into its buffer. */
-static void write_record(struct okv_batch *b, struct okv_op *op, uint32_t offset)
+/* How a value that lies apart would be aligned best: as a power of two that its blocks are a multiple of. 0: it does not. */
+static uint32_t align_of(const struct okv_partition *p, const struct okv_op *op)
+{
+	uint32_t bytes = okv_apart_bytes(p->disk->block_bytes, op->value_len), align_bytes = bytes & -bytes;
+
+	return align_bytes < OKV_APART_ALIGN_BYTES ? align_bytes : OKV_APART_ALIGN_BYTES;
+}
+
+static void write_value(const struct okv_op *op, char *to, uint32_t bytes)
+{
+	if (op->value_len)
+		memcpy(to, op->value, op->value_len);
+	memset(to + op->value_len, 0, bytes - op->value_len);
+}
+
+/* Values that lie apart, those of the largest alignment first; op->apart is the block of the batch in which each begins. */
+static void write_apart(struct okv_batch *b)
+{
+	uint32_t block_bytes = b->partition->disk->block_bytes, at = okv_round_up(b->head_bytes, block_bytes);
+
+	for (uint32_t align_bytes = OKV_APART_ALIGN_BYTES; align_bytes >= block_bytes && at < b->io.bytes; align_bytes /= 2) {
+		for (struct okv_op *op = b->ops.head; op; op = op->next) {
+			uint32_t bytes = okv_apart_bytes(block_bytes, op->value_len);
+
+			if (align_of(b->partition, op) != align_bytes)
+				continue;
+			write_value(op, (char *)b->buf + at, bytes);
+			op->apart = at / block_bytes;
+			at += bytes;
+		}
+	}
+}
+
+/* The head of a record at that offset of a batch; returns its size. */
+static uint32_t write_record(struct okv_batch *b, struct okv_op *op, uint32_t offset)
 {
 	struct okv_partition *p = b->partition;
+	uint32_t block_bytes = p->disk->block_bytes, bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len);
 	struct okv_record_disk *r = (void *)((char *)b->buf + offset);
-	bool deletes = okv_op_removes(op);
-	char *value;
+	bool deletes = okv_op_removes(op), is_apart = okv_is_apart(block_bytes, op->value_len);
+	char *inner;
+
+	op->apart = is_apart ? op->apart - offset / block_bytes : 0;
+	/* A record that is moved keeps its sum: what was wrong with the value must stay so. */
+	if (op->kind != OKV_OP_RELOCATE || deletes)
+		op->sum = okv_sum(op->value, op->value_len, p->layout->super.secret);
 
 	op->to = okv_location(p, b->segment, b->offset_bytes + offset);
 	*r = (struct okv_record_disk){
 		.magic = OKV_RECORD_MAGIC, .kind = deletes ? OKV_RECORD_DELETE : OKV_RECORD_PUT, .tenant = op->tenant,
-		.key_len = op->key_len, .value_len = op->value_len, .hash = op->hash,
-		.expire_ms = deletes ? 0 : op->expire_ms, .prev = op->present ? op->at : OKV_NOWHERE, .seq = b->seq,
+		.key_len = op->key_len, .apart = op->apart, .value_len = op->value_len, .hash = op->hash,
+		.expire_ms = deletes ? 0 : op->expire_ms, .prev = op->present ? op->at : OKV_NOWHERE, .value_sum = op->sum, .seq = b->seq,
 	};
 	memcpy(r + 1, op->key, op->key_len);
-	value = (char *)(r + 1) + op->key_len;
-	if (op->value_len)
-		memcpy(value, op->value, op->value_len);
-	memset(value + op->value_len, 0, op->record_bytes - sizeof(*r) - op->key_len - op->value_len);
-	/* A record that is moved keeps its sum: what was wrong with the value must stay so. */
-	r->value_sum = op->kind == OKV_OP_RELOCATE && !deletes ? op->sum : okv_sum(op->value, op->value_len, p->layout->super.secret);
+	inner = (char *)(r + 1) + op->key_len;
+	if (is_apart)
+		memset(inner, 0, (char *)r + bytes - inner);
+	else
+		write_value(op, inner, (char *)r + bytes - inner);
 	r->sum = okv_sum_behind(r, sizeof(*r) + r->key_len, okv_location_seed(p, op->to));
+	return bytes;
 }
 
-static void write_batch(struct okv_batch *b, uint32_t bytes, uint32_t nr_records)
+static void write_batch(struct okv_batch *b)
 {
 	struct okv_partition *p = b->partition;
 	struct okv_batch_disk *header = b->buf;
-	uint32_t offset = sizeof(*header);
+	uint32_t offset = sizeof(*header), block_bytes = p->disk->block_bytes;
 
-	for (struct okv_op *op = b->ops.head; op; op = op->next) {
-		write_record(b, op, offset);
-		offset += op->record_bytes;
-	}
-	memset((char *)b->buf + bytes, 0, b->io.bytes - bytes);
+	write_apart(b);
+	for (struct okv_op *op = b->ops.head; op; op = op->next)
+		offset += write_record(b, op, offset);
+	memset((char *)b->buf + offset, 0, okv_round_up(offset, block_bytes) - offset);
 	*header = (struct okv_batch_disk){
 		.magic = OKV_BATCH_MAGIC, .partition = p->number, .seq = b->seq, .life = p->segments[b->segment].life,
-		.durable = okv_log_durable_seq(p), .bytes = bytes, .nr_records = nr_records,
+		.durable = okv_log_durable_seq(p), .bytes = okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes),
+		.nr_records = b->nr_records, .head_bytes = b->head_bytes,
 	};
 	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, okv_location(p, b->segment, b->offset_bytes)));
 }
 
-/* Take what has the tag of the batch, its beginning included, and return how many bytes that is. */
-static uint32_t fill(struct okv_partition *p, struct okv_batch *b, uint32_t *nr_records)
+static void take(struct okv_batch *b, struct okv_op *op, uint32_t head_bytes)
 {
-	uint32_t bytes = sizeof(struct okv_batch_disk), most = p->segment_bytes - p->disk->block_bytes - p->open_offset;
+	uint32_t align_bytes = align_of(b->partition, op);
 
+	b->head_bytes += head_bytes;
+	b->apart_bytes += op->record_bytes - head_bytes;
+	b->nr_records++;
+	if (align_bytes > b->align_bytes)
+		b->align_bytes = align_bytes;
+	set_queued(op, false);
+	okv_queue_add(&b->ops, op);
+}
+
+/* Take what has the tag of the batch, its beginning included. */
+static void fill(struct okv_partition *p, struct okv_batch *b)
+{
+	uint32_t block_bytes = p->disk->block_bytes, most = p->segment_bytes - block_bytes - p->open_offset;
+
+	b->head_bytes = sizeof(struct okv_batch_disk);
+	b->align_bytes = block_bytes;
 	if (most > p->batch_bytes_max)
 		most = p->batch_bytes_max;
 	for (int i = 0; i < OKV_NR_CLASSES; i++) {
 		struct okv_op *op, *before = NULL;
 
 		for (op = p->queues[i].head; op && p->lanes[b->lane].nr_waiting; op = before ? before->next : p->queues[i].head) {
+			uint32_t head_bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len), apart_bytes = op->record_bytes - head_bytes;
+
 			if (op->ioprio != b->io.ioprio) {
 				before = op;
 				continue;
 			}
-			if ((*nr_records && bytes + op->record_bytes > most) || !may_begin(p, op))
+			if ((b->nr_records && okv_batch_bytes(block_bytes, b->head_bytes + head_bytes, b->apart_bytes + apart_bytes) > most) ||
+			    !may_begin(p, op))
 				break;
-			bytes += op->record_bytes;
 			okv_queue_take_behind(&p->queues[i], before);
-			set_queued(op, false);
-			okv_queue_add(&b->ops, op);
-			++*nr_records;
+			take(b, op, head_bytes);
 		}
 	}
-	return bytes;
+}
+
+/*
+ * Where a batch of so many bytes begins. The first one lies where recovery looks for it; and with little room left, there are no gaps: not where only
+ * what is moved makes room, for what is moved, which has little in gaps as its batches are large; and before that for others.
+ */
+static uint32_t place_of(const struct okv_partition *p, const struct okv_batch *b, uint32_t bytes)
+{
+	uint32_t head_bytes = okv_round_up(b->head_bytes, p->disk->block_bytes);
+	uint32_t best = okv_round_up(p->open_offset + head_bytes, b->align_bytes) - head_bytes;
+
+	bool has_room = class_of(b->ops.head) == OKV_MOVES ? nr_usable(p) > okv_reserve(p) : !okv_log_is_low(p);
+
+	return has_room && p->open_offset > p->disk->block_bytes && fits(p, best - p->open_offset + bytes) ? best : p->open_offset;
 }
 
 static void write_done(struct okv_io *io);
@@ -262,17 +348,19 @@ static void write_done(struct okv_io *io);
 static void send_batch(struct okv_partition *p, const struct okv_op *first)
 {
 	struct okv_batch *b = okv_alloc(sizeof(*b));
-	uint32_t bytes, nr_records = 0;
+	uint32_t block_bytes = p->disk->block_bytes, end;
 
 	b->partition = p;
 	b->lane = lane_of(first);
 	b->seq = p->next_seq++;
 	b->segment = p->open_segment;
-	b->offset_bytes = p->open_offset;
-	b->io = (struct okv_io){ .kind = OKV_WRITE, .flags = p->disk->has_fua ? OKV_FUA : 0, .ioprio = first->ioprio,
-				 .offset_bytes = okv_segment_offset(p, b->segment) + b->offset_bytes, .done = write_done, .owner = b };
-	bytes = fill(p, b, &nr_records);
-	b->io.bytes = okv_round_up(bytes, p->disk->block_bytes);
+	b->io = (struct okv_io){ .kind = OKV_WRITE, .flags = p->disk->has_fua ? OKV_FUA : 0, .ioprio = first->ioprio, .done = write_done,
+				 .owner = b };
+	fill(p, b);
+	b->io.bytes = okv_round_up(okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes), block_bytes);
+	b->offset_bytes = place_of(p, b, b->io.bytes);
+	b->io.offset_bytes = okv_segment_offset(p, b->segment) + b->offset_bytes;
+	end = b->offset_bytes + b->io.bytes;
 	b->buf = okv_alloc_blocks(p->disk, b->io.bytes);
 	b->io.buf = b->buf;
 	if (p->last_batch)
@@ -280,10 +368,10 @@ static void send_batch(struct okv_partition *p, const struct okv_op *first)
 	else
 		p->batches = b;
 	p->last_batch = b;
-	write_batch(b, bytes, nr_records);
+	write_batch(b);
 	p->segments[b->segment].last_seq = b->seq;
-	p->open_offset += b->io.bytes;
-	p->bytes_since_checkpoint += b->io.bytes;
+	p->bytes_since_checkpoint += end - p->open_offset;
+	p->open_offset = end;
 	p->nr_writing++;
 	p->lanes[b->lane].nr_writing++;
 	p->stats.nr_batches++;
@@ -324,7 +412,7 @@ static void write_header(struct okv_partition *p, uint32_t offset)
 	header = h->buf;
 	*header = (struct okv_batch_disk){
 		.magic = OKV_BATCH_MAGIC, .partition = p->number, .seq = p->next_seq, .life = p->segments[p->open_segment].life,
-		.durable = okv_log_durable_seq(p), .bytes = sizeof(*header),
+		.durable = okv_log_durable_seq(p), .bytes = sizeof(*header), .head_bytes = sizeof(*header),
 	};
 	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, okv_location(p, p->open_segment, offset)));
 	h->io = (struct okv_io){ .kind = OKV_WRITE, .flags = OKV_FUA, .offset_bytes = okv_segment_offset(p, p->open_segment) + offset,

@@ -19,8 +19,9 @@
  * key's is as likely as that two have the same 44 bits and more of a hash whose key nobody knows; then that other key, whose
  * record cannot be read either, is not found from then on. With two that are wrong there is no telling, and nothing is replaced.
  *
- * Who needs no more of a record than its key, its length and its expiry may find them in memory (known.h), and reads nothing;
- * nor is a header noticed then that the device has spoilt.
+ * Who needs no more of a record than its key, its length and its expiry may find them in memory (known.h), and reads nothing; who wants a value
+ * that lies apart reads that alone, and compares it with the checksum in memory. Nor is a header noticed then that the device has spoilt. Of a record that
+ * is not in memory, header and value are read at the same time: the index knows where either is.
  *
  * A record in the log names the one that it replaces. So the log alone, without reading keys, says what the index is
  * (recover.c).
@@ -134,9 +135,9 @@ static void lock_release(struct okv_partition *p, struct okv_lock *lock, bool re
 	}
 }
 
-bool okv_value_is_good(const struct okv_partition *p, const struct okv_record_disk *record, const void *value)
+bool okv_value_is_good(const struct okv_partition *p, const void *value, uint32_t value_len, uint64_t sum)
 {
-	return okv_sum(value, record->value_len, p->layout->super.secret) == record->value_sum;
+	return okv_sum(value, value_len, p->layout->super.secret) == sum;
 }
 
 /* Header and key. @bytes of it are there to be looked at, at least a header. */
@@ -164,21 +165,41 @@ static bool wants_value(const struct okv_op *op)
 static void op_probe(struct okv_op *op, uint64_t from);
 static void op_decide(struct okv_op *op);
 
-/* May the value be used? Else it is not wanted, or the operation is over. */
-static bool op_take_value(struct okv_op *op, const struct okv_record_disk *record)
+/* Go on with the value of op->out_len bytes, of which so many have been read, if it is as it should be; else the operation is over. */
+static void op_take_value(struct okv_op *op, const void *value, uint32_t bytes)
 {
-	const char *value = (const char *)(record + 1) + record->key_len;
+	struct okv_partition *p = op->partition;
 
-	op->out_len = record->value_len;
-	if (!wants_value(op))
-		return true;
-	if (sizeof(*record) + record->key_len + record->value_len > op->record_bytes || !okv_value_is_good(op->partition, record, value)) {
-		op->partition->stats.nr_corrupt++;
+	if (op->out_len > bytes || !okv_value_is_good(p, value, op->out_len, op->sum)) {
+		p->stats.nr_corrupt++;
 		okv_op_finish(op, OKV_CORRUPT);
-		return false;
+		return;
 	}
 	op->out = value;
-	return true;
+	op_decide(op);
+}
+
+/* The same with one that lies apart. */
+static void op_take_apart(struct okv_op *op)
+{
+	if (op->value_io.result) {
+		op->partition->stats.nr_read_errors++;
+		okv_op_finish(op, OKV_IO_ERROR);
+		return;
+	}
+	op_take_value(op, op->value_io.buf, op->value_io.bytes);
+}
+
+/* The record is that of the key, and the value is wanted. */
+static void op_take(struct okv_op *op, const struct okv_record_disk *record)
+{
+	op->sum = record->value_sum;
+	if (!record->apart)
+		op_take_value(op, (const char *)(record + 1) + record->key_len, op->record_bytes - sizeof(*record) - record->key_len);
+	else if (record->apart == op->apart)
+		op_take_apart(op);
+	else
+		op_take_value(op, NULL, 0);
 }
 
 /* The record at op->at is that of the key. */
@@ -194,14 +215,13 @@ static bool is_key_of(const struct okv_op *op, const void *key, uint32_t key_len
 	return key_len == op->key_len && !memcmp(key, op->key, key_len);
 }
 
-static void op_read_done(struct okv_io *io)
+static void op_judge_record(struct okv_op *op)
 {
-	struct okv_op *op = io->owner;
 	struct okv_partition *p = op->partition;
 	const struct okv_record_disk *record = record_of(op);
 	bool same;
 
-	if (io->result) {
+	if (op->io.result) {
 		p->stats.nr_read_errors++;
 		okv_op_finish(op, OKV_IO_ERROR);
 		return;
@@ -221,7 +241,7 @@ static void op_read_done(struct okv_io *io)
 		op_probe(op, op->at + 1);
 		return;
 	}
-	okv_known_set(&p->known, op->at, record + 1, record->key_len, record->value_len, record->expire_ms);
+	okv_known_set(&p->known, op->at, record, record + 1);
 	same = op->kind == OKV_OP_EXPIRE ? okv_is_expired(record->expire_ms, p->now_ms) :
 	       is_key_of(op, record + 1, record->key_len);
 	if (!same) {
@@ -234,26 +254,99 @@ static void op_read_done(struct okv_io *io)
 		op->key_len = record->key_len;
 		op->hash = record->hash;
 	}
-	if (!op->found || op_take_value(op, record))
+	op->out_len = op->found ? record->value_len : 0;
+	if (op->found && wants_value(op))
+		op_take(op, record);
+	else
 		op_decide(op);
 }
 
-/* What is in memory of a candidate, if that is all that is wanted. */
-static const struct okv_known *op_known(const struct okv_op *op, uint64_t location)
+static void op_read_done(struct okv_io *io)
 {
-	bool header_only = op->kind == OKV_OP_PUT || op->kind == OKV_OP_DELETE || op->kind == OKV_OP_STAT;
+	struct okv_op *op = io->owner;
 
-	return header_only && !wants_value(op) ? okv_known_find(&op->partition->known, location) : NULL;
+	if (--op->nr_reads)
+		return;
+	if (op->io.bytes)
+		op_judge_record(op);
+	else
+		op_take_apart(op);
 }
 
-/* Read the next candidate, in whole where the value is wanted, else header and key. */
+/* What a read takes of so many bytes from some offset on, which becomes that of its first sector. */
+static uint32_t whole_sectors(const struct okv_disk *disk, uint64_t *offset, uint32_t bytes)
+{
+	uint32_t skip = *offset % disk->read_align_bytes;
+
+	*offset -= skip;
+	return bytes ? okv_round_up(skip + bytes, disk->read_align_bytes) : 0;
+}
+
+/* Read so much of the record at op->at, and of a value that lies op->apart of it. */
+static void op_read(struct okv_op *op, uint32_t record_bytes, uint32_t value_bytes)
+{
+	struct okv_partition *p = op->partition;
+	uint32_t segment = okv_segment_of(p, op->at), block_bytes = p->disk->block_bytes, bytes;
+	uint64_t end = okv_segment_offset(p, segment) + p->segment_bytes, at = p->offset_bytes + op->at * OKV_ALIGN_BYTES;
+	uint64_t value_at = (at / block_bytes + op->apart) * block_bytes;
+
+	/* Of another key's record, which is of another size, this may be too much. */
+	if (value_bytes > end - value_at)
+		value_bytes = end - value_at;
+	op->record_bytes = record_bytes;
+	bytes = whole_sectors(p->disk, &at, record_bytes);
+	op->io = (struct okv_io){ .kind = OKV_READ, .ioprio = op->ioprio, .offset_bytes = at, .bytes = bytes, .done = op_read_done, .owner = op };
+	op->value_io = op->io;
+	op->value_io.offset_bytes = value_at;
+	op->value_io.bytes = whole_sectors(p->disk, &value_at, value_bytes);
+	op->buf = okv_alloc_blocks(p->disk, bytes + op->value_io.bytes);
+	op->io.buf = op->buf;
+	op->value_io.buf = (char *)op->buf + bytes;
+	op->nr_reads = (op->io.bytes != 0) + (op->value_io.bytes != 0);
+	if (op->value_io.bytes)
+		p->disk->ops->submit(p->disk, &op->value_io);
+	if (bytes)
+		p->disk->ops->submit(p->disk, &op->io);
+}
+
+/* What is in memory of a candidate, if that is all that is wanted but for a value that lies apart. */
+static const struct okv_known *op_known(const struct okv_op *op, const struct okv_entry *entry)
+{
+	if (op->kind == OKV_OP_KEYS || op->kind == OKV_OP_EXPIRE || (wants_value(op) && !entry->apart))
+		return NULL;
+	return okv_known_find(&op->partition->known, entry->location);
+}
+
+/* Nothing but the value is to be read, if anything is. */
+static void op_use_known(struct okv_op *op, const struct okv_known *known)
+{
+	op_has_found(op, known->expire_ms);
+	op->out_len = op->found ? known->value_len : 0;
+	op->sum = known->value_sum;
+	if (op->found && wants_value(op))
+		op_read(op, 0, known->value_len);
+	else
+		op_decide(op);
+}
+
+/* Read a candidate: in whole where the value is wanted, else header and key. A value that lies apart is read at the same time as the record. */
+static void op_read_candidate(struct okv_op *op, const struct okv_entry *entry)
+{
+	uint32_t bytes = entry->size * OKV_ALIGN_BYTES, value_bytes = 0, own_bytes = okv_round_up(sizeof(struct okv_record_disk) + op->key_len, OKV_ALIGN_BYTES);
+
+	if (wants_value(op) && entry->apart && bytes > own_bytes)
+		value_bytes = bytes - own_bytes;
+	if ((!wants_value(op) || entry->apart) && bytes > sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX)
+		bytes = sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX;
+	op_read(op, bytes, value_bytes);
+}
+
+/* Go to the next candidate. */
 static void op_probe(struct okv_op *op, uint64_t from)
 {
 	struct okv_partition *p = op->partition;
-	uint32_t align_bytes = p->disk->read_align_bytes, skip;
 	const struct okv_known *known;
 	struct okv_entry entry;
-	uint64_t offset;
 	bool other;
 
 	okv_op_release(op);
@@ -263,28 +356,16 @@ static void op_probe(struct okv_op *op, uint64_t from)
 			return;
 		}
 		from = entry.location + 1;
-		known = op_known(op, entry.location);
+		known = op_known(op, &entry);
 		p->stats.nr_known_headers += known != NULL;
 		other = known && !is_key_of(op, known->key, known->key_len);
 	} while ((op->kind == OKV_OP_EXPIRE && !entry.expires) || other);
 	op->at = entry.location;
-	if (known) {
-		op_has_found(op, known->expire_ms);
-		if (op->found)
-			op->out_len = known->value_len;
-		op_decide(op);
-		return;
-	}
-	op->record_bytes = entry.size * OKV_ALIGN_BYTES;
-	if (!wants_value(op) && op->record_bytes > sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX)
-		op->record_bytes = sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX;
-	offset = p->offset_bytes + op->at * OKV_ALIGN_BYTES;
-	skip = offset % align_bytes;
-	op->io = (struct okv_io){ .kind = OKV_READ, .ioprio = op->ioprio, .offset_bytes = offset - skip,
-				  .bytes = okv_round_up(skip + op->record_bytes, align_bytes), .done = op_read_done, .owner = op };
-	op->buf = okv_alloc_blocks(p->disk, op->io.bytes);
-	op->io.buf = op->buf;
-	p->disk->ops->submit(p->disk, &op->io);
+	op->apart = entry.apart;
+	if (known)
+		op_use_known(op, known);
+	else
+		op_read_candidate(op, &entry);
 }
 
 static void op_decide_put(struct okv_op *op)
@@ -388,7 +469,7 @@ void okv_op_write(struct okv_op *op)
 		okv_op_finish(op, OKV_TOO_LARGE);
 		return;
 	}
-	op->record_bytes = okv_record_bytes(op->key_len, op->value_len);
+	op->record_bytes = okv_record_bytes(p->disk->block_bytes, op->key_len, op->value_len);
 	if (!makes_room(op) && !op->tried && !okv_log_has_room(p, op->record_bytes)) {
 		p->stats.nr_full++;
 		okv_op_finish(op, OKV_FULL);
@@ -405,11 +486,11 @@ void okv_op_applied(struct okv_op *op)
 	if (op->present)
 		okv_map_remove(p, op->hash, op->at);
 	if (!okv_op_removes(op)) {
-		struct okv_record_disk record = { .tenant = op->tenant, .key_len = op->key_len, .value_len = op->value_len,
-						  .hash = op->hash, .expire_ms = op->expire_ms };
+		struct okv_record_disk record = { .tenant = op->tenant, .key_len = op->key_len, .apart = op->apart, .value_len = op->value_len,
+						  .hash = op->hash, .expire_ms = op->expire_ms, .value_sum = op->sum };
 
 		okv_map_add(p, &record, op->to);
-		okv_known_set(&p->known, op->to, op->key, op->key_len, op->value_len, op->expire_ms);
+		okv_known_set(&p->known, op->to, &record, op->key);
 	}
 	p->stats.nr_deletes += op->kind == OKV_OP_DELETE && op->found;
 	p->stats.nr_expired += okv_op_removes(op) && !op->found;

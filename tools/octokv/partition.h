@@ -99,9 +99,17 @@ struct okv_batch {
 	uint64_t seq;
 	uint32_t segment;
 	uint32_t offset_bytes;
+	uint32_t head_bytes, apart_bytes;
+	uint32_t align_bytes;		/* where the values that lie apart would begin best */
+	uint32_t nr_records;
 	uint32_t lane;
 	bool written, flushing, durable, failed;
 	struct okv_io io;
+};
+
+/* Where, in its segment, records of a batch end, and where all of it does. */
+struct okv_bounds {
+	uint32_t head_end, end;
 };
 
 /* A whole segment in memory. */
@@ -143,8 +151,9 @@ struct okv_gc {
 	uint32_t victim;
 	char *buf;
 	struct okv_load load;
-	uint32_t batch_end, offset;	/* where it is, and the end of the batch there */
-	uint32_t nr_moving, round_bytes;
+	struct okv_bounds batch;	/* of the one that it is in */
+	uint32_t offset;
+	uint32_t nr_moving, round_head_bytes, round_apart_bytes;
 	uint32_t nr_in_vain;	/* victims since a write of a user was last let through */
 	uint64_t looked_seq;	/* when a victim was last looked for */
 	bool in_maintain, in_step, again, gave_up;
@@ -314,7 +323,7 @@ void okv_map_count(struct okv_partition *p, const struct okv_entry *entry, int s
 void okv_op_finish(struct okv_op *op, enum okv_status status);
 void okv_op_write(struct okv_op *op);
 bool okv_record_is_good(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location, uint32_t bytes);
-bool okv_value_is_good(const struct okv_partition *p, const struct okv_record_disk *record, const void *value);
+bool okv_value_is_good(const struct okv_partition *p, const void *value, uint32_t value_len, uint64_t sum);
 void okv_op_applied(struct okv_op *op);
 bool okv_op_yields(struct okv_op *op);
 
@@ -329,6 +338,7 @@ bool okv_log_is_stalled(const struct okv_partition *p, enum okv_class class);
 void okv_log_seal(struct okv_partition *p);
 bool okv_log_has_room(const struct okv_partition *p, uint32_t record_bytes);
 uint64_t okv_log_capacity(const struct okv_partition *p);
+bool okv_log_is_low(const struct okv_partition *p);
 bool okv_log_is_idle(const struct okv_partition *p);
 uint64_t okv_log_durable_seq(const struct okv_partition *p);
 uint32_t okv_segment_take(struct okv_partition *p, enum okv_segment_state state);
@@ -345,6 +355,7 @@ void okv_segments_reclaim(struct okv_partition *p);
 /* recover.c */
 int okv_recover(struct okv_partition *p);
 bool okv_batch_is_good(const struct okv_partition *p, const struct okv_batch_disk *batch, uint32_t segment, uint32_t offset);
+const struct okv_record_disk *okv_record_at(struct okv_partition *p, const char *buf, uint32_t segment, uint32_t offset, const struct okv_bounds *bounds);
 int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *root);
 
 /* scan.c */

@@ -49,7 +49,8 @@ bool okv_batch_is_good(const struct okv_partition *p, const struct okv_batch_dis
 {
 	uint64_t seed;
 
-	if (b->magic != OKV_BATCH_MAGIC || b->partition != p->number || b->bytes < sizeof(*b) || b->bytes > p->segment_bytes - offset)
+	if (b->magic != OKV_BATCH_MAGIC || b->partition != p->number || b->head_bytes < sizeof(*b) || b->bytes < b->head_bytes ||
+	    b->bytes > p->segment_bytes - offset)
 		return false;
 	seed = okv_seed(&p->layout->super, p->number, okv_location(p, segment, offset), b->life);
 	return b->sum == okv_sum_behind(b, sizeof(*b), seed);
@@ -235,26 +236,43 @@ static int find_witness(struct recovery *r)
 
 enum verdict { GOOD, BAD_VALUE, BAD };
 
-/* Are all records of a batch there? */
-static enum verdict judge_batch(struct okv_partition *p, const struct okv_batch_disk *b, uint32_t segment, uint32_t offset)
+/*
+ * The record at @offset of a segment that is in @buf, if it can be made out and all of it lies within its batch; else NULL. Its value has not been
+ * looked at.
+ */
+const struct okv_record_disk *okv_record_at(struct okv_partition *p, const char *buf, uint32_t segment, uint32_t offset, const struct okv_bounds *bounds)
 {
-	const char *begin = (const char *)b;
+	const struct okv_record_disk *record = (const void *)(buf + offset);
+	uint32_t left = bounds->head_end - offset, block_bytes = p->disk->block_bytes, value_offset;
+
+	if (offset > bounds->head_end || left < sizeof(*record) || !okv_record_is_good(p, record, okv_location(p, segment, offset), left) ||
+	    record->value_len > p->layout->value_bytes_max || record->tenant >= OKV_NR_TENANTS ||
+	    okv_head_bytes(block_bytes, record->key_len, record->value_len) > left ||
+	    okv_is_apart(block_bytes, record->value_len) != (record->apart != 0))
+		return NULL;
+	value_offset = okv_value_offset(block_bytes, offset, record);
+	if (record->apart && (value_offset < bounds->head_end || value_offset > bounds->end || record->value_len > bounds->end - value_offset))
+		return NULL;
+	return record;
+}
+
+/* Are all records of a batch there? */
+static enum verdict judge_batch(const struct recovery *r, const struct okv_batch_disk *b, uint32_t segment, uint32_t offset)
+{
+	struct okv_bounds bounds = { .head_end = offset + b->head_bytes, .end = offset + b->bytes };
+	uint32_t at = offset + sizeof(*b), block_bytes = r->p->disk->block_bytes;
 	enum verdict verdict = GOOD;
-	uint32_t at = sizeof(*b);
 
 	for (uint32_t i = 0; i < b->nr_records; i++) {
-		const struct okv_record_disk *record = (const void *)(begin + at);
-		uint64_t location = okv_location(p, segment, offset + at);
+		const struct okv_record_disk *record = okv_record_at(r->p, r->buf, segment, at, &bounds);
 
-		if (b->bytes - at < sizeof(*record) || !okv_record_is_good(p, record, location, b->bytes - at) ||
-		    record->value_len > p->layout->value_bytes_max || record->tenant >= OKV_NR_TENANTS ||
-		    okv_record_bytes(record->key_len, record->value_len) > b->bytes - at)
+		if (!record)
 			return BAD;
-		if (!okv_value_is_good(p, record, (const char *)(record + 1) + record->key_len))
+		if (!okv_value_is_good(r->p, r->buf + okv_value_offset(block_bytes, at, record), record->value_len, record->value_sum))
 			verdict = BAD_VALUE;
-		at += okv_record_bytes(record->key_len, record->value_len);
+		at += okv_head_bytes(block_bytes, record->key_len, record->value_len);
 	}
-	return at == b->bytes ? verdict : BAD;
+	return at == bounds.head_end ? verdict : BAD;
 }
 
 static void apply_batch(struct okv_partition *p, const struct okv_batch_disk *b, uint32_t segment, uint32_t offset)
@@ -269,7 +287,7 @@ static void apply_batch(struct okv_partition *p, const struct okv_batch_disk *b,
 			okv_map_remove(p, record->hash, record->prev);
 		if (record->kind == OKV_RECORD_PUT && !okv_index_at(&p->index, record->hash, location))
 			okv_map_add(p, record, location);
-		at += okv_record_bytes(record->key_len, record->value_len);
+		at += okv_head_bytes(p->disk->block_bytes, record->key_len, record->value_len);
 		p->stats.nr_replayed_records++;
 	}
 }
@@ -282,7 +300,7 @@ static bool is_next(const struct recovery *r, const struct tail_segment *t, uint
 
 	if (!okv_batch_is_good(r->p, b, t->segment, offset) || b->life != t->life || b->seq < r->seq || b->seq >= limit)
 		return false;
-	verdict = judge_batch(r->p, b, t->segment, offset);
+	verdict = judge_batch(r, b, t->segment, offset);
 	return verdict == GOOD || (verdict == BAD_VALUE && b->seq < r->acknowledged);
 }
 

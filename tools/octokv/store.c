@@ -27,7 +27,8 @@ void okv_map_add(struct okv_partition *p, const struct okv_record_disk *record, 
 {
 	struct okv_entry e = {
 		.location = location, .tenant = record->tenant, .expires = record->expire_ms != 0,
-		.size = okv_record_bytes(record->key_len, record->value_len) / OKV_ALIGN_BYTES, .tag = record->hash,
+		.size = okv_record_bytes(p->disk->block_bytes, record->key_len, record->value_len) / OKV_ALIGN_BYTES, .tag = record->hash,
+		.apart = record->apart,
 	};
 
 	okv_index_add(&p->index, okv_index_shard(&p->index, record->hash), &e);

@@ -119,10 +119,12 @@ struct okv_op {
 	struct okv_op *next;
 	struct okv_lock *lock;
 	void *buf;
-	struct okv_io io;
+	struct okv_io io, value_io;	/* reads of the record, and of a value that lies apart, into @buf one behind the other */
+	uint32_t nr_reads;
+	uint32_t apart;		/* of the record that it reads or has written: format.h */
 	uint64_t at;		/* the record that it found; RELOCATE: that it moves */
 	uint64_t to;		/* the record that it wrote */
-	uint64_t sum;		/* RELOCATE: checksum of the value, kept as it is */
+	uint64_t sum;		/* checksum of the value that is read or was written; RELOCATE: kept as it is */
 	uint64_t old_expire_ms;
 	uint32_t record_bytes;
 	bool present;		/* @at is the key's, perhaps expired */
@@ -238,7 +240,7 @@ int okv_device_format(struct okv_disk *disk, const struct okv_format_options *op
 /**
  * okv_device_info() - read the superblock; blocks
  *
- * Return: 0; -ENODATA: nothing of ours; -EPROTONOSUPPORT: a later version's; -EUCLEAN: ours, and too few copies agree;
+ * Return: 0; -ENODATA: nothing of ours; -EPROTONOSUPPORT: of another version; -EUCLEAN: ours, and too few copies agree;
  * -ENOSPC: the device has become smaller; or what a read returned.
  */
 int okv_device_info(struct okv_disk *disk, struct okv_device_info *info);

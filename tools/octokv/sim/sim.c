@@ -84,7 +84,7 @@ struct sim {
 	struct sim_disk disk;
 	struct okv_store *store;
 	uint32_t nr_keys, nr_clients, nr_partitions;
-	uint32_t value_bytes_max, ttl_pct;
+	uint32_t value_bytes_max, ttl_pct, apart_pct;
 	uint64_t hash_mask;
 	uint64_t now_ms;
 	struct key keys[NR_KEYS_MAX];
@@ -256,7 +256,7 @@ static void check_ok(struct sim *s, struct client *c)
 		k->now.expire_ms = c->op.expire_ms;
 		break;
 	default:
-		if (!took_suspect(&c->op) && !may_be(s, c, &k->now, true))
+		if (!took_suspect(&c->op) && !may_have_found(s, c))
 			fail(s, "deleted what is not there");
 		k->now.exists = false;
 	}
@@ -351,6 +351,10 @@ static uint32_t draw_len(struct sim *s)
 	switch (sim_draw(&s->random, 8)) {
 	case 0:
 		return 0;
+	case 3:
+		/* Apart from its record, mostly. */
+		return s->apart_pct && sim_draw(&s->random, 100) < s->apart_pct ? OKV_APART_BYTES_MIN + sim_draw(&s->random, 3) / 2 * sim_draw(&s->random, 1024) :
+		       sim_draw(&s->random, 700);
 	case 1:
 		return sim_draw(&s->random, s->value_bytes_max + 1);
 	case 2:
@@ -751,6 +755,7 @@ static bool run_seed(uint64_t seed, bool trace)
 	s->now_ms = 1;
 	s->nr_clients = 1 + sim_draw(&s->random, NR_CLIENTS_MAX);
 	s->ttl_pct = sim_draw(&s->random, 2) * 20;
+	s->apart_pct = sim_draw(&s->random, 3) * 40;
 	block_bytes = sim_draw(&s->random, 3) ? 512 : 4096;
 	s->nr_partitions = format.nr_partitions = 1 << sim_draw(&s->random, 2);
 	format.segment_bytes = (block_bytes == 512 ? 16 << 10 : 32 << 10) << sim_draw(&s->random, 2);

@@ -17,7 +17,7 @@ enum {
 	SHORT_MS	= 10,
 	NR_LONG		= 20,		/* of a shard, about: more than are read in a tick */
 	NR_SHARDS	= 64,
-	VALUE_BYTES	= 32 << 10,
+	VALUE_BYTES	= 63 << 9,	/* and nothing is left out for it to begin elsewhere: 31 in a segment */
 };
 
 static struct sim_disk disk;

@@ -43,7 +43,7 @@ static void look_at_batch(const struct okv_io *io)
 		const struct okv_record_disk *record = (const void *)at;
 
 		EXPECT(record->tenant == io->ioprio >> 3);
-		at += okv_record_bytes(record->key_len, record->value_len);
+		at += okv_record_bytes(BLOCK_BYTES, record->key_len, record->value_len);
 	}
 	if (io->ioprio == HELD) {
 		device.nr_held_records = batch->nr_records;
