@@ -6,7 +6,7 @@
  * record that the index points to is written to the log again, under the lock of its identity, as a record that replaces
  * itself, or as a deletion if it has expired. They go in rounds, each as much as a write may have: what is moved one by one
  * would be padded to a block each, and take as much room as it leaves. When none is left the segment is drained, and when two checkpoints have begun since, it is free. Drained
- * segments are collected for a while, for a checkpoint costs as much for one of them as for many.
+ * segments are collected for a while, for a checkpoint costs as much for one of them as for many; one that is due anyway takes all that there are.
  *
  * What cannot be read, or has a wrong checksum, is not moved: the segment is BAD from then on and stays as it is, so that
  * reads of it go on to fail or, if only that one read was at fault, to succeed.
@@ -332,8 +332,10 @@ static void maintain_once(struct okv_partition *p)
 			okv_log_refuse(p, OKV_MOVES);
 		return;
 	}
-	if (okv_checkpoint_is_due(p))
+	if (okv_checkpoint_is_due(p)) {
+		mark_drained(p);
 		start_checkpoint(p);
+	}
 	if (stalled || (okv_log_is_low(p) && p->next_seq >= p->gc.looked_seq + LOOK_AFTER))
 		make_room(p, stalled);
 }

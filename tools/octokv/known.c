@@ -19,29 +19,53 @@ void okv_known_free(struct okv_known_table *t)
 	free(t->places);
 }
 
-/* Records that follow each other differ in their low bits or, where all are large, in the middle ones. */
-static struct okv_known *place_of(const struct okv_known_table *t, uint64_t location)
+/* Locations differ by what batches have in common, so all of their bits are mixed: the places of a set, one of which has what lies there. */
+static struct okv_known *set_of(const struct okv_known_table *t, uint64_t location)
 {
-	return &t->places[location * 0x9e3779b97f4a7c15 >> 32 & (t->nr - 1)];
+	uint64_t mixed = location * 0x9e3779b97f4a7c15;
+
+	mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93;
+	return &t->places[(mixed >> 32 & (t->nr - 1)) / OKV_KNOWN_WAYS * OKV_KNOWN_WAYS];
+}
+
+/* The place that has that location, 0 for one that is empty; or NULL. */
+static struct okv_known *find(const struct okv_known_table *t, uint64_t location, uint64_t wanted)
+{
+	struct okv_known *set = set_of(t, location);
+
+	for (uint32_t i = 0; i < OKV_KNOWN_WAYS; i++) {
+		if (set[i].location == wanted)
+			return &set[i];
+	}
+	return NULL;
 }
 
 const struct okv_known *okv_known_find(const struct okv_known_table *t, uint64_t location)
 {
-	const struct okv_known *known = place_of(t, location);
-
-	return known->location == location + 1 ? known : NULL;
+	return find(t, location, location + 1);
 }
 
 void okv_known_set(struct okv_known_table *t, uint64_t location, const struct okv_record_disk *record, const void *key)
 {
-	struct okv_known *known = place_of(t, location);
+	struct okv_known *known = find(t, location, location + 1);
 
-	known->location = 0;
 	if (record->key_len > OKV_KNOWN_KEY_BYTES)
 		return;
+	if (!known)
+		known = find(t, location, 0);
+	if (!known)
+		known = set_of(t, location) + t->next_victim++ % OKV_KNOWN_WAYS;
 	*known = (struct okv_known){
 		.location = location + 1, .value_len = record->value_len, .expire_ms = record->expire_ms, .value_sum = record->value_sum,
 		.key_len = record->key_len,
 	};
 	memcpy(known->key, key, record->key_len);
+}
+
+void okv_known_drop(struct okv_known_table *t, uint64_t location)
+{
+	struct okv_known *known = find(t, location, location + 1);
+
+	if (known)
+		known->location = 0;
 }

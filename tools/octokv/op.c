@@ -483,8 +483,10 @@ void okv_op_applied(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
 
-	if (op->present)
+	if (op->present) {
 		okv_map_remove(p, op->hash, op->at);
+		okv_known_drop(&p->known, op->at);
+	}
 	if (!okv_op_removes(op)) {
 		struct okv_record_disk record = { .tenant = op->tenant, .key_len = op->key_len, .apart = op->apart, .value_len = op->value_len,
 						  .hash = op->hash, .expire_ms = op->expire_ms, .value_sum = op->sum };

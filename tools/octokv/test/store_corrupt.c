@@ -29,7 +29,7 @@ static enum okv_status run_op(enum okv_op_kind kind, enum key key, uint16_t flag
 
 static void open_store(void)
 {
-	struct okv_open_options options = { .now_ms = 1, .nr_known = 1 };
+	struct okv_open_options options = { .now_ms = 1 };
 
 	EXPECT(!okv_store_open(&store, &disk.disk, &options));
 	p = okv_store_partition(store, 0);
@@ -47,7 +47,7 @@ static void flip(uint64_t at)
 	disk.durable[at] ^= 1;
 }
 
-/* Put a key, make it unknown, and flip a bit of its record; returns where. */
+/* Put a key, make all unknown, and flip a bit of its record; returns where. */
 static uint64_t spoil(enum key key)
 {
 	struct okv_entry e;
@@ -58,6 +58,7 @@ static uint64_t spoil(enum key key)
 	while (okv_index_find(&p->index, hashes[key], 0, e.location + 1, &e))
 		;
 	EXPECT(run_op(OKV_OP_PUT, LAST, 0) == OKV_OK);
+	memset(p->known.places, 0, p->known.nr * sizeof(*p->known.places));
 	at = p->offset_bytes + e.location * OKV_ALIGN_BYTES + offsetof(struct okv_record_disk, hash);
 	flip(at);
 	return at;
