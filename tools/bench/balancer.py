@@ -5,7 +5,7 @@ A guest under virtual time has 10^9 instructions a second for all its processors
 that (a cgroup's cpu.max), and clients, TCP and the drive's driver have the rest: two slow cores of its own, and a fast client. T_OL and T_LB, 40 and 10% of a core, are 8 and 2% here.
 
 "all on one": reactor 0 takes all connections (--network-cores 1). Partitions are even among the reactors at first, so what can move is the storage stage of half
-of the requests; a move makes mail of it. "even": both take connections; nothing should be lost then. Off is the control.
+of the requests; a move makes mail of it. "even": both take connections, as many each; nothing should be lost then. Off is the control.
 
 Figures: requests per second after SETTLE_S seconds of the same load; p99.9; how busy each reactor was, in percent of its slow core; partitions moved.
 """

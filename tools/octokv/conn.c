@@ -26,7 +26,6 @@ void conn_init(struct conn *c, struct worker *w)
 	if (c->next)
 		c->next->prev = c;
 	w->conns = c;
-	__atomic_store_n(&w->nr_conns, w->nr_conns + 1, __ATOMIC_RELAXED);
 	worker_count(w, COUNT_CONNECTIONS, 1);
 }
 
@@ -43,7 +42,6 @@ static void conn_free(struct conn *c)
 		c->prev->next = c->next;
 	else
 		w->conns = c->next;
-	__atomic_store_n(&w->nr_conns, w->nr_conns - 1, __ATOMIC_RELAXED);
 	w->freed(w, c);
 }
 

@@ -2,7 +2,7 @@
 /*
  * link.c - sockets on a ring; link.h has the rules
  *
- * Life of a link: accepted; then whenever it has something to do it is in the list of ready ones, and once per round
+ * Life of a link: accepted, by a worker that hands it to another one if that has fewer; then whenever it has something to do it is in the list of ready ones, and once per round
  * link_run() feeds what was kept, arms a receive, arms a send. It ends by shutdown(), which makes what is under way complete;
  * when nothing is, the socket is closed and the connection killed. The memory goes when the connection's last request is done.
  */
@@ -234,6 +234,80 @@ static void refuse(struct net *net, int fd)
 	close(fd);
 }
 
+/* ---- whose they are ---- */
+
+static uint64_t nr_conns(const struct worker *w)
+{
+	return __atomic_load_n(&w->nr_conns, __ATOMIC_RELAXED);
+}
+
+static void count_conn(struct worker *w, int more)
+{
+	__atomic_add_fetch(&w->nr_conns, more, __ATOMIC_RELAXED);
+}
+
+/* Whose a new connection is: the worker's that has fewest; ours, if nobody has fewer. */
+static struct worker *with_fewest(const struct net *net)
+{
+	const struct server *s = net->worker->server;
+	struct worker *best = net->worker;
+
+	for (uint32_t i = 0; i < s->nr_listening; i++)
+		if (nr_conns(s->workers[i]) < nr_conns(best))
+			best = s->workers[i];
+	return best;
+}
+
+void net_freed(struct link *link)
+{
+	count_conn(link->conn.worker, -1);
+	free(link);
+}
+
+/* It is counted already. */
+static void adopt(struct net *net, int fd)
+{
+	struct link *link;
+
+	if (net->stopping) {
+		count_conn(net->worker, -1);
+		close(fd);
+		return;
+	}
+	link = mem_zalloc(sizeof(*link));
+	link->fd = fd;
+	conn_init(&link->conn, net->worker);
+	net_ready(net, link);
+}
+
+struct handed {
+	struct kv_msg msg;
+	int fd;
+};
+
+static void handed_run(struct worker *at, struct kv_msg *msg)
+{
+	adopt(at->net, ((struct handed *)msg)->fd);
+	worker_return(at, msg);
+}
+
+static void handed_done(struct worker *home, struct kv_msg *msg)
+{
+	home->net->nr_handed--;
+	free(msg);
+}
+
+static void hand_over(struct net *net, struct worker *to, int fd)
+{
+	struct handed *handed = mem_zalloc(sizeof(*handed));
+
+	handed->msg.run = handed_run;
+	handed->msg.done = handed_done;
+	handed->fd = fd;
+	net->nr_handed++;
+	worker_send(net->worker, &handed->msg, to->id);
+}
+
 /* A peer that is gone without a word is noticed after a while, or its connection would be there for ever. */
 static void set_options(int fd)
 {
@@ -247,8 +321,8 @@ static void set_options(int fd)
 static void accepted(struct net *net, int result, uint32_t flags)
 {
 	const struct server *s = net->worker->server;
+	struct worker *whose;
 	uint64_t nr = 0;
-	struct link *link;
 
 	if (!(flags & IORING_CQE_F_MORE))
 		net->accepting = false;
@@ -258,16 +332,18 @@ static void accepted(struct net *net, int result, uint32_t flags)
 		return;
 	}
 	for (uint32_t i = 0; i < s->nr_workers; i++)
-		nr += __atomic_load_n(&s->workers[i]->nr_conns, __ATOMIC_RELAXED);
+		nr += nr_conns(s->workers[i]);
 	if (nr >= s->config.max_connections || net->stopping) {
 		refuse(net, result);
 		return;
 	}
 	set_options(result);
-	link = mem_zalloc(sizeof(*link));
-	link->fd = result;
-	conn_init(&link->conn, net->worker);
-	net_ready(net, link);
+	whose = with_fewest(net);
+	count_conn(whose, 1);
+	if (whose == net->worker)
+		adopt(net, result);
+	else
+		hand_over(net, whose, result);
 }
 
 void net_complete(struct net *net, uint64_t user_data, int result, uint32_t flags)

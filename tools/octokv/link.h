@@ -52,6 +52,7 @@ struct net {
 	bool stopping;
 	uint64_t accept_again_ns;
 	uint32_t nr_parked;
+	uint32_t nr_handed;		/* connections on their way to other workers */
 };
 
 /* 0, or a negative errno. */
@@ -59,6 +60,7 @@ int net_open(struct net *net, struct io_uring *ring, struct worker *worker, int 
 void net_close(struct net *net);
 
 void net_ready(struct net *net, struct link *link);
+void net_freed(struct link *link);
 void net_accept(struct net *net);
 void net_complete(struct net *net, uint64_t user_data, int result, uint32_t flags);
 

@@ -61,7 +61,7 @@ static const char usage_text[] =
 	"  --bind ADDRESS         listen there (127.0.0.1); other than loopback needs --users\n"
 	"  --port N               (6379)\n"
 	"  --cores N              reactors, one thread each (as many as there are processors)\n"
-	"  --network-cores N      only so many of them take connections (all)\n"
+	"  --network-cores N      only so many of them have connections (all)\n"
 	"  --users FILE           who may use it, with what limits: see octokvd(8)\n"
 	"  --weights DIRECTORY    write the users' weights to the scheduler there, for example /sys/block/nvme0n1\n"
 	"  --max-connections N    (10000)\n"
@@ -585,7 +585,7 @@ static void run_serve(struct options *o)
 	server.nr_partitions = prepare_store(o, rs.data_fd, created);
 	server.nr_workers = o->nr_cores < server.nr_partitions ? o->nr_cores : server.nr_partitions;
 	rs.server = &server;
-	rs.nr_listening = o->nr_network && o->nr_network < server.nr_workers ? o->nr_network : server.nr_workers;
+	server.nr_listening = o->nr_network && o->nr_network < server.nr_workers ? o->nr_network : server.nr_workers;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);

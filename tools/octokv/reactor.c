@@ -2,8 +2,8 @@
 /*
  * reactor.c - the loops of octokvd, one thread each, and the mail between them
  *
- * A reactor owns a ring, a listening socket (SO_REUSEPORT: the kernel spreads connections), connections, and the partitions of the store
- * that are its share. One round of its loop:
+ * A reactor owns a ring, a listening socket (SO_REUSEPORT), connections, and the partitions of the store that are its share. The kernel spreads connections
+ * by a hash, which is even only if there are many; so the reactor that accepts one hands it to the one that has fewest (link.c). One round of its loop:
  *
  *	1. submit what was prepared, and wait for completions, unless there is work already
  *	2. take completions: of the disk (which run done() of operations), of sockets, wakes
@@ -140,7 +140,7 @@ static void conn_is_ready(struct worker *w, struct conn *c)
 static void conn_is_freed(struct worker *w, struct conn *c)
 {
 	(void)w;
-	free(c);
+	net_freed((struct link *)c);
 }
 
 /* ---- the loop ---- */
@@ -203,7 +203,7 @@ static bool has_requests(const struct reactor *r)
 	for (const struct conn *c = r->worker.conns; c; c = c->next)
 		if (c->nr_requests || (patient && c->out.nr_bytes && !c->dead))
 			return true;
-	return false;
+	return r->net.nr_handed;
 }
 
 static void unpark(struct reactor *r)
@@ -338,12 +338,14 @@ static bool open_store(struct reactor *r)
 static bool open_net(struct reactor *r)
 {
 	const struct config *config = &r->worker.server->config;
+	bool listens = r->worker.id < r->worker.server->nr_listening;
 	int fd = -1, result;
 
-	if (r->worker.id < r->all->nr_listening)
+	if (listens)
 		fd = listen_on(config->bind, config->port, r->why, sizeof(r->why));
-	if (r->worker.id < r->all->nr_listening && fd < 0)
+	if (listens && fd < 0)
 		return false;
+	r->worker.net = &r->net;
 	result = net_open(&r->net, &r->ring, &r->worker, fd);
 	if (result)
 		snprintf(r->why, sizeof(r->why), "receive buffers: %s", strerror(-result));

@@ -11,7 +11,6 @@
 struct reactors {
 	struct server *server;
 	int data_fd;
-	uint32_t nr_listening;		/* reactors 0 .. nr_listening - 1 take connections */
 	const char *failed;		/* why one could not start; set once */
 };
 

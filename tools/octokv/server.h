@@ -24,6 +24,7 @@ struct tenant;
 struct tenants;
 struct worker;
 struct move;
+struct net;
 
 enum {
 	MAX_WORKERS		= 64,
@@ -64,6 +65,7 @@ struct server {
 	struct tenants *tenants;
 	struct worker *workers[MAX_WORKERS];
 	uint32_t nr_workers;
+	uint32_t nr_listening;		/* workers 0 .. nr_listening - 1 have connections */
 	uint32_t nr_partitions;
 	uint64_t started_ms;
 };
@@ -87,7 +89,8 @@ struct worker {
 	uint64_t now_ns;		/* monotonic; the reactor sets it once per round */
 	uint64_t now_ms;		/* unix */
 	uint64_t counters[NR_COUNTERS];
-	uint64_t nr_conns;
+	struct net *net;		/* its sockets (link.h) */
+	uint64_t nr_conns;		/* atomic: those that others have accepted for it, too */
 	uint64_t next_conn;		/* ids of connections: one in MAX_WORKERS is ours */
 	struct conn *conns;		/* all of them */
 	/* mover.c */
