@@ -11,7 +11,7 @@
 
 #include "partition.h"
 
-enum { WRITES_OF_A_DEVICE = 8 };
+enum { WRITES_OF_A_DEVICE = 4 };
 
 void okv_map_count(struct okv_partition *p, const struct okv_entry *entry, int sign)
 {

@@ -191,7 +191,7 @@ struct okv_format_options {
 /**
  * struct okv_open_options - 0 for a default
  * @first_partition, @nr_partitions: those to open; 0 partitions: all
- * @nr_writes_max:	writes in flight per partition (default: 8 among all of the device, at least 1): fewer make larger groups
+ * @nr_writes_max:	writes in flight per partition (default: 4 among all of the device, at least 1): fewer make larger groups
  * @batch_bytes_max:	size of a write (default 256 KiB), but for a larger record
  * @nr_known:		records per partition whose keys are kept in memory, 64 bytes each; a power of two (default 16384)
  * @now_ms:		Unix time
