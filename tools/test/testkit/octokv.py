@@ -12,7 +12,7 @@ from .report import CHECKOUT, Group
 BUILD = os.path.join(CHECKOUT, "results", "octokv")
 FUZZ_S, FUZZ_LONG_S = 5, 600
 # Cases of tools/octokv/test/server_daemon that have work for several reactors.
-THREADED = ["redis_py", "moves"]
+THREADED = ["redis_py", "moves", "spread"]
 
 
 def make(*targets):
