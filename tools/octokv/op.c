@@ -144,7 +144,7 @@ bool okv_value_is_good(const struct okv_partition *p, const void *value, uint32_
 bool okv_record_is_good(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location, uint32_t bytes)
 {
 	if (record->magic != OKV_RECORD_MAGIC || !record->key_len || record->key_len > OKV_KEY_BYTES_MAX ||
-	    sizeof(*record) + record->key_len > bytes)
+	    sizeof(*record) + record->key_len > bytes || okv_is_apart(p->disk->block_bytes, record->value_len) != (record->apart != 0))
 		return false;
 	return record->sum == okv_sum_behind(record, sizeof(*record) + record->key_len, okv_location_seed(p, location));
 }
@@ -196,10 +196,8 @@ static void op_take(struct okv_op *op, const struct okv_record_disk *record)
 	op->sum = record->value_sum;
 	if (!record->apart)
 		op_take_value(op, (const char *)(record + 1) + record->key_len, op->record_bytes - sizeof(*record) - record->key_len);
-	else if (record->apart == op->apart)
-		op_take_apart(op);
 	else
-		op_take_value(op, NULL, 0);
+		op_take_apart(op);
 }
 
 /* The record at op->at is that of the key. */
@@ -226,7 +224,7 @@ static void op_judge_record(struct okv_op *op)
 		okv_op_finish(op, OKV_IO_ERROR);
 		return;
 	}
-	if (!okv_record_is_good(p, record, op->at, op->record_bytes)) {
+	if (!okv_record_is_good(p, record, op->at, op->record_bytes) || record->apart != op->apart) {
 		p->stats.nr_corrupt++;
 		op->nr_suspects++;
 		op->suspect_at = op->at;

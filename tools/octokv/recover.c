@@ -247,8 +247,7 @@ const struct okv_record_disk *okv_record_at(struct okv_partition *p, const char 
 
 	if (offset > bounds->head_end || left < sizeof(*record) || !okv_record_is_good(p, record, okv_location(p, segment, offset), left) ||
 	    record->value_len > p->layout->value_bytes_max || record->tenant >= OKV_NR_TENANTS ||
-	    okv_head_bytes(block_bytes, record->key_len, record->value_len) > left ||
-	    okv_is_apart(block_bytes, record->value_len) != (record->apart != 0))
+	    okv_head_bytes(block_bytes, record->key_len, record->value_len) > left)
 		return NULL;
 	value_offset = okv_value_offset(block_bytes, offset, record);
 	if (record->apart && (value_offset < bounds->head_end || value_offset > bounds->end || record->value_len > bounds->end - value_offset))
