@@ -15,8 +15,8 @@
  * Bounds on connections and requests hold over all workers, by atomic counters. Bytes and keys are counted by the store per partition; each worker
  * publishes the sums of its own partitions after each write of the tenant. What a write may add to them is set aside from before it is sent to after that:
  * the length of its key and of its new value, whatever it replaces, and a key unless it only ever replaces one. So a bound is not exceeded, but for
- * the headers of records under way (some 100 bytes each), and by what is in a partition while that moves from a worker to another one. A write that comes
- * when no more than what is under way is left may be refused although it would have fitted.
+ * the headers of records under way (some 100 bytes each) and what the last block of a long value leaves free (at most an eighth of it), and by what is in a partition
+ * while that moves from a worker to another one. A write that comes when no more than what is under way is left may be refused although it would have fitted.
  */
 #ifndef OKV_TENANT_H
 #define OKV_TENANT_H
