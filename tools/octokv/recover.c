@@ -129,33 +129,35 @@ static int by_life(const void *a, const void *b)
 
 /*
  * A header or the first batch cannot be read. A segment that the root knows in a life before the tail has not been used again, unless the device lied. Of
- * others all blocks are looked at: without any batch of a later life, what may be lost is in the blocks that cannot be read, and that is nothing if these
- * are headers.
+ * others all blocks are looked at. If what cannot be read are headers, nothing is lost: the segment begins with the batch of the lowest number that is there,
+ * as nothing before it was acknowledged, or would be there. Else what is lost may be what says that the segment is of the tail, or is the beginning of it.
  */
 static int look_everywhere(struct recovery *r, uint32_t segment, uint64_t after_life, const struct okv_batch_disk **found)
 {
 	struct okv_partition *p = r->p;
 	uint32_t block_bytes = p->disk->block_bytes;
-	bool any = false;
+	const struct okv_batch_disk *lowest = NULL;
 	int error;
 
-	*found = NULL;
 	if (p->segments[segment].life && p->segments[segment].life <= after_life)
 		return 0;
 	error = read_blocks(r, segment);
-	for (uint32_t at = 0; at < p->segment_bytes && !*found; at += block_bytes) {
+	for (uint32_t at = 0; at < p->segment_bytes; at += block_bytes) {
 		const struct okv_batch_disk *b = (void *)(r->buf + at);
 
 		if (!okv_batch_is_good(p, b, segment, at) || b->life <= after_life)
 			continue;
-		any = true;
-		/* Only these say with which number it begins. */
-		if (at <= block_bytes || at + block_bytes == p->segment_bytes)
+		if (!lowest || b->seq < lowest->seq)
+			lowest = b;
+		/* These say with which number it begins. */
+		if (at <= block_bytes || at + block_bytes == p->segment_bytes) {
 			*found = b;
+			return 0;
+		}
 	}
-	if (*found)
-		return 0;
-	return any ? -EIO : error;
+	if (!error)
+		*found = lowest;
+	return error;
 }
 
 /* Is it of the tail? One of its two headers and its first batch is enough; *b is the one that was found. */

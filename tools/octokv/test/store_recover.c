@@ -134,6 +134,38 @@ static void test_bad_headers(void)
 	printf("ok store_recover: a segment with a header that cannot be read is made out by the rest of it\n");
 }
 
+/*
+ * A crash that the first batch of a segment and its last header did not survive, and its first header cannot be read: nothing of it was acknowledged, and
+ * what is there of it serves.
+ */
+static void test_no_beginning(void)
+{
+	struct okv_store *store = open_store();
+	const struct okv_partition *p = okv_store_partition(store, 0);
+	struct okv_batch_disk *b;
+	uint64_t first_seq;
+	char *segment;
+
+	for (uint32_t i = 0; i < NR_KEYS || p->open_offset < 4 * BLOCK_BYTES; i++)
+		EXPECT(run_op(store, OKV_OP_PUT, i % NR_KEYS) == OKV_OK);
+	settle(&disk);
+	segment = disk.cache + okv_segment_offset(p, p->open_segment);
+	first_seq = ((struct okv_batch_disk *)(segment + BLOCK_BYTES))->seq;
+	for (uint32_t at = BLOCK_BYTES; at < p->open_offset; at += BLOCK_BYTES) {
+		b = (void *)(segment + at);
+		if (!okv_batch_is_good(p, b, p->open_segment, at))
+			continue;
+		b->durable = first_seq;
+		b->sum = okv_sum_behind(b, sizeof(*b), okv_location_seed(p, okv_location(p, p->open_segment, at)));
+	}
+	memset(segment + BLOCK_BYTES, 0, BLOCK_BYTES);
+	memset(segment + SEGMENT_BYTES - BLOCK_BYTES, 0, BLOCK_BYTES);
+	memcpy(disk.durable, disk.cache, DEVICE_BYTES);
+	okv_store_drop(store);
+	open_with_bad(segment - disk.cache);
+	printf("ok store_recover: a segment without a beginning is no end\n");
+}
+
 int main(void)
 {
 	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
@@ -143,6 +175,7 @@ int main(void)
 	test_older_root();
 	test_bad_chunk();
 	test_bad_headers();
+	test_no_beginning();
 	sim_disk_free(&disk);
 	return 0;
 }
