@@ -99,6 +99,8 @@ const char *store_refusal(int error)
 		return "it was formatted by another version of octokvd: use that one";
 	case EUCLEAN:
 		return "the store is damaged: octokvd --check says more";
+	case EIO:
+		return "what is needed of it cannot be read, or written: the kernel's log says where";
 	case ENOSPC:
 		return "the device is too small, or has become smaller than the store on it";
 	case EROFS:
