@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
-"""checklib.py - what the rules in tools/check/rules share: finding sources, reading C without its comments, reporting
+"""checklib.py - what the rules share: finding sources, reading C without comments, reporting
 
-A rule is a program. It is started in the root of the tree that it looks at, prints one line "file:line: what is wrong" per offence and
-exits with 1; with 0 if there is none; with 77 and a line "skipped: why" if it cannot look. rule() does that for a generator
-of offences.
+A rule is a program. It is started in the root of the tree that it looks at, prints one line
+"file:line: what is wrong" per offence and exits with 1; with 0 if there is none; with 77 and a line
+"skipped: why" if it cannot look. rule() does that for a generator of offences.
 """
+
 import fnmatch
 import os
 import re
+import subprocess
 import sys
 
 SKIP = 77
 GENERATED = ("*.mod.c", "features.h", "layout.checked*", "*.i", "*.o", "*.ko")
-NOT_OURS = {".git", "results", "__pycache__", ".tmp_versions"}
+NOT_OURS = {".git", "__pycache__", ".tmp_versions"}
+BUILT = {"results"}
 
 
 class Skip(Exception):
@@ -20,7 +23,7 @@ class Skip(Exception):
 
 
 def rule(offences):
-    """Runs the generator @offences, prints what it yields as (file, line, text), and exits accordingly."""
+    """Prints what the generator @offences yields as (file, line, text), and exits accordingly."""
     try:
         found = sorted(set(offences()))
     except Skip as e:
@@ -32,12 +35,15 @@ def rule(offences):
 
 
 def files(*patterns, under=".", out_of=()):
-    """Paths of the tree's own files that match one of @patterns, without those below the folders @out_of."""
+    """Paths of the tree's own files that match one of @patterns and are not below @out_of."""
     for folder, folders, names in os.walk(under):
-        folders[:] = sorted(f for f in folders if f not in NOT_OURS)
+        top = os.path.normpath(folder) == "."
+        folders[:] = sorted(f for f in folders if f not in NOT_OURS and not (top and f in BUILT))
         for name in sorted(names):
             path = os.path.normpath(os.path.join(folder, name))
-            if any(path.startswith(top + "/") for top in out_of) or any(fnmatch.fnmatch(name, g) for g in GENERATED):
+            if any(path.startswith(top + "/") for top in out_of) or any(
+                fnmatch.fnmatch(name, g) for g in GENERATED
+            ):
                 continue
             if not patterns or any(fnmatch.fnmatch(name, p) for p in patterns):
                 yield path
@@ -48,24 +54,37 @@ def read(path):
         return f.read()
 
 
+def tracked():
+    """Paths of the files that git tracks; of all of the tree's files where git does not know it."""
+    if not os.path.isdir(".git"):
+        return list(files())
+    done = subprocess.run(["git", "ls-files"], stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.splitlines()
+
+
 def scripts(*interpreters):
     """Files that start with #! and one of @interpreters."""
     for path in files():
         with open(path, "rb") as f:
             first = f.readline(200)
-        if first.startswith(b"#!") and any(re.search(rb"[/ ]" + i.encode() + rb"[\d.]*\s*( |$)", first.rstrip()) for i in interpreters):
+        if first.startswith(b"#!") and any(
+            re.search(rb"[/ ]" + i.encode() + rb"[\d.]*\s*( |$)", first.rstrip())
+            for i in interpreters
+        ):
             yield path
 
 
 def without_comments(text, strings=False):
-    """C text with each comment, and each string's inside if @strings, made blank; lines keep their numbers."""
+    """C text with comments, and with @strings the inside of strings, made blank; no line moves."""
     def blank(match):
         s = match.group()
         if s[0] in "\"'" and not strings:
             return s
         inner = re.sub(r"[^\n]", " ", s)
         return s[0] + inner[1:-1] + s[-1] if s[0] in "\"'" else inner
-    return re.sub(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', blank, text, flags=re.S)
+    return re.sub(
+        r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', blank, text, flags=re.S
+    )
 
 
 def line_of(text, position):
@@ -104,7 +123,9 @@ def schedulers():
 def tunables(text):
     """[(name, line)] of the tunables in the elv_fs_entry tables of C text."""
     clean = without_comments(text)
-    for table in re.finditer(r"struct\s+elv_fs_entry\s+\w+\s*\[\s*\]\s*=\s*\{(.*?)\n\}", clean, re.S):
+    for table in re.finditer(
+        r"struct\s+elv_fs_entry\s+\w+\s*\[\s*\]\s*=\s*\{(.*?)\n\}", clean, re.S
+    ):
         for entry in re.finditer(r"\b(?!__ATTR_NULL)\w*ATTR\w*\s*\(\s*(\w+)", table.group(1)):
             yield entry.group(1), line_of(clean, table.start(1) + entry.start(1))
 
@@ -114,18 +135,23 @@ def hooks(text):
     clean = without_comments(text, strings=True)
     table = re.search(r"struct\s+elevator_type\s+\w+\s*=\s*\{(.*?)\n\}", clean, re.S)
     found = {}
-    for hook, name in re.findall(r"\.(\w+)\s*=\s*(?:\w+\()?(\w+)\)?\s*,", table.group(1)) if table else ():
+    for hook, name in (
+        re.findall(r"\.(\w+)\s*=\s*(?:\w+\()?(\w+)\)?\s*,", table.group(1)) if table else ()
+    ):
         place = re.search(rf"^(?:static\s[^;{{]*?)?\b{name}\s*\([^;]*?\)\s*\n\{{", clean, re.M)
         if place:
             found[hook] = (name, line_of(clean, clean.index(name, place.start())))
     return found
 
 
-COMMAND = re.compile(r"\$ |(sudo|echo|make|modprobe|rmmod|mqfair|tools/\S+|fio|perf|bpftrace|ionice|apt|apt-get|docker|systemctl|git|nvme|redis-cli)(\s|$)")
+COMMAND = re.compile(
+    r"\$ |(sudo|echo|make|modprobe|rmmod|mqfair|tools/\S+|fio|perf|bpftrace|ionice|apt|apt-get|"
+    r"docker|systemctl|git|nvme|redis-cli)(\s|$)"
+)
 
 
 def _fenced(lines):
-    """(line, block, marker) of what stands between fences of a .md file; a fence of text has its language."""
+    """(line, block, marker) of the fenced blocks of a .md file that name no other language."""
     start = None
     for number, line in enumerate(lines):
         if line.startswith("```") and start is None:
@@ -139,9 +165,16 @@ def _fenced(lines):
 
 
 def _indented(lines):
-    """(line, block, marker) of the literal blocks of an .rst file that have a command; the marker is the comment above their paragraph."""
+    """(line, block, marker) of the literal blocks of an .rst file that have a command.
+
+    The marker is the comment above their paragraph.
+    """
     for number, line in enumerate(lines):
-        if not line.rstrip().endswith("::") or line.lstrip().startswith(".. ") and not re.match(r"\s*\.\. code-block::", line):
+        if (
+            not line.rstrip().endswith("::")
+            or line.lstrip().startswith(".. ")
+            and not re.match(r"\s*\.\. code-block::", line)
+        ):
             continue
         end = number + 1
         while end < len(lines) and (not lines[end].strip() or lines[end].startswith(("\t", " "))):
@@ -158,12 +191,21 @@ def _indented(lines):
 
 
 def command_blocks(path):
-    """[(line, [command], marker)] of the blocks of commands in a document; the marker is "run by: TEST [WORD]" or "example: why"."""
+    """[(line, [command], marker)] of the blocks of commands in a document.
+
+    The marker is "run by: TEST [WORD]" or "example: why".
+    """
     lines = read(path).splitlines()
-    return [(number, [re.sub(r"^\s*(\$ )?", "", text) for text in block], marker)
-            for number, block, marker in (_fenced(lines) if path.endswith(".md") else _indented(lines))]
+    return [
+        (number, [re.sub(r"^\s*(\$ )?", "", text) for text in block], marker)
+        for number, block, marker in (_fenced(lines) if path.endswith(".md") else _indented(lines))
+    ]
 
 
 def documents():
     """Where such blocks are looked for."""
-    return [path for path in files("*.rst", "README.md") if path == "README.md" or os.path.dirname(path) == "Documentation"]
+    return [
+        path
+        for path in files("*.rst", "README.md")
+        if path == "README.md" or os.path.dirname(path) == "Documentation"
+    ]
