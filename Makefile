@@ -66,7 +66,7 @@ bench:
 	$(Q)tools/bench/bench $(NAME) $(ARGS)
 
 demo:
-	$(Q)tools/bench/demo $(ARGS)
+	$(Q)tools/bench/demo/demo $(ARGS)
 
 simulate:
 	$(Q)tools/lab/lab enter -- nice make -s -C tools/octokv simulate SEEDS=$(SEEDS)
@@ -107,5 +107,5 @@ help:
 	@echo 'See'
 	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us, as tables and pictures'
 	@echo '  make bench NAME=X  a benchmark: fairness, latency, full, cost, throughput, tabs, octofas, timeline,'
-	@echo '                      postgres, octokv, balancer, peers, auto, adaptive, defaults'
+	@echo '                      postgres, octokv, balancer, peers, auto, k2-auto, defaults'
 	@echo '  make lab           make the guests that test, bench and demo run in'

@@ -37,33 +37,18 @@ def arguments(parser):
 
 # ---- input ----
 
-def drawn_by(result):
-    """The name of the module that draws @result."""
-    return result.get("drawn_by", result.get("benchmark"))
-
-
 def bench():
-    """Where the benchmarks are: installed beside us, or in the checkout."""
+    """The benchmarks' catalog: of those installed beside us, or in the checkout."""
     here = os.path.dirname(os.path.realpath(__file__))
-    return next(path for path in (f"{here}/bench", f"{here}/../bench") if os.path.isdir(path))
+    folder = next(path for path in (f"{here}/bench", f"{here}/../bench") if os.path.isdir(path))
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return importlib.import_module("kit.catalog")
 
 
 def benchmarks():
-    """The names of those modules there that draw a result; a result names the one that is for it."""
-    found = []
-    for name in sorted(os.listdir(bench())):
-        if name.endswith(".py"):
-            with open(os.path.join(bench(), name), encoding="utf-8") as handle:
-                if "\ndef draw(result, plt):" in handle.read():
-                    found.append(name[:-3])
-    return found
-
-
-def drawer(result):
-    """The module that draws @result."""
-    if bench() not in sys.path:
-        sys.path.append(bench())
-    return importlib.import_module(drawn_by(result))
+    """The names that a result can be drawn by."""
+    return bench().names()
 
 
 def check(section, path):
@@ -72,8 +57,8 @@ def check(section, path):
         raise DeviceError(f"{path} is no result of a benchmark, and no look at a disk")
     if "capture" in section and section["capture"] != VERSION:
         raise DeviceError(f"{path} is a look of form {section['capture']!r}; this program knows form {VERSION}")
-    if "capture" not in section and drawn_by(section) not in benchmarks():
-        raise DeviceError(f"{path} is of the benchmark {drawn_by(section)!r}, which this program does not know; it knows {', '.join(benchmarks())}")
+    if "capture" not in section and bench().drawn_by(section) not in benchmarks():
+        raise DeviceError(f"{path} is of the benchmark {bench().drawn_by(section)!r}, which this program does not know; it knows {', '.join(benchmarks())}")
 
 
 def load(path):
@@ -112,7 +97,8 @@ def case_table(result, case):
 
 def benchmark(result):
     """Picture, how it was measured, a table per case."""
-    module = drawer(result)
+    catalog = bench()
+    module = catalog.module(catalog.drawn_by(result))
     about = getattr(module, "ONE_LINE", "") or module.__doc__.split("\n", 1)[0]
     how = [("backend", result["backend"]), ("kernel", result["kernel"]), *result["parameters"].items()]
     return (f"<p>{text(about)}</p>\n" + picture(module.draw, result, alt=f"{result['benchmark']}: {about}") + "<h3>How it was measured</h3>\n" + words(how)

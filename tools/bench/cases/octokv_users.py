@@ -11,7 +11,7 @@ interest, and the ratio of both users' requests per second is.
 """
 import time
 
-from benchkit import lab, report
+from kit import lab, report
 
 ONE_LINE = "two users of octokvd on an NVMe-oF device, 2 clients against 16 (vm, virtual time)"
 

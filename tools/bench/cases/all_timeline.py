@@ -10,10 +10,10 @@ second half of that phase, for the slowest of the tenants.
 """
 import time
 
-import octofas
-import tabs
-from benchkit import fio, lab, report
-from benchkit.say import BenchError
+from cases import octofas_queues as octofas
+from cases import tabs_mixes as tabs
+from kit import fio, lab, report
+from kit.say import BenchError
 
 ONE_LINE = "bandwidth over time: mq-tabs through changes of the load, mq-octofas when its policy is switched on (vm, virtual time)"
 

@@ -9,8 +9,8 @@ The TABS paper does this with MySQL and sysbench (its figure 10).
 """
 import time
 
-from benchkit import lab, report
-from tabs import TUNABLES
+from kit import lab, report
+from cases.tabs_mixes import TUNABLES
 
 ONE_LINE = "PostgreSQL's commits beside a random reader (vm, virtual time)"
 

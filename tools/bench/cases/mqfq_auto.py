@@ -11,8 +11,8 @@ Figures: total bandwidth; Jain's index of bandwidth over weight; for "auto" both
 import re
 import time
 
-import fairness
-from benchkit import lab, report
+from cases import mqfq_fairness as fairness
+from kit import lab, report
 
 ONE_LINE = "D and T that mq-mqfq finds against a sweep of both: bandwidth and Jain's index (vm, virtual time)"
 

@@ -6,8 +6,8 @@
              In windows of WINDOW_MS, from the change to the first of SETTLED windows in a row within BAND of where they belong
   shallow    a tenant with one request at a time beside eight deep ones: it cannot have its share, and this is what it has
 """
-from benchkit import fio, report
-from benchkit.say import BenchError
+from . import fio, report
+from .say import BenchError
 
 WINDOW_MS = 20
 SETTLED = 3

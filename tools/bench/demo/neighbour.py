@@ -6,7 +6,7 @@ hardware queues, that read 64 KiB at a time. The drive serves the hardware queue
 """
 import os
 
-from benchkit import fio, lab, report
+from kit import fio, lab, report
 
 TENANTS = ("tenant", "neighbour")
 CPUS = 4

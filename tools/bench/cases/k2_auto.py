@@ -11,8 +11,8 @@ SETTLE_S seconds after the start, or after the change, on.
 """
 import time
 
-from benchkit import fio, lab, report
-from benchkit.say import BenchError
+from kit import fio, lab, report
+from kit.say import BenchError
 
 ONE_LINE = "mq-k2's adaptive bound against fixed ones, at a target for the tail latency (vm, virtual time)"
 
@@ -47,7 +47,7 @@ def _step(case, name, scheduler, tunables, loads, seconds):
 
 
 def _adaptive(case, loads, target_us):
-    return {**_step(case, "adaptive", "mq-k2", {"max_inflight": CEILING, "target_p999_us": target_us}, loads, ADAPTIVE_S), "watch": "adapt",
+    return {**_step(case, "auto", "mq-k2", {"max_inflight": CEILING, "target_p999_us": target_us}, loads, ADAPTIVE_S), "watch": "adapt",
             "target_us": target_us}
 
 
@@ -84,7 +84,7 @@ def rows(step, jobs):
     """The rows of one case: a part for each load of it."""
     out = []
     for number, load in enumerate(step["loads"]):
-        settle = SETTLE_S if step["name"] == "adaptive" else 1
+        settle = SETTLE_S if step["name"] == "auto" else 1
         begin, end = number * step["seconds"] + settle, (number + 1) * step["seconds"] - 1
         part = [entry for entry in seconds_of(step, jobs) if begin <= entry[0] < end]
         if not part:
@@ -127,11 +127,11 @@ def run(args):
     todo = plans(args.quick)
     release, results = lab.run_plans([(guest, plan) for plan in todo])
     found = [(step, jobs) for plan, answers in zip(todo, results) for step, jobs in zip(plan, answers)]
-    return {"benchmark": "adaptive", "backend": guest.words(), "kernel": release,
+    return {"benchmark": "k2-auto", "backend": guest.words(), "kernel": release,
             "parameters": {"device": "ssdsim, default profile, 4 GiB, half filled, 4 hardware queues", "cpus": CPUS, "target_us": TARGET_US,
-                           "runtime_s": FIXED_S, "adaptive_s": ADAPTIVE_S, "max_inflight": CEILING, "jobs": "generated",
+                           "runtime_s": FIXED_S, "auto_s": ADAPTIVE_S, "max_inflight": CEILING, "jobs": "generated",
                            "wall_s": round(time.monotonic() - started)},
-            "curves": {step["case"]: curve(step, jobs) for step, jobs in found if step["name"] == "adaptive"},
+            "curves": {step["case"]: curve(step, jobs) for step, jobs in found if step["name"] == "auto"},
             "rows": [entry for step, jobs in found for entry in rows(step, jobs)]}
 
 

@@ -11,7 +11,7 @@ together, as one slow core; on the default drive that is what bounds gets, on th
 import os
 import time
 
-from benchkit import lab, report
+from kit import lab, report
 
 ONE_LINE = "durable puts and gets of octokvd beside fio, files, Valkey and RocksDB (vm, virtual time)"
 

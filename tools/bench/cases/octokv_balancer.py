@@ -11,7 +11,7 @@ Figures: requests per second after SETTLE_S seconds of the same load; p99.9; how
 """
 import time
 
-from benchkit import lab, report
+from kit import lab, report
 
 ONE_LINE = "octokvd with all connections on one of two reactors, balancer off, rr and ps (vm, virtual time)"
 

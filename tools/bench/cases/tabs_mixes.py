@@ -11,7 +11,7 @@ Figures: bandwidth per type; percent of its fair bandwidth (maximum times share 
 """
 import time
 
-from benchkit import fio, lab, report
+from kit import fio, lab, report
 
 ONE_LINE = "reads and FUA writes against their fair bandwidth, the TABS paper's mixes (vm, virtual time)"
 

@@ -14,8 +14,8 @@ that is furthest from its share; total bandwidth.
 import os
 import time
 
-import reactions
-from benchkit import lab, report
+from kit import reactions
+from kit import lab, report
 
 ONE_LINE = "share per tenant, Jain's index and total bandwidth, MQFQ's figure 5 and isol-bench's set (vm, virtual time)"
 

@@ -14,8 +14,8 @@ falls. The value that is reported is rounded to STEP instructions for that reaso
 import os
 import time
 
-from benchkit import lab, report
-from benchkit.say import BenchError, say
+from kit import lab, report
+from kit.say import BenchError, say
 
 ONE_LINE = "instructions per I/O that each scheduler adds to none, and depth-1 latency (vm, virtual time)"
 

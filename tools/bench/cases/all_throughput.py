@@ -10,7 +10,7 @@ import os
 import statistics
 import time
 
-from benchkit import fio, lab, report
+from kit import fio, lab, report
 
 ONE_LINE = "request rate as a share of none's on null_blk, 1 to all CPUs (uml, real time, noisy)"
 
@@ -19,7 +19,7 @@ SETTLE_S = 0.05
 
 
 def _schedulers():
-    from cost import ALWAYS, others
+    from cases.all_cost import ALWAYS, others
     return (ALWAYS + others())[1:]
 
 

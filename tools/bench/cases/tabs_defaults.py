@@ -13,9 +13,9 @@ F of 1w1r; mean latency of the light load's FUA writes.
 """
 import time
 
-import tabs
-import timeline
-from benchkit import fio, lab, report
+from cases import tabs_mixes as tabs
+from cases import all_timeline as timeline
+from kit import fio, lab, report
 
 ONE_LINE = "mq-tabs: epoch_ms and idle_threshold, swept on two drives (vm, virtual time)"
 

@@ -16,7 +16,7 @@ half the part of the requests outstanding that had come to each queue, and that 
 import statistics
 import time
 
-from benchkit import fio, lab, report
+from kit import fio, lab, report
 
 ONE_LINE = "two tenants on crowded hardware queues: slowdown, F, LB and throughput, the OctoFAS paper's scenario (vm, virtual time)"
 

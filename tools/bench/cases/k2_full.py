@@ -5,7 +5,7 @@ How full a drive is matters for writes (rule W1 of the K2 analysis): each progra
 writes are slower, and a bound may be of use where it was of none. Here every unit of the drive was written, and then twice as many at random, so that
 collection is in its steady state from the first request on.
 """
-import latency
+from cases import k2_latency as latency
 
 ONE_LINE = "tail latency of a real-time task and total bandwidth on a full drive, K2's bounds (vm, virtual time)"
 

@@ -9,8 +9,8 @@ virtual time the host's load has no influence on it.
 import os
 import time
 
-from benchkit import fio, lab, report
-from benchkit.say import BenchError
+from kit import fio, lab, report
+from kit.say import BenchError
 
 ONE_LINE = "tail latency of a real-time task and total bandwidth, K2's figures 4 and 5 (vm, virtual time)"
 

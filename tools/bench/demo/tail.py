@@ -7,7 +7,7 @@ with --backend uml it is real time, and each case is repeated, interleaved with 
 """
 import os
 
-from benchkit import fio, lab, report
+from kit import fio, lab, report
 
 BOUNDS = (8, 2)
 RT_JOB = "rt"
