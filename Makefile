@@ -85,7 +85,7 @@ deb:
 	$(Q)tools/lab/lab enter -- tools/package/make-deb results/deb
 
 graft:
-	$(Q)tools/graft $(KSRC)
+	$(Q)tools/package/graft $(KSRC)
 
 help:
 	@echo 'Build (KDIR=DIR: the kernel to build for, default the running one; V=1: print commands)'

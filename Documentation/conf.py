@@ -6,5 +6,5 @@ extensions = []
 exclude_patterns = ["results/*.json"]
 html_theme = "alabaster"
 html_theme_options = {"description": "I/O schedulers for fast multi-queue storage", "page_width": "1100px"}
-html_extra_path = ["ABI"]
+html_extra_path = ["reference/ABI"]
 nitpicky = True

@@ -188,7 +188,7 @@
  *
  * Observability
  * =============
- * sysfs: max_inflight, be_max_delay_ms, target_p999_us, target_bw_pct (Documentation/mq-k2.rst).
+ * sysfs: max_inflight, be_max_delay_ms, target_p999_us, target_bw_pct (Documentation/reference/mq-k2.rst).
  * Tracepoints: mq_k2:k2_insert, k2_dispatch, k2_complete, k2_adapt. debugfs, below
  * /sys/kernel/debug/block/DEVICE/sched/: queued (nine lengths), inflight, adapt, counters. Per queue
  *

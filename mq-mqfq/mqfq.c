@@ -119,7 +119,7 @@
  * Observability
  * =============
  * sysfs: flow, weights, throttle_kb, slots, bucket_kb, buckets, write_cost_pct, discard_cost_pct
- * (Documentation/mq-mqfq.rst). Tracepoints: mq_mqfq:*. debugfs, below
+ * (Documentation/reference/mq-mqfq.rst). Tracepoints: mq_mqfq:*. debugfs, below
  * /sys/kernel/debug/block/DEVICE/sched/: vt, slots, wheel, ready, topology, flows, wakeups, auto,
  * counters. inserted = dispatched + queued, and dispatched = completed + requeued + in
  * flight; exit_sched warns if the counters do not say so.

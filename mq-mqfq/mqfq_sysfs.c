@@ -2,7 +2,7 @@
 /*
  * mqfq_sysfs.c - the tunables of mq-mqfq, in /sys/block/DEV/queue/iosched/
  *
- * Documentation/mq-mqfq.rst tells units, ranges and which way to turn them. A value that is out of
+ * Documentation/reference/mq-mqfq.rst tells units, ranges and which way to turn them. A value that is out of
  * range, or not a number, is -EINVAL, and the old one stays.
  */
 #include <linux/kstrtox.h>

@@ -112,7 +112,7 @@
  * Observability
  * =============
  * sysfs: policy, flow, window_ms, fair_pct, balance_pct, overload_pct, migrate, spread, alpha_pct,
- * max_backward (Documentation/mq-octofas.rst). Tracepoints: mq_octofas:*. debugfs, below
+ * max_backward (Documentation/reference/mq-octofas.rst). Tracepoints: mq_octofas:*. debugfs, below
  * /sys/kernel/debug/block/DEVICE/sched/: windows, flows, queues, base, fixed, counters, move_all.
  * inserted = merged + dispatched + queued, and dispatched = completed + requeued + in flight;
  * exit_sched warns if the counters do not say so. A request that moves is inserted once, where it

@@ -49,7 +49,7 @@ enum octofas_fixed {
 	OCTOFAS_NR_FIXED,
 };
 
-/* As they are written to sysfs; Documentation/mq-octofas.rst says what they do. */
+/* As they are written to sysfs; Documentation/reference/mq-octofas.rst says what they do. */
 struct octofas_tunables {
 	struct octofas_config config;
 	u32 window_ms;

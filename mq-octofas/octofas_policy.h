@@ -84,7 +84,7 @@ enum {
 
 #define OCTOFAS_NS_PER_S	1000000000ULL
 
-/* The tunables, see Documentation/mq-octofas.rst. */
+/* The tunables, see Documentation/reference/mq-octofas.rst. */
 struct octofas_config {
 	u32 mode;
 	u32 migrate;

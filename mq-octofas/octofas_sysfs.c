@@ -2,7 +2,7 @@
 /*
  * octofas_sysfs.c - the tunables of mq-octofas, in /sys/block/DEV/queue/iosched/
  *
- * Documentation/mq-octofas.rst tells units, ranges and which way to turn them. A value that is out of
+ * Documentation/reference/mq-octofas.rst tells units, ranges and which way to turn them. A value that is out of
  * range, or no value at all, is -EINVAL, and the old one stays.
  */
 #include <linux/string.h>

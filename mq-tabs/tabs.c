@@ -108,7 +108,7 @@
  * Observability
  * =============
  * sysfs: max_read_kbps, max_fua_write_kbps, idle_reset_ms, idle_threshold, epoch_ms, sched_ms,
- * feedback_pct, max_delay_ms (Documentation/mq-tabs.rst). Tracepoints: mq_tabs:*. debugfs, below
+ * feedback_pct, max_delay_ms (Documentation/reference/mq-tabs.rst). Tracepoints: mq_tabs:*. debugfs, below
  * /sys/kernel/debug/block/DEVICE/sched/: status, phase, epochs, held, counters. inserted = merged +
  * dispatched + queued, and dispatched = completed + requeued + in flight; exit_sched warns if the
  * counters do not say so.

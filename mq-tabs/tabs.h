@@ -24,7 +24,7 @@ enum {
 /**
  * struct tabs_tunables - as they are written to sysfs
  *
- * Documentation/mq-tabs.rst says what they do.
+ * Documentation/reference/mq-tabs.rst says what they do.
  */
 struct tabs_tunables {
 	u32 max_read_kbps;

@@ -2,7 +2,7 @@
 /*
  * tabs_sysfs.c - the tunables of mq-tabs, in /sys/block/DEV/queue/iosched/
  *
- * Documentation/mq-tabs.rst tells units, ranges and which way to turn them. A value that is out of
+ * Documentation/reference/mq-tabs.rst tells units, ranges and which way to turn them. A value that is out of
  * range, or not a number, is -EINVAL, and the old one stays. They are set one by one, so no value
  * is refused because of another: an epoch that is longer than the SCHED phase ends with it.
  */

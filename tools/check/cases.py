@@ -96,7 +96,8 @@ CASES = {
                                  "A table::\n\n\ta  b\n\t1  2\n"},
          []),
         ({"Documentation/a.rst": ".. example: why\n\nWords.\n\nMore::\n\n\tmake\n",
-          "Documentation/b/a.rst": "Words::\n\n\tmake\n"}, ["Documentation/a.rst:5:"]),
+          "Documentation/b/a.rst": "Words::\n\n\tmake\n"},
+         ["Documentation/a.rst:5:", "Documentation/b/a.rst:1:"]),
     ],
     "module_params": [
         ({"tools/a/a.c": C + "module_param(size, int, 0);\n"},
@@ -129,13 +130,15 @@ CASES = {
         ({"a.c": C, "b": SH, "c.md": "words\n"}, []),
     ],
     "tunables": [
-        ({"mq-a/a.c": C + ATTRS, "Documentation/mq-a.rst": headings("depth"),
-          "Documentation/ABI/sysfs-block-mq-a": ABI.format("max_wait_ns") + ABI.format("gone")},
-         ["Documentation/ABI/sysfs-block-mq-a:5:", "mq-a/a.c:3: depth has no entry",
+        ({"mq-a/a.c": C + ATTRS, "Documentation/reference/mq-a.rst": headings("depth"),
+          "Documentation/reference/ABI/sysfs-block-mq-a":
+          ABI.format("max_wait_ns") + ABI.format("gone")},
+         ["Documentation/reference/ABI/sysfs-block-mq-a:5:", "mq-a/a.c:3: depth has no entry",
           "mq-a/a.c:4: max_wait_ns has no heading"]),
         ({"mq-a/a.c": C + ATTRS,
-          "Documentation/mq-a.rst": headings("``depth`` (requests)", "max_wait_ns"),
-          "Documentation/ABI/sysfs-block-mq-a": ABI.format("max_wait_ns") + ABI.format("depth")},
+          "Documentation/reference/mq-a.rst": headings("``depth`` (requests)", "max_wait_ns"),
+          "Documentation/reference/ABI/sysfs-block-mq-a":
+          ABI.format("max_wait_ns") + ABI.format("depth")},
          []),
     ],
 }

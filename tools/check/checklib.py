@@ -207,5 +207,5 @@ def documents():
     return [
         path
         for path in files("*.rst", "README.md")
-        if path == "README.md" or os.path.dirname(path) == "Documentation"
+        if path == "README.md" or path.startswith("Documentation/")
     ]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * format.h - what lies on the device; Documentation/octokv-format.rst tells why
+ * format.h - what lies on the device; Documentation/design/octokv-format.rst tells why
  *
  * All numbers are little-endian. Every structure begins with a checksum of the rest of it, whose seed is made of a secret
  * of the device and of the place where the structure belongs, so that one at another place, of another life of the same

@@ -4,7 +4,7 @@
  *
  * A device is formatted once into partitions. A hash of tenant and key, keyed with a secret of the device, chooses the
  * partition by its top bits. A partition has an index in memory and a log on the device, and shares nothing with the
- * other ones. Documentation/octokv-format.rst has what lies on the device and why it survives.
+ * other ones. Documentation/design/octokv-format.rst has what lies on the device and why it survives.
  *
  * Threads. There are none, no locks, no globals and no clock: a partition is used by one thread, which submits
  * operations, runs the completions of its disk and calls okv_partition_tick(). Several threads open the same device, each

@@ -3,7 +3,7 @@
  * ssdsim_sysfs.c - what can be seen and turned: /sys/block/ssdsimN/ssdsim/ and debugfs ssdsim/ssdsimN
  *
  * One value per sysfs file; the tables (dies, queues) are in debugfs. Counters are read under dev->lock, so the values of
- * one read belong together. Documentation/ssdsim.rst lists them.
+ * one read belong together. Documentation/reference/ssdsim.rst lists them.
  */
 #include <linux/debugfs.h>
 #include <linux/kstrtox.h>
