@@ -3,7 +3,7 @@
 
 What each makes of one drive: values of 16 KiB, written so that they survive power loss, by 1, 16 and 64 clients, and read at random. fio with as many
 requests in flight is what the drive gives. Host-KVS, what the OctoKV paper compares with (its figures 4 to 6), is at its best here: records of a file per thread on ext4 with
-fsync, written by the load generator itself, with no server and no network. octokvd has the drive without a file system; the others have a new ext4. The work is that of tools/octokv/test/peers, which also runs on real drives.
+fsync, written by the load generator itself, with no server and no network. octokvd has the drive without a file system; the others have a new ext4. The work is that of tools/octokv/bench/peers, which also runs on real drives.
 
 Three drives: ssdsim's default; one whose reads take four times as long; and one of 4 GiB, on which octokvd has its 16 partitions, and not 4. A guest under virtual time has 10^9 instructions a second for clients, server, TCP and the drive's driver
 together, as one slow core; on the default drive that is what bounds gets, on the second it is the drive.
@@ -17,7 +17,7 @@ ONE_LINE = "durable puts and gets of octokvd beside fio, files, Valkey and Rocks
 
 CPUS = 2
 PARAMS = {"queues": CPUS, "size_mb": 1024}
-PROGRAM = os.path.join(lab.CHECKOUT, "tools/octokv/test/peers")
+PROGRAM = os.path.join(lab.CHECKOUT, "tools/octokv/bench/peers")
 WHO = ("fio", "octokvd", "Host-KVS", "Valkey", "RocksDB")
 QUICK_WHO = ("fio", "octokvd", "Host-KVS")
 # The size of the drive is nothing to those that are left out.

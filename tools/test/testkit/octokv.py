@@ -11,7 +11,7 @@ from .report import CHECKOUT, Group
 
 BUILD = os.path.join(CHECKOUT, "results", "octokv")
 FUZZ_S, FUZZ_LONG_S = 5, 600
-# Cases of tools/octokv/test/server_daemon that have work for several reactors.
+# Cases of tools/octokv/test/daemon/run that have work for several reactors.
 THREADED = ["redis_py", "moves", "spread"]
 
 
@@ -55,15 +55,15 @@ def fuzz(report, target):
 
 
 def daemon(report, kind, cases):
-    """tools/octokv/test/server_daemon: a line `ok NAME SECONDS text` or `not ok ...` each."""
+    """tools/octokv/test/daemon/run: a line `ok NAME SECONDS text` or `not ok ...` each."""
     report.begin(f"daemon, {kind}")
     environment = ["env", f"OCTOKVD={BUILD}/octokvd-{kind}", f"ROUNDS={30 if report.long else 4}"]
-    status, out, err = report.command([*ENTER, *environment, "tools/octokv/test/server_daemon", BUILD, *cases], timeout_s=1800)
+    status, out, err = report.command([*ENTER, *environment, "tools/octokv/test/daemon/run", BUILD, *cases], timeout_s=1800)
     found = re.findall(r"^(ok|not ok) (\S+) ([\d.]+) (.*)$", out, re.M)
     for verdict, name, seconds, text in found:
         report.case("ok" if verdict == "ok" else "FAIL", f"{kind}/{name}", text, seconds=float(seconds), detail=err)
     if not found or (status != 0 and all(verdict == "ok" for verdict, *_ in found)):
-        report.fail(f"{kind}", f"server_daemon: status {status}", detail=out + err)
+        report.fail(f"{kind}", f"test/daemon/run: status {status}", detail=out + err)
 
 
 def octokv(report):

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * disk_uring.h - a file or a block device as a disk (disk.h), on an io_uring of the caller's
+ *
+ * The caller submits and reaps the ring. Completions with TAG_DISK (ring.h) are the disk's:
+ * they go to disk_uring_complete(). While the store blocks (open, close) the disk reaps, and drops what is not its own.
+ */
+#ifndef OKV_DISK_URING_H
+#define OKV_DISK_URING_H
+
+#include "store/disk.h"
+#include "ring.h"
+
+enum { ZERO_BYTES = 1 << 20, NR_ZERO_IOVECS = 64 };
+
+struct disk_uring {
+	struct okv_disk disk;
+	struct io_uring *ring;
+	int fd;
+	struct okv_io *flushing;	/* a chain of flushes that one request of the ring does */
+	struct okv_io *to_flush;	/* those that the next one does */
+	char *zeros;			/* for files */
+	struct iovec zero_iov[NR_ZERO_IOVECS];
+};
+
+/*
+ * @fd is open for direct I/O. Returns 0, or a negative errno.
+ */
+int disk_uring_init(struct disk_uring *d, struct io_uring *ring, int fd);
+void disk_uring_destroy(struct disk_uring *d);
+void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result);
+
+#endif

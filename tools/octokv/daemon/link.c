@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * link.c - sockets on a ring; link.h has the rules
+ *
+ * Life of a link: accepted, by a worker that hands it to another one if that has fewer; then whenever it has something to do it is in the list of ready ones, and once per round
+ * link_run() feeds what was kept, arms a receive, arms a send. It ends by shutdown(), which makes what is under way complete;
+ * when nothing is, the socket is closed and the connection killed. The memory goes when the connection's last request is done.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "link.h"
+#include "store/mem.h"
+
+static char *buffer_of(const struct net *net, uint32_t id)
+{
+	return net->buffers + (size_t)id * RECV_BUFFER_BYTES;
+}
+
+static void give_buffer(struct net *net, uint32_t id)
+{
+	io_uring_buf_ring_add(net->buf_ring, buffer_of(net, id), RECV_BUFFER_BYTES, id, io_uring_buf_ring_mask(RECV_BUFFERS), 0);
+	io_uring_buf_ring_advance(net->buf_ring, 1);
+}
+
+int net_open(struct net *net, struct io_uring *ring, struct worker *worker, int listen_fd)
+{
+	int result;
+
+	*net = (struct net){ .ring = ring, .worker = worker, .listen_fd = listen_fd };
+	net->ready_tail = &net->ready;
+	net->buf_ring = io_uring_setup_buf_ring(ring, RECV_BUFFERS, RECV_GROUP, 0, &result);
+	if (!net->buf_ring)
+		return result;
+	net->buffers = mem_alloc((size_t)RECV_BUFFERS * RECV_BUFFER_BYTES);
+	for (uint32_t i = 0; i < RECV_BUFFERS; i++)
+		give_buffer(net, i);
+	return 0;
+}
+
+void net_close(struct net *net)
+{
+	if (net->listen_fd >= 0)
+		close(net->listen_fd);
+	io_uring_free_buf_ring(net->ring, net->buf_ring, RECV_BUFFERS, RECV_GROUP);
+	free(net->buffers);
+}
+
+void net_ready(struct net *net, struct link *link)
+{
+	if (link->queued)
+		return;
+	link->queued = true;
+	link->next_ready = NULL;
+	*net->ready_tail = link;
+	net->ready_tail = &link->next_ready;
+}
+
+/* ---- the end of a link ---- */
+
+static void link_end(struct net *net, struct link *link)
+{
+	if (link->conn.dead)
+		return;
+	if (!link->ending) {
+		link->ending = true;
+		shutdown(link->fd, SHUT_RDWR);
+	}
+	/* A link in the list of ready ones ends when its turn comes. */
+	if (link->receiving || link->sending || link->queued)
+		return;
+	close(link->fd);
+	net->nr_parked -= link->conn.parked;
+	link->conn.parked = false;
+	free(link->rest);
+	link->rest = NULL;
+	conn_kill(&link->conn);
+}
+
+/* ---- input ---- */
+
+static void keep_rest(struct link *link, const char *data, uint32_t len)
+{
+	char *rest = memcpy(mem_alloc(len), data, len);
+
+	free(link->rest);
+	link->rest = rest;
+	link->rest_len = len;
+	link->rest_used = 0;
+}
+
+static void note_parked(struct net *net, struct link *link, bool before)
+{
+	net->nr_parked += link->conn.parked;
+	net->nr_parked -= before;
+}
+
+static void link_feed(struct net *net, struct link *link, const char *data, uint32_t len)
+{
+	bool parked = link->conn.parked;
+	uint32_t used;
+
+	link->conn.parked = false;
+	used = conn_feed(&link->conn, data, len);
+	note_parked(net, link, parked);
+	if (used < len && !link->conn.closing)
+		keep_rest(link, data + used, len - used);
+}
+
+static void feed_rest(struct net *net, struct link *link)
+{
+	bool parked = link->conn.parked;
+
+	link->conn.parked = false;
+	if (conn_wants_input(&link->conn))
+		link->rest_used += conn_feed(&link->conn, link->rest + link->rest_used, link->rest_len - link->rest_used);
+	note_parked(net, link, parked);
+	if (link->rest_used < link->rest_len && !link->conn.closing)
+		return;
+	free(link->rest);
+	link->rest = NULL;
+}
+
+static void arm_recv(struct net *net, struct link *link)
+{
+	struct io_uring_sqe *sqe = ring_sqe(net->ring);
+
+	io_uring_prep_recv(sqe, link->fd, NULL, 0, 0);
+	sqe->flags |= IOSQE_BUFFER_SELECT;
+	sqe->buf_group = RECV_GROUP;
+	ring_tag(sqe, link, TAG_RECV);
+	link->receiving = true;
+}
+
+static void recv_done(struct net *net, struct link *link, int result, uint32_t flags)
+{
+	link->receiving = false;
+	if (result > 0) {
+		uint32_t id = flags >> IORING_CQE_BUFFER_SHIFT;
+
+		if (!link->ending && !net->stopping)
+			link_feed(net, link, buffer_of(net, id), result);
+		give_buffer(net, id);
+	}
+	/* It says no more, and may still want to hear. */
+	link->said_all |= !result;
+	if (link->ending || (result < 0 && result != -ENOBUFS && result != -EINTR))
+		link_end(net, link);
+	else
+		net_ready(net, link);
+}
+
+/* ---- output ---- */
+
+static void arm_send(struct net *net, struct link *link)
+{
+	struct io_uring_sqe *sqe = ring_sqe(net->ring);
+	int nr = 0;
+
+	for (struct resp_chunk *chunk = link->conn.out.head; chunk && nr < SEND_IOVECS; chunk = chunk->next)
+		link->iov[nr++] = (struct iovec){ chunk->data + chunk->start, resp_chunk_len(chunk) };
+	link->msg = (struct msghdr){ .msg_iov = link->iov, .msg_iovlen = nr };
+	io_uring_prep_sendmsg(sqe, link->fd, &link->msg, MSG_NOSIGNAL);
+	ring_tag(sqe, link, TAG_SEND);
+	link->sending = true;
+}
+
+static void send_done(struct net *net, struct link *link, int result)
+{
+	link->sending = false;
+	if (result > 0)
+		conn_sent(&link->conn, result);
+	if (link->ending || (result < 0 && result != -EINTR && result != -EAGAIN))
+		link_end(net, link);
+	else
+		net_ready(net, link);
+}
+
+static void link_run(struct net *net, struct link *link)
+{
+	if (link->ending || conn_finished(&link->conn)) {
+		link_end(net, link);
+		return;
+	}
+	if (link->rest && !net->stopping)
+		feed_rest(net, link);
+	link->conn.closing |= link->said_all && !link->rest;
+	if (!link->rest && !link->receiving && conn_wants_input(&link->conn) && !net->stopping)
+		arm_recv(net, link);
+	if (link->conn.out.nr_bytes && !link->sending)
+		arm_send(net, link);
+	if (conn_finished(&link->conn))
+		link_end(net, link);
+}
+
+void net_run(struct net *net)
+{
+	struct link *link = net->ready;
+
+	net->ready = NULL;
+	net->ready_tail = &net->ready;
+	while (link) {
+		struct link *next = link->next_ready;
+
+		link->queued = false;
+		link_run(net, link);
+		link = next;
+	}
+}
+
+/* ---- new ones ---- */
+
+void net_accept(struct net *net)
+{
+	struct io_uring_sqe *sqe;
+
+	if (net->listen_fd < 0 || net->accepting || net->stopping || net->worker->now_ns < net->accept_again_ns)
+		return;
+	sqe = ring_sqe(net->ring);
+	io_uring_prep_multishot_accept(sqe, net->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	ring_tag(sqe, NULL, TAG_ACCEPT);
+	net->accepting = true;
+}
+
+static void refuse(struct net *net, int fd)
+{
+	static const char text[] = "-ERR max number of clients reached\r\n";
+
+	worker_count(net->worker, COUNT_REFUSED, 1);
+	send(fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
+}
+
+/* ---- whose they are ---- */
+
+static uint64_t nr_conns(const struct worker *w)
+{
+	return __atomic_load_n(&w->nr_conns, __ATOMIC_RELAXED);
+}
+
+static void count_conn(struct worker *w, int more)
+{
+	__atomic_add_fetch(&w->nr_conns, more, __ATOMIC_RELAXED);
+}
+
+/* Whose a new connection is: the worker's that has fewest; ours, if nobody has fewer. */
+static struct worker *with_fewest(const struct net *net)
+{
+	const struct server *s = net->worker->server;
+	struct worker *best = net->worker;
+
+	for (uint32_t i = 0; i < s->nr_listening; i++)
+		if (nr_conns(s->workers[i]) < nr_conns(best))
+			best = s->workers[i];
+	return best;
+}
+
+void net_freed(struct link *link)
+{
+	count_conn(link->conn.worker, -1);
+	free(link);
+}
+
+/* It is counted already. */
+static void adopt(struct net *net, int fd)
+{
+	struct link *link;
+
+	if (net->stopping) {
+		count_conn(net->worker, -1);
+		close(fd);
+		return;
+	}
+	link = mem_zalloc(sizeof(*link));
+	link->fd = fd;
+	conn_init(&link->conn, net->worker);
+	net_ready(net, link);
+}
+
+struct handed {
+	struct kv_msg msg;
+	int fd;
+};
+
+static void handed_run(struct worker *at, struct kv_msg *msg)
+{
+	adopt(at->net, ((struct handed *)msg)->fd);
+	worker_return(at, msg);
+}
+
+static void handed_done(struct worker *home, struct kv_msg *msg)
+{
+	home->net->nr_handed--;
+	free(msg);
+}
+
+static void hand_over(struct net *net, struct worker *to, int fd)
+{
+	struct handed *handed = mem_zalloc(sizeof(*handed));
+
+	handed->msg.run = handed_run;
+	handed->msg.done = handed_done;
+	handed->fd = fd;
+	net->nr_handed++;
+	worker_send(net->worker, &handed->msg, to->id);
+}
+
+/* A peer that is gone without a word is noticed after a while, or its connection would be there for ever. */
+static void set_options(int fd)
+{
+	int one = 1, idle_s = KEEPALIVE_S;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+}
+
+static void accepted(struct net *net, int result, uint32_t flags)
+{
+	const struct server *s = net->worker->server;
+	struct worker *whose;
+	uint64_t nr = 0;
+
+	if (!(flags & IORING_CQE_F_MORE))
+		net->accepting = false;
+	if (result < 0) {
+		/* Out of descriptors, most likely: try again a little later. */
+		net->accept_again_ns = net->worker->now_ns + ACCEPT_RETRY_NS;
+		return;
+	}
+	for (uint32_t i = 0; i < s->nr_workers; i++)
+		nr += nr_conns(s->workers[i]);
+	if (nr >= s->config.max_connections || net->stopping) {
+		refuse(net, result);
+		return;
+	}
+	set_options(result);
+	whose = with_fewest(net);
+	count_conn(whose, 1);
+	if (whose == net->worker)
+		adopt(net, result);
+	else
+		hand_over(net, whose, result);
+}
+
+void net_complete(struct net *net, uint64_t user_data, int result, uint32_t flags)
+{
+	struct link *link = (struct link *)(uintptr_t)(user_data & ~(uint64_t)TAG_MASK);
+
+	switch (user_data & TAG_MASK) {
+	case TAG_RECV:
+		recv_done(net, link, result, flags);
+		break;
+	case TAG_SEND:
+		send_done(net, link, result);
+		break;
+	case TAG_ACCEPT:
+		accepted(net, result, flags);
+		break;
+	default:
+		break;
+	}
+}
+
+void net_tick(struct net *net)
+{
+	struct conn *c, *next;
+
+	for (c = net->worker->conns; c; c = next) {
+		struct link *link = (struct link *)c;
+
+		next = c->next;
+		if (link->ending || c->dead || !conn_overdue(c, net->worker->now_ns))
+			continue;
+		worker_count(net->worker, COUNT_TIMEOUTS, 1);
+		link_end(net, link);
+	}
+}
+
+void net_end_all(struct net *net)
+{
+	struct conn *c, *next;
+
+	for (c = net->worker->conns; c; c = next) {
+		next = c->next;
+		if (!c->dead)
+			link_end(net, (struct link *)c);
+	}
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * link.h - a connection's socket on a reactor's ring
+ *
+ * A link has at most one receive and one send under way. It receives only while its connection wants input: what arrived beyond that is kept
+ * in link.rest, at most one receive buffer of it, and the buffer goes back to the ring at once, so that clients that do not
+ * read cannot hold the buffers of those that do.
+ */
+#ifndef OKV_LINK_H
+#define OKV_LINK_H
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "server/conn.h"
+#include "ring.h"
+
+enum {
+	RECV_BUFFERS		= 256,
+	RECV_BUFFER_BYTES	= 32 << 10,
+	RECV_GROUP		= 0,
+	SEND_IOVECS		= 32,
+	ACCEPT_RETRY_NS		= 100000000,
+	KEEPALIVE_S		= 300,		/* of silence; then the kernel asks whether the peer is still there */
+};
+
+struct link {
+	struct conn conn;
+	int fd;
+	bool receiving;
+	bool sending;
+	bool ending;
+	bool said_all;			/* the client has closed its end */
+	bool queued;			/* in the list of those that have something to do */
+	struct link *next_ready;
+	char *rest;
+	uint32_t rest_len, rest_used;
+	struct msghdr msg;
+	struct iovec iov[SEND_IOVECS];
+};
+
+/* The part of a reactor that links need. */
+struct net {
+	struct io_uring *ring;
+	struct worker *worker;
+	struct io_uring_buf_ring *buf_ring;
+	char *buffers;
+	struct link *ready;
+	struct link **ready_tail;
+	int listen_fd;			/* -1: this one takes no connections */
+	bool accepting;
+	bool stopping;
+	uint64_t accept_again_ns;
+	uint32_t nr_parked;
+	uint32_t nr_handed;		/* connections on their way to other workers */
+};
+
+/* 0, or a negative errno. */
+int net_open(struct net *net, struct io_uring *ring, struct worker *worker, int listen_fd);
+void net_close(struct net *net);
+
+void net_ready(struct net *net, struct link *link);
+void net_freed(struct link *link);
+void net_accept(struct net *net);
+void net_complete(struct net *net, uint64_t user_data, int result, uint32_t flags);
+
+/* Sends, receives and feeds for all that are ready. */
+void net_run(struct net *net);
+
+/* To be called some times a second: ends those that are still for too long. */
+void net_tick(struct net *net);
+void net_end_all(struct net *net);
+
+#endif

@@ -1,0 +1,626 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * main.c - octokvd: options, what is checked before the reactors start, and the signals that end it
+ *
+ * `octokvd --data FILE` needs no set-up: a file that is not there is made, sparse, and formatted. A device, or a file that holds something, is
+ * only ever formatted by --format, and one that holds something other than an empty store's zeros only with --force.
+ *
+ * What is wrong is one sentence on stderr and exit status 1; a wrong option is status 2. A file that was made and could not be formatted is removed, so
+ * that the next start is as good as the first.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <pthread.h>
+#include <linux/fs.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "disk_uring.h"
+#include "listen.h"
+#include "store/mem.h"
+#include "reactor.h"
+#include "server/stats.h"
+#include "server/tenant.h"
+
+enum { FILE_BYTES_DEFAULT_SHIFT = 34, PROBE_BYTES = 1 << 20, FD_SPARE = 64, LOCK_TRIES = 40, LOCK_TRY_US = 50000 };
+
+enum mode { MODE_SERVE, MODE_FORMAT, MODE_CHECK, MODE_STATS, MODE_HASH };
+
+struct options {
+	struct config config;
+	struct balancer_config balancer;
+	enum mode mode;
+	uint32_t nr_cores;
+	uint32_t nr_network;
+	uint32_t nr_partitions;
+	uint64_t size_bytes;
+	const char *weights;
+	const char *user;
+	bool force;
+};
+
+static const char usage_text[] =
+	"usage: octokvd --data FILE-OR-DEVICE [options]     serve it; a file that is not there is made\n"
+	"       octokvd --data FILE-OR-DEVICE --format      make an empty store on it\n"
+	"       octokvd --data FILE-OR-DEVICE --check       open it, recover, say what is there\n"
+	"       octokvd --stats [--user NAME]               ask a running one what it does; NAME's password on standard input\n"
+	"       octokvd --hash-password                     read a password, print its hash for the users file\n"
+	"\n"
+	"  --bind ADDRESS         listen there (127.0.0.1); other than loopback needs --users\n"
+	"  --port N               (6379)\n"
+	"  --cores N              reactors, one thread each (as many as there are processors)\n"
+	"  --network-cores N      only so many of them have connections (all)\n"
+	"  --users FILE           who may use it, with what limits: see octokvd(8)\n"
+	"  --weights DIRECTORY    write the users' weights to the scheduler there, for example /sys/block/nvme0n1\n"
+	"  --max-connections N    (10000)\n"
+	"  --idle-timeout SEC     close connections that ask nothing for so long (0: never)\n"
+	"  --stall-timeout SEC    close those that stop in mid-command, or do not read replies (30)\n"
+	"  --balance HOW          move partitions from overloaded reactors to others: off, rr (in turn), ps (by the room they have) (ps)\n"
+	"  --balance-window MS    look so often (1000)\n"
+	"  --balance-overload PCT a reactor that is busier is overloaded (40)\n"
+	"  --balance-gap PCT      unless the least busy is that near (10)\n"
+	"  --balance-tenants WHO  count the requests of all, dense or sparse tenants (all)\n"
+	"  --size SIZE            of a new file (16g)\n"
+	"  --partitions N         of a new store: a power of two, at least one per core (16)\n"
+	"  --force                with --format: even if the device holds something else\n";
+
+/* A file that we have made, and that is no store yet. */
+static const char *unfinished;
+
+__attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...)
+{
+	va_list args;
+
+	if (unfinished)
+		unlink(unfinished);
+	fputs("octokvd: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+/* ---- options ---- */
+
+enum {
+	OPT_DATA = 256, OPT_FORMAT, OPT_CHECK, OPT_STATS, OPT_HASH, OPT_BIND, OPT_PORT, OPT_CORES, OPT_NETWORK, OPT_USERS, OPT_WEIGHTS,
+	OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE, OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_WHOM, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE, OPT_USER, OPT_HELP, OPT_VERSION,
+};
+
+static const struct option long_options[] = {
+	{ "data", 1, NULL, OPT_DATA }, { "format", 0, NULL, OPT_FORMAT }, { "check", 0, NULL, OPT_CHECK }, { "stats", 0, NULL, OPT_STATS },
+	{ "hash-password", 0, NULL, OPT_HASH }, { "bind", 1, NULL, OPT_BIND }, { "port", 1, NULL, OPT_PORT }, { "cores", 1, NULL, OPT_CORES },
+	{ "network-cores", 1, NULL, OPT_NETWORK }, { "users", 1, NULL, OPT_USERS }, { "weights", 1, NULL, OPT_WEIGHTS },
+	{ "max-connections", 1, NULL, OPT_CONNECTIONS }, { "idle-timeout", 1, NULL, OPT_IDLE }, { "stall-timeout", 1, NULL, OPT_STALL },
+	{ "size", 1, NULL, OPT_SIZE }, { "partitions", 1, NULL, OPT_PARTITIONS }, { "force", 0, NULL, OPT_FORCE },
+	{ "user", 1, NULL, OPT_USER },
+	{ "balance", 1, NULL, OPT_BALANCE }, { "balance-window", 1, NULL, OPT_WINDOW }, { "balance-overload", 1, NULL, OPT_OVERLOAD },
+	{ "balance-gap", 1, NULL, OPT_GAP }, { "balance-tenants", 1, NULL, OPT_WHOM },
+	{ "help", 0, NULL, OPT_HELP }, { "version", 0, NULL, OPT_VERSION }, { NULL },
+};
+
+__attribute__((noreturn)) static void wrong_use(const char *why)
+{
+	fprintf(stderr, "octokvd: %s\n%s", why, usage_text);
+	exit(2);
+}
+
+static uint64_t number(const char *name, uint64_t min, uint64_t max)
+{
+	char why[128], *end;
+	unsigned long long value;
+	int shift = 0;
+
+	errno = 0;
+	value = strtoull(optarg, &end, 10);
+	if (*end && strchr("kmgt", *end) && max > UINT32_MAX)
+		shift = 10 * (strchr("kmgt", *end++) - "kmgt" + 1);
+	if (errno || end == optarg || *optarg < '0' || *optarg > '9' || *end || value > max >> shift || value << shift < min) {
+		snprintf(why, sizeof(why), "--%s is a number from %llu to %llu", name, (unsigned long long)min, (unsigned long long)max);
+		wrong_use(why);
+	}
+	return value << shift;
+}
+
+/* The place of the option's value in @words. */
+static int word(const char *name, const char *const *words)
+{
+	char why[128];
+
+	for (int i = 0; words[i]; i++)
+		if (!strcmp(words[i], optarg))
+			return i;
+	snprintf(why, sizeof(why), "--%s is one of %s, %s, %s", name, words[0], words[1], words[2]);
+	wrong_use(why);
+}
+
+static void set_mode(struct options *o, enum mode mode)
+{
+	if (o->mode != MODE_SERVE)
+		wrong_use("one of --format, --check, --stats, --hash-password");
+	o->mode = mode;
+}
+
+static void parse_balance(struct balancer_config *b, int option)
+{
+	switch (option) {
+	case OPT_BALANCE:
+		b->how = word("balance", (const char *const[]){ "off", "rr", "ps", NULL });
+		break;
+	case OPT_WINDOW:
+		b->window_ms = number("balance-window", 100, 1 << 30);
+		break;
+	case OPT_OVERLOAD:
+		b->overload_pct = number("balance-overload", 0, 100);
+		break;
+	case OPT_GAP:
+		b->gap_pct = number("balance-gap", 0, 100);
+		break;
+	case OPT_WHOM:
+		b->whom = word("balance-tenants", (const char *const[]){ "all", "dense", "sparse", NULL });
+		break;
+	default:
+		wrong_use("this option is not known, or lacks its value");
+	}
+}
+
+static void parse_one(struct options *o, int option)
+{
+	switch (option) {
+	case OPT_DATA:
+		o->config.data = optarg;
+		break;
+	case OPT_FORMAT:
+		set_mode(o, MODE_FORMAT);
+		break;
+	case OPT_CHECK:
+		set_mode(o, MODE_CHECK);
+		break;
+	case OPT_STATS:
+		set_mode(o, MODE_STATS);
+		break;
+	case OPT_HASH:
+		set_mode(o, MODE_HASH);
+		break;
+	case OPT_BIND:
+		o->config.bind = optarg;
+		break;
+	case OPT_PORT:
+		o->config.port = number("port", 1, 65535);
+		break;
+	case OPT_CORES:
+		o->nr_cores = number("cores", 1, MAX_WORKERS);
+		break;
+	case OPT_NETWORK:
+		o->nr_network = number("network-cores", 1, MAX_WORKERS);
+		break;
+	case OPT_USERS:
+		o->config.users = optarg;
+		break;
+	case OPT_WEIGHTS:
+		o->weights = optarg;
+		break;
+	case OPT_CONNECTIONS:
+		o->config.max_connections = number("max-connections", 1, 1 << 20);
+		break;
+	case OPT_IDLE:
+		o->config.idle_timeout_s = number("idle-timeout", 0, 1 << 30);
+		break;
+	case OPT_STALL:
+		o->config.stall_timeout_s = number("stall-timeout", 1, 1 << 30);
+		break;
+	case OPT_SIZE:
+		o->size_bytes = number("size", 1 << 20, 1ULL << 60);
+		break;
+	case OPT_PARTITIONS:
+		o->nr_partitions = number("partitions", 1, MAX_PARTITIONS);
+		break;
+	case OPT_FORCE:
+		o->force = true;
+		break;
+	case OPT_USER:
+		o->user = optarg;
+		break;
+	case OPT_HELP:
+		fputs(usage_text, stdout);
+		exit(0);
+	case OPT_VERSION:
+		puts("octokvd " OCTOKVD_VERSION);
+		exit(0);
+	default:
+		parse_balance(&o->balancer, option);
+	}
+}
+
+static void parse(struct options *o, int argc, char **argv)
+{
+	long nr_cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	int option;
+
+	*o = (struct options){
+		.config = { .bind = "127.0.0.1", .port = DEFAULT_PORT, .max_connections = 10000, .stall_timeout_s = 30 },
+		.balancer = { .how = BALANCE_PS, .window_ms = 1000, .overload_pct = 40, .gap_pct = 10 },
+		.size_bytes = 1ULL << FILE_BYTES_DEFAULT_SHIFT,
+	};
+	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
+		parse_one(o, option);
+	if (optind < argc)
+		wrong_use("an argument is not an option");
+	if (!o->config.data && o->mode != MODE_STATS && o->mode != MODE_HASH)
+		wrong_use("--data is missing");
+	if (o->nr_partitions & (o->nr_partitions - 1))
+		wrong_use("--partitions is a power of two");
+	if (!o->nr_cores)
+		o->nr_cores = nr_cpus < 1 ? 1 : nr_cpus < MAX_WORKERS ? nr_cpus : MAX_WORKERS;
+	if (o->force && o->mode != MODE_FORMAT)
+		wrong_use("--force goes with --format");
+	if (o->user && o->mode != MODE_STATS)
+		wrong_use("--user goes with --stats");
+}
+
+/* ---- the device ---- */
+
+/* Of an octokvd that was killed the kernel may still be completing requests, and hold its files so long: try for some seconds. */
+static int open_alone(const char *path, int flags)
+{
+	for (int i = 0; ; i++) {
+		int fd = open(path, flags), error;
+
+		if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
+			return fd;
+		error = errno;
+		if (fd >= 0)
+			close(fd);
+		errno = error;
+		if (i == LOCK_TRIES || (error != EBUSY && error != EWOULDBLOCK))
+			return -1;
+		usleep(LOCK_TRY_US);
+	}
+}
+
+/* The file's name is as durable as what will be in it. */
+static void sync_folder_of(const char *path)
+{
+	char *copy = mem_checked(strdup(path));
+	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || fsync(fd))
+		die("the directory of %s: %s", path, strerror(errno));
+	close(fd);
+	free(copy);
+}
+
+static int make_file(const struct options *o, int flags)
+{
+	const char *path = o->config.data;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
+
+	if (fd < 0)
+		die("%s: %s", path, strerror(errno));
+	unfinished = path;
+	close(fd);
+	fd = open_alone(path, flags);
+	if (fd >= 0 && ftruncate(fd, o->size_bytes))
+		die("%s: cannot make it %llu bytes long: %s", path, (unsigned long long)o->size_bytes, strerror(errno));
+	return fd;
+}
+
+static int open_data(const struct options *o, bool *created)
+{
+	const char *path = o->config.data;
+	int flags = O_RDWR | O_CLOEXEC | O_DIRECT, fd;
+	struct stat st;
+
+	*created = false;
+	if (stat(path, &st)) {
+		if (errno != ENOENT || o->mode == MODE_CHECK)
+			die("%s: %s", path, strerror(errno));
+		fd = make_file(o, flags);
+		*created = true;
+	} else if (S_ISBLK(st.st_mode) || S_ISREG(st.st_mode)) {
+		fd = open_alone(path, S_ISBLK(st.st_mode) ? flags | O_EXCL : flags);
+	} else {
+		die("%s is neither a file nor a block device", path);
+	}
+	if (fd < 0 && errno == EINVAL)
+		die("%s: its file system has no direct I/O", path);
+	if (fd < 0)
+		die("%s: %s", path, store_refusal(errno));
+	return fd;
+}
+
+/* A ring and a disk for what is done before, or instead of, serving. */
+struct opened {
+	struct io_uring ring;
+	struct disk_uring disk;
+};
+
+static void disk_open(struct opened *b, const struct options *o, int fd)
+{
+	char why[256];
+	int result = io_uring_queue_init(64, &b->ring, 0);
+
+	if (result)
+		die("%s", ring_refusal(-result, why, sizeof(why)));
+	result = disk_uring_init(&b->disk, &b->ring, fd);
+	if (result)
+		die("%s: %s", o->config.data, strerror(-result));
+}
+
+/* Something other than zeros at the beginning: a file system, a partition table, or data. */
+static bool holds_something(int fd)
+{
+	char *buffer = aligned_alloc(4096, PROBE_BYTES);
+	ssize_t len = pread(fd, mem_checked(buffer), PROBE_BYTES, 0);
+	bool found = false;
+
+	for (ssize_t i = 0; i < len && !found; i++)
+		found = buffer[i];
+	free(buffer);
+	return found;
+}
+
+static void format(const struct options *o, struct opened *b)
+{
+	struct okv_format_options options = { .nr_partitions = o->nr_partitions };
+	int result = okv_device_format(&b->disk.disk, &options);
+
+	if (result == -EINVAL)
+		die("%s: so many partitions do not fit on it", o->config.data);
+	if (result)
+		die("%s: %s", o->config.data, store_refusal(-result));
+	if (unfinished)
+		sync_folder_of(unfinished);
+	unfinished = NULL;
+}
+
+static void print_info(const struct options *o, const struct okv_device_info *info)
+{
+	printf("%s: octokvd store, format %u, %u partitions of %u segments of %u bytes, blocks of %u bytes, %llu MiB; %u of %u superblocks good\n",
+	       o->config.data, info->version, info->nr_partitions, info->nr_segments, info->segment_bytes, info->block_bytes,
+	       (unsigned long long)(info->size_bytes >> 20), info->nr_copies - info->nr_copies_bad, info->nr_copies);
+}
+
+static void run_format(const struct options *o)
+{
+	struct okv_device_info info;
+	struct opened b;
+	bool created;
+	int fd = open_data(o, &created);
+
+	disk_open(&b, o, fd);
+	if (!created && !o->force && (holds_something(fd) || okv_device_info(&b.disk.disk, &info) != -ENODATA))
+		die("%s holds something already: --force formats it nevertheless, and what it holds is lost", o->config.data);
+	format(o, &b);
+	if (okv_device_info(&b.disk.disk, &info))
+		die("%s: what was written cannot be read back", o->config.data);
+	print_info(o, &info);
+	io_uring_queue_exit(&b.ring);
+	disk_uring_destroy(&b.disk);
+}
+
+static void run_check(const struct options *o)
+{
+	struct okv_open_options options = { .now_ms = time(NULL) * 1000ULL };
+	struct okv_device_info info;
+	struct okv_store *store;
+	struct okv_stats stats;
+	struct opened b;
+	bool created;
+	int result;
+
+	disk_open(&b, o, open_data(o, &created));
+	result = okv_device_info(&b.disk.disk, &info);
+	if (result)
+		die("%s: %s", o->config.data, store_refusal(-result));
+	print_info(o, &info);
+	result = okv_store_open(&store, &b.disk.disk, &options);
+	if (result == -EUCLEAN)
+		die("%s: damaged: a record that was acknowledged is lost", o->config.data);
+	if (result)
+		die("%s: %s", o->config.data, store_refusal(-result));
+	okv_store_stats(store, &stats);
+	printf("%llu keys, %llu of %llu MiB used, %llu records replayed, index of %llu bytes\n", (unsigned long long)stats.nr_keys,
+	       (unsigned long long)(stats.live_bytes >> 20), (unsigned long long)(stats.capacity_bytes >> 20),
+	       (unsigned long long)stats.nr_replayed_records, (unsigned long long)stats.index_bytes);
+	okv_store_close(store);
+	io_uring_queue_exit(&b.ring);
+	disk_uring_destroy(&b.disk);
+}
+
+/* ---- --stats ---- */
+
+static void read_password(char *password, size_t bytes)
+{
+	if (!fgets(password, bytes, stdin) || password[0] == '\n')
+		die("no password on standard input");
+	password[strcspn(password, "\n")] = 0;
+}
+
+/* The first line of a reply, without its end. An error ends us. */
+static void read_line(FILE *file, const struct options *o, char *line, size_t bytes)
+{
+	if (!fgets(line, bytes, file))
+		die("port %u: the connection was closed", o->config.port);
+	line[strcspn(line, "\r\n")] = 0;
+	if (!strncmp(line, "-NOAUTH", 7))
+		die("port %u: it has users: say --user NAME, with the password on standard input", o->config.port);
+	if (line[0] == '-')
+		die("port %u: %s", o->config.port, line + 1);
+}
+
+static FILE *connect_to(const struct options *o)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(o->config.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)))
+		die("nothing answers on 127.0.0.1 port %u: %s", o->config.port, strerror(errno));
+	return mem_checked(fdopen(fd, "r+"));
+}
+
+static void run_stats(const struct options *o)
+{
+	char line[4096], password[1024];
+	FILE *file;
+
+	if (o->user)
+		read_password(password, sizeof(password));
+	file = connect_to(o);
+	if (o->user)
+		fprintf(file, "*3\r\n$4\r\nAUTH\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(o->user), o->user, strlen(password), password);
+	fputs("INFO\r\nQUIT\r\n", file);
+	fflush(file);
+	if (o->user)
+		read_line(file, o, line, sizeof(line));
+	/* The length of the text, the text, and an empty line and the answer to QUIT behind it. */
+	read_line(file, o, line, sizeof(line));
+	for (long left = atol(line + 1); left > 0; left -= strlen(line)) {
+		if (!fgets(line, sizeof(line), file))
+			die("port %u: the connection was closed", o->config.port);
+		fputs(line, stdout);
+	}
+	fclose(file);
+}
+
+static void run_hash(void)
+{
+	char password[1024], hash[TENANT_HASH_BYTES];
+
+	read_password(password, sizeof(password));
+	if (tenant_hash_password(password, hash, sizeof(hash)))
+		die("cannot hash: libsodium has no memory or no random numbers");
+	puts(hash);
+}
+
+/* ---- serving ---- */
+
+/* Sockets are descriptors: have as many as we may, and promise no more connections than that. */
+static void raise_descriptors(struct config *config)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur > FD_SPARE && config->max_connections > limit.rlim_cur - FD_SPARE) {
+		config->max_connections = limit.rlim_cur - FD_SPARE;
+		fprintf(stderr, "octokvd: the limit of open files allows %u connections\n", config->max_connections);
+	}
+}
+
+static void check_address(const struct options *o)
+{
+	char why[256];
+	int loopback = listen_is_loopback(o->config.bind, why, sizeof(why));
+
+	if (loopback < 0)
+		die("%s", why);
+	if (!loopback && !o->config.users)
+		die("%s can be reached by others, and without --users anybody could read and delete everything: give a users file, or bind to "
+		    "127.0.0.1", o->config.bind);
+	if (!listen_is_free(o->config.bind, o->config.port, why, sizeof(why)))
+		die("%s", why);
+}
+
+static uint32_t prepare_store(const struct options *o, int fd, bool created)
+{
+	struct okv_device_info info;
+	struct opened b;
+	int result;
+
+	disk_open(&b, o, fd);
+	if (created)
+		format(o, &b);
+	result = okv_device_info(&b.disk.disk, &info);
+	if (result)
+		die("%s: %s", o->config.data, store_refusal(-result));
+	if (info.nr_copies_bad)
+		fprintf(stderr, "octokvd: %s: %u of %u copies of the superblock are damaged; the others serve\n", o->config.data,
+			info.nr_copies_bad, info.nr_copies);
+	io_uring_queue_exit(&b.ring);
+	disk_uring_destroy(&b.disk);
+	return info.nr_partitions;
+}
+
+static void write_weights(const struct options *o, const struct tenants *tenants)
+{
+	char why[640];
+
+	if (o->weights && tenants_write_weights(tenants, o->weights, why, sizeof(why)))
+		die("%s", why);
+}
+
+static void run_serve(struct options *o)
+{
+	struct reactors rs = { 0 };
+	struct tenants tenants;
+	struct server server = { 0 };
+	char why[512];
+	sigset_t signals;
+	bool created;
+	int number = 0;
+
+	check_address(o);
+	if (tenants_load(&tenants, o->config.users, why, sizeof(why)))
+		die("%s", why);
+	write_weights(o, &tenants);
+	raise_descriptors(&o->config);
+	rs.data_fd = open_data(o, &created);
+	server = (struct server){ .config = o->config, .balancer = o->balancer, .tenants = &tenants, .started_ms = time(NULL) * 1000ULL };
+	server.nr_partitions = prepare_store(o, rs.data_fd, created);
+	server.nr_workers = o->nr_cores < server.nr_partitions ? o->nr_cores : server.nr_partitions;
+	rs.server = &server;
+	server.nr_listening = o->nr_network && o->nr_network < server.nr_workers ? o->nr_network : server.nr_workers;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	if (reactors_start(&rs))
+		die("%s", rs.failed);
+	fprintf(stderr, "octokvd: serving %s on %s port %u, %u reactors\n", o->config.data, o->config.bind, o->config.port, server.nr_workers);
+	sigwait(&signals, &number);
+	reactors_stop(&rs);
+	tenants_free(&tenants);
+	close(rs.data_fd);
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+
+	parse(&o, argc, argv);
+	switch (o.mode) {
+	case MODE_FORMAT:
+		run_format(&o);
+		break;
+	case MODE_CHECK:
+		run_check(&o);
+		break;
+	case MODE_STATS:
+		run_stats(&o);
+		break;
+	case MODE_HASH:
+		run_hash();
+		break;
+	case MODE_SERVE:
+		run_serve(&o);
+		break;
+	}
+	return 0;
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * reactor.c - the loops of octokvd, one thread each, and the mail between them
+ *
+ * A reactor owns a ring, a listening socket (SO_REUSEPORT), connections, and the partitions of the store that are its share. The kernel spreads connections
+ * by a hash, which is even only if there are many; so the reactor that accepts one hands it to the one that has fewest (link.c). One round of its loop:
+ *
+ *	1. submit what was prepared, and wait for completions, unless there is work already
+ *	2. take completions: of the disk (which run done() of operations), of sockets, wakes
+ *	3. take the mail of each other reactor, and do what it asks
+ *	4. feed, send and receive for the connections that are ready
+ *	5. post the mail that came up, with one wake (MSG_RING) for each receiver that needs one
+ *
+ * Mail. A request for a partition of another reactor is a message there, and its result a message back (mailbox.h); a batch per round and
+ * pair. A reactor sleeps only in step 1, after its own mail is posted, and a sender's MSG_RING is a completion in the receiver's ring, so a
+ * wake that comes between step 3 and the sleep ends the sleep. That is all the synchronisation there is while serving. Mail to itself, for what it goes on
+ * with later, needs no wake: it does not sleep then.
+ *
+ * Start. Each thread makes its ring (SINGLE_ISSUER wants that) and opens its partitions; a barrier; then all serve, or all end if one failed.
+ *
+ * End. A stop is a byte in an eventfd that all poll. Each stops to read, and counts itself quiet when no request of its
+ * connections is under way and their replies are sent (a client that does not read has a second for that); it goes on serving mail
+ * until all are quiet. Then nobody can send anything any more, and each closes its store.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "disk_uring.h"
+#include "link.h"
+#include "listen.h"
+#include "mailbox.h"
+#include "store/mem.h"
+#include "server/mover.h"
+#include "reactor.h"
+#include "server/tenant.h"
+
+enum {
+	RING_ENTRIES		= 1024,
+	RING_COMPLETIONS	= 8192,
+	TICK_NS			= 100000000,
+	LAST_REPLIES_NS		= 1000000000,	/* after a stop */
+	PARKED_NS		= 1000000,	/* while a tenant is at its bound of requests, somewhere */
+	MAX_COMPLETIONS		= 256,		/* taken at once */
+};
+
+struct reactor {
+	struct worker worker;
+	struct reactors *all;
+	struct io_uring ring;
+	struct net net;
+	struct disk_uring disk;
+	struct mailbox *to;		/* [MAX_WORKERS], ours to post */
+	pthread_t thread;
+	int stop_fd;
+	bool stopping, quiet;
+	uint64_t tick_ns, unparked_ns, stopped_ns;
+	char why[256];
+};
+
+static struct {
+	pthread_barrier_t ready;
+	int stop_fd;
+	uint32_t nr_quiet;
+} shared;
+
+static struct reactor *reactor_of(const struct reactors *rs, uint32_t id)
+{
+	return (struct reactor *)rs->server->workers[id];
+}
+
+/* ---- time ---- */
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+static void set_clock(struct worker *w)
+{
+	w->now_ns = clock_ns(CLOCK_MONOTONIC);
+	w->now_ms = clock_ns(CLOCK_REALTIME) / 1000000;
+}
+
+/* ---- mail ---- */
+
+static void post(struct worker *w, struct kv_msg *msg, uint32_t to)
+{
+	mailbox_add(&((struct reactor *)w)->to[to], msg);
+}
+
+static void post_mail(struct reactor *r)
+{
+	uint32_t nr = r->worker.server->nr_workers;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		struct io_uring_sqe *sqe;
+
+		if (!mailbox_has_mail(&r->to[i]) || !mailbox_post(&r->to[i]) || i == r->worker.id)
+			continue;
+		sqe = ring_sqe(&r->ring);
+		io_uring_prep_msg_ring(sqe, reactor_of(r->all, i)->ring.ring_fd, 0, TAG_WAKE, 0);
+		sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+		ring_tag(sqe, NULL, TAG_WAKE);
+		worker_count(&r->worker, COUNT_WAKES, 1);
+	}
+}
+
+static void take_mail(struct reactor *r)
+{
+	uint32_t nr = r->worker.server->nr_workers;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		struct kv_msg *msg = mailbox_take(&reactor_of(r->all, i)->to[r->worker.id]);
+
+		while (msg) {
+			struct kv_msg *next = msg->next;
+
+			worker_count(&r->worker, COUNT_MAIL, 1);
+			worker_deliver(&r->worker, msg);
+			msg = next;
+		}
+	}
+}
+
+/* ---- what worker.h asks of us ---- */
+
+static void conn_is_ready(struct worker *w, struct conn *c)
+{
+	net_ready(&((struct reactor *)w)->net, (struct link *)c);
+}
+
+static void conn_is_freed(struct worker *w, struct conn *c)
+{
+	(void)w;
+	net_freed((struct link *)c);
+}
+
+/* ---- the loop ---- */
+
+static void watch_stop(struct reactor *r)
+{
+	struct io_uring_sqe *sqe = ring_sqe(&r->ring);
+
+	io_uring_prep_poll_add(sqe, shared.stop_fd, POLLIN);
+	ring_tag(sqe, NULL, TAG_STOP);
+}
+
+static void stop(struct reactor *r)
+{
+	r->stopping = r->net.stopping = true;
+	r->stopped_ns = r->worker.now_ns;
+	/* A closed socket listens on until the ring lets go of it; one that is shut down does not. */
+	if (r->net.listen_fd >= 0) {
+		shutdown(r->net.listen_fd, SHUT_RDWR);
+		close(r->net.listen_fd);
+	}
+	r->net.listen_fd = -1;
+}
+
+static void complete(struct reactor *r, const struct io_uring_cqe *cqe)
+{
+	switch (cqe->user_data & TAG_MASK) {
+	case TAG_DISK:
+		worker_count(&r->worker, COUNT_DISK, 1);
+		disk_uring_complete(&r->disk, cqe->user_data, cqe->res);
+		break;
+	case TAG_WAKE:
+		break;
+	case TAG_STOP:
+		stop(r);
+		break;
+	default:
+		net_complete(&r->net, cqe->user_data, cqe->res, cqe->flags);
+	}
+}
+
+static void take_completions(struct reactor *r)
+{
+	struct io_uring_cqe *cqes[MAX_COMPLETIONS], copy;
+	unsigned int nr = io_uring_peek_batch_cqe(&r->ring, cqes, MAX_COMPLETIONS);
+
+	/* One at a time, each given back before it is acted upon: what it does may wait on the ring. */
+	for (unsigned int i = 0; i < nr; i++) {
+		copy = *cqes[i];
+		io_uring_cq_advance(&r->ring, 1);
+		complete(r, &copy);
+	}
+}
+
+/* A reply that nobody reads is waited for a little while only. */
+static bool has_requests(const struct reactor *r)
+{
+	bool patient = r->worker.now_ns - r->stopped_ns < LAST_REPLIES_NS;
+
+	for (const struct conn *c = r->worker.conns; c; c = c->next)
+		if (c->nr_requests || (patient && c->out.nr_bytes && !c->dead))
+			return true;
+	return r->net.nr_handed;
+}
+
+static void unpark(struct reactor *r)
+{
+	r->unparked_ns = r->worker.now_ns;
+	for (struct conn *c = r->worker.conns; c; c = c->next)
+		if (c->parked)
+			net_ready(&r->net, (struct link *)c);
+}
+
+static void tick(struct reactor *r)
+{
+	struct worker *w = &r->worker;
+
+	if (r->net.nr_parked && w->now_ns - r->unparked_ns >= PARKED_NS)
+		unpark(r);
+	if (w->now_ns < r->tick_ns)
+		return;
+	r->tick_ns = w->now_ns + TICK_NS;
+	for (uint32_t i = 0; i < w->server->nr_partitions; i++)
+		if (okv_store_partition(w->store, i))
+			okv_partition_tick(okv_store_partition(w->store, i), w->now_ms);
+	/* What the store deletes by itself is known to nobody else. */
+	tenants_publish(w);
+	net_tick(&r->net);
+	net_accept(&r->net);
+	__atomic_store_n(&w->counters[COUNT_BUSY_NS], clock_ns(CLOCK_THREAD_CPUTIME_ID), __ATOMIC_RELAXED);
+	if (!r->stopping)
+		mover_window(w, w->counters[COUNT_BUSY_NS]);
+}
+
+/* True when all reactors are quiet: none has a request under way, so no mail is. */
+static bool all_quiet(struct reactor *r)
+{
+	if (!r->quiet && r->stopping && !has_requests(r) && !mover_is_busy(&r->worker)) {
+		r->quiet = true;
+		__atomic_add_fetch(&shared.nr_quiet, 1, __ATOMIC_ACQ_REL);
+	}
+	return r->quiet && __atomic_load_n(&shared.nr_quiet, __ATOMIC_ACQUIRE) == r->worker.server->nr_workers;
+}
+
+/* Sockets are shut down, and what that completes is taken, so that the ring has nothing under way that points into memory. */
+static void end_links(struct reactor *r)
+{
+	struct __kernel_timespec limit = { .tv_nsec = PARKED_NS };
+	struct io_uring_cqe *cqe;
+
+	net_end_all(&r->net);
+	for (int i = 0; r->worker.conns && i < 1000; i++) {
+		io_uring_submit_and_wait_timeout(&r->ring, &cqe, 1, &limit, NULL);
+		take_completions(r);
+		net_run(&r->net);
+	}
+}
+
+/* What nothing will wake us for. */
+static bool has_work(const struct reactor *r)
+{
+	return r->net.ready || r->to[r->worker.id].place;
+}
+
+static void serve(struct reactor *r)
+{
+	watch_stop(r);
+	tenants_publish(&r->worker);
+	net_accept(&r->net);
+	while (!all_quiet(r)) {
+		uint64_t wait_ns = r->net.nr_parked || r->stopping || mover_is_busy(&r->worker) ? PARKED_NS : TICK_NS;
+		struct __kernel_timespec limit = { .tv_nsec = wait_ns };
+		struct io_uring_cqe *cqe;
+		bool busy = has_work(r);
+
+		io_uring_submit_and_wait_timeout(&r->ring, &cqe, busy ? 0 : 1, busy ? NULL : &limit, NULL);
+		if (busy)
+			io_uring_get_events(&r->ring);
+		set_clock(&r->worker);
+		take_completions(r);
+		take_mail(r);
+		tick(r);
+		if (!r->stopping || mover_is_busy(&r->worker))
+			mover_run(&r->worker);
+		net_run(&r->net);
+		post_mail(r);
+	}
+	end_links(r);
+}
+
+/* ---- start and end ---- */
+
+static void show_progress(void *owner, uint32_t partition, uint64_t done_bytes, uint64_t total_bytes)
+{
+	const struct reactor *r = owner;
+
+	fprintf(stderr, "octokvd: reactor %u: partition %u: recovered %llu of %llu MiB\n", r->worker.id, partition,
+		(unsigned long long)(done_bytes >> 20), (unsigned long long)(total_bytes >> 20));
+}
+
+static bool open_ring(struct reactor *r)
+{
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
+		.cq_entries = RING_COMPLETIONS,
+	};
+	int result = io_uring_queue_init_params(RING_ENTRIES, &r->ring, &params);
+
+	if (!result)
+		return true;
+	ring_refusal(-result, r->why, sizeof(r->why));
+	return false;
+}
+
+static bool open_store(struct reactor *r)
+{
+	const struct server *s = r->worker.server;
+	struct okv_open_options options = { .now_ms = r->worker.now_ms, .progress = show_progress, .owner = r };
+	int result = disk_uring_init(&r->disk, &r->ring, r->all->data_fd);
+
+	for (uint32_t i = 0; i < s->nr_partitions; i++) {
+		if (server_first_owner(s, i) != r->worker.id)
+			continue;
+		if (!options.nr_partitions)
+			options.first_partition = i;
+		options.nr_partitions++;
+	}
+	if (!result)
+		result = okv_store_open(&r->worker.store, &r->disk.disk, &options);
+	if (result)
+		snprintf(r->why, sizeof(r->why), "%s: %s", s->config.data, store_refusal(-result));
+	return !result;
+}
+
+static bool open_net(struct reactor *r)
+{
+	const struct config *config = &r->worker.server->config;
+	bool listens = r->worker.id < r->worker.server->nr_listening;
+	int fd = -1, result;
+
+	if (listens)
+		fd = listen_on(config->bind, config->port, r->why, sizeof(r->why));
+	if (listens && fd < 0)
+		return false;
+	r->worker.net = &r->net;
+	result = net_open(&r->net, &r->ring, &r->worker, fd);
+	if (result)
+		snprintf(r->why, sizeof(r->why), "receive buffers: %s", strerror(-result));
+	return !result;
+}
+
+static void *reactor_main(void *argument)
+{
+	struct reactor *r = argument;
+	bool have_ring, have_store, have_net;
+
+	set_clock(&r->worker);
+	have_ring = open_ring(r);
+	have_store = have_ring && open_store(r);
+	have_net = have_store && open_net(r);
+	if (!have_net)
+		__atomic_store_n(&r->all->failed, r->why, __ATOMIC_RELEASE);
+	pthread_barrier_wait(&shared.ready);
+	if (!__atomic_load_n(&r->all->failed, __ATOMIC_ACQUIRE))
+		serve(r);
+	if (have_store)
+		okv_store_close(r->worker.store);
+	disk_uring_destroy(&r->disk);
+	/* Nobody sends a wake to a ring that is gone. */
+	pthread_barrier_wait(&shared.ready);
+	if (have_net)
+		net_close(&r->net);
+	if (have_ring)
+		io_uring_queue_exit(&r->ring);
+	return NULL;
+}
+
+static void make_worker(struct reactors *rs, uint32_t id)
+{
+	struct reactor *r = mem_zalloc(sizeof(*r));
+
+	r->all = rs;
+	r->to = aligned_alloc(64, sizeof(*r->to) * MAX_WORKERS);
+	memset(mem_checked(r->to), 0, sizeof(*r->to) * MAX_WORKERS);
+	r->worker = (struct worker){ .server = rs->server, .id = id, .post = post, .ready = conn_is_ready, .freed = conn_is_freed };
+	r->worker.events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
+	r->worker.window_events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
+	rs->server->workers[id] = &r->worker;
+	mover_init(&r->worker);
+}
+
+static void free_workers(struct reactors *rs)
+{
+	for (uint32_t i = 0; i < rs->server->nr_workers; i++) {
+		struct reactor *r = reactor_of(rs, i);
+
+		pthread_join(r->thread, NULL);
+		if (rs->failed == r->why)
+			rs->failed = mem_checked(strdup(r->why));
+		free(r->worker.events);
+		free(r->worker.window_events);
+		free(r->to);
+		free(r);
+	}
+	close(shared.stop_fd);
+	pthread_barrier_destroy(&shared.ready);
+}
+
+int reactors_start(struct reactors *rs)
+{
+	uint32_t nr = rs->server->nr_workers;
+
+	pthread_barrier_init(&shared.ready, NULL, nr + 1);
+	shared.nr_quiet = 0;
+	shared.stop_fd = eventfd(0, EFD_CLOEXEC);
+	for (uint32_t i = 0; i < nr; i++)
+		make_worker(rs, i);
+	for (uint32_t i = 0; i < nr; i++) {
+		struct reactor *r = reactor_of(rs, i);
+
+		if (pthread_create(&r->thread, NULL, reactor_main, r)) {
+			perror("octokvd: a thread");
+			exit(1);
+		}
+	}
+	pthread_barrier_wait(&shared.ready);
+	if (!__atomic_load_n(&rs->failed, __ATOMIC_ACQUIRE))
+		return 0;
+	pthread_barrier_wait(&shared.ready);
+	free_workers(rs);
+	return -1;
+}
+
+void reactors_stop(struct reactors *rs)
+{
+	uint64_t one = 1;
+
+	if (write(shared.stop_fd, &one, sizeof(one)) != sizeof(one))
+		perror("octokvd: stop");
+	pthread_barrier_wait(&shared.ready);
+	free_workers(rs);
+}

@@ -1,0 +1,698 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * cmd_server.c - commands on connections, on the server, and on all keys at once
+ *
+ * SCAN walks partition after partition; its cursor is the store's cursor in that partition with the partition's number in the low 8 bits,
+ * and a walk in the store ends with 0, so the end of the last partition is 0 as clients want it. FLUSHALL is a scan that
+ * deletes what it finds, side by side in all partitions; it is not atomic, and deletes only the tenant's own keys.
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <strings.h>
+
+#include "command.h"
+#include "store/mem.h"
+#include "stats.h"
+#include "tenant.h"
+
+#define SYNTAX "ERR syntax error"
+
+/* What a single command may make a reactor do for all who wait for it. */
+enum {
+	MAX_INFO_SECTIONS	= 16,
+	MAX_SCAN_COUNT		= 1000,
+	MAX_PATTERN_BYTES	= 1024,		/* looked for in each key of a SCAN */
+	MAX_CONFIG_PATTERNS	= 16,
+	MAX_CONFIG_BYTES	= 64,		/* of each of them */
+};
+
+static void reply_ok(struct request *r)
+{
+	resp_simple(&r->out, "OK");
+	request_done(r);
+}
+
+static int shown(uint32_t len)
+{
+	return len < 64 ? len : 64;
+}
+
+/* ---- connections ---- */
+
+static void start_ping(struct request *r)
+{
+	if (req_nr(r) > 2) {
+		request_fail(r, "ERR wrong number of arguments for 'ping' command");
+		return;
+	}
+	if (req_nr(r) == 2)
+		resp_bulk(&r->out, req_arg(r, 1), req_len(r, 1));
+	else
+		resp_simple(&r->out, "PONG");
+	request_done(r);
+}
+
+static void start_echo(struct request *r)
+{
+	resp_bulk(&r->out, req_arg(r, 1), req_len(r, 1));
+	request_done(r);
+}
+
+/* Who @name is with the password in argument @i; false: the request has failed. */
+static bool authenticate(struct request *r, const char *name, size_t name_len, uint32_t i)
+{
+	struct conn *c = r->conn;
+	struct tenants *t = c->worker->server->tenants;
+	struct tenant *tenant = tenants_find(t, name, name_len);
+
+	if (!t->have_users) {
+		request_fail(r, "ERR AUTH called without any users configured: there is no password to give");
+		return false;
+	}
+	/* A name that is not there takes as long. */
+	if (!tenant_verify(t, tenant ? tenant : t->list, req_arg(r, i), req_len(r, i)) || !tenant) {
+		c->closing = ++c->nr_wrong_passwords >= MAX_WRONG_PASSWORDS;
+		request_fail(r, "WRONGPASS invalid username-password pair or user is disabled.");
+		return false;
+	}
+	if (c->first != r && tenant != c->tenant) {
+		request_fail(r, "ERR cannot become another user while requests are under way");
+		return false;
+	}
+	if (!tenant_enter(c, tenant)) {
+		request_fail(r, "ERR max number of clients of this user reached");
+		return false;
+	}
+	return true;
+}
+
+static void start_auth(struct request *r)
+{
+	bool named = req_nr(r) == 3;
+
+	if (req_nr(r) > 3) {
+		request_fail(r, SYNTAX);
+		return;
+	}
+	if (authenticate(r, named ? req_arg(r, 1) : "default", named ? req_len(r, 1) : 7, named ? 2 : 1))
+		reply_ok(r);
+}
+
+/* Names are for people and appear in lists: no blanks, nothing unprintable. */
+static bool keep_name(char *to, const char *name, size_t len)
+{
+	if (len >= CONN_NAME_BYTES)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (name[i] < '!' || name[i] > '~')
+			return false;
+	memcpy(to, name, len);
+	to[len] = 0;
+	return true;
+}
+
+static void reply_hello(struct request *r)
+{
+	struct resp_out *out = &r->out;
+
+	resp_map(out, 7);
+	resp_string(out, "server");
+	resp_string(out, "octokvd");
+	resp_string(out, "version");
+	resp_string(out, REDIS_VERSION);
+	resp_string(out, "proto");
+	resp_int(out, out->resp3 ? 3 : 2);
+	resp_string(out, "id");
+	resp_int(out, r->conn->id);
+	resp_string(out, "mode");
+	resp_string(out, "standalone");
+	resp_string(out, "role");
+	resp_string(out, "master");
+	resp_string(out, "modules");
+	resp_array(out, 0);
+	request_done(r);
+}
+
+static void start_hello(struct request *r)
+{
+	int64_t version = r->conn->out.resp3 ? 3 : 2;
+
+	if (req_nr(r) > 1 && (!req_int(r, 1, &version) || version < 2 || version > 3)) {
+		request_fail(r, "NOPROTO unsupported protocol version");
+		return;
+	}
+	for (uint32_t i = 2; i < req_nr(r);) {
+		if (req_is(r, i, "auth") && i + 2 < req_nr(r)) {
+			if (!authenticate(r, req_arg(r, i + 1), req_len(r, i + 1), i + 2))
+				return;
+			i += 3;
+		} else if (req_is(r, i, "setname") && i + 1 < req_nr(r)) {
+			if (!keep_name(r->conn->name, req_arg(r, i + 1), req_len(r, i + 1))) {
+				request_fail(r, "ERR Client names cannot contain spaces, newlines or special characters.");
+				return;
+			}
+			i += 2;
+		} else {
+			request_fail(r, "ERR Syntax error in HELLO option '%.*s'", shown(req_len(r, i)), req_arg(r, i));
+			return;
+		}
+	}
+	if (!r->conn->tenant) {
+		request_fail(r, "NOAUTH HELLO must be called with the client already authenticated, or with AUTH <user> <pass>");
+		return;
+	}
+	r->conn->out.resp3 = r->out.resp3 = version == 3;
+	reply_hello(r);
+}
+
+/* A browser that some page told to talk to us: what follows is not meant for us, however much it looks like it. */
+static void start_browser(struct request *r)
+{
+	r->conn->closing = true;
+	request_fail(r, "ERR this is no web server");
+}
+
+static void start_select(struct request *r)
+{
+	int64_t number;
+
+	if (!req_int(r, 1, &number))
+		request_fail(r, "ERR value is not an integer or out of range");
+	else if (number)
+		request_fail(r, "ERR DB index is out of range: there is only 0");
+	else
+		reply_ok(r);
+}
+
+static void start_quit(struct request *r)
+{
+	r->conn->closing = true;
+	reply_ok(r);
+}
+
+static void start_reset(struct request *r)
+{
+	struct conn *c = r->conn;
+
+	if (c->first != r) {
+		request_fail(r, "ERR cannot RESET while requests are under way");
+		return;
+	}
+	c->out.resp3 = r->out.resp3 = false;
+	c->name[0] = 0;
+	tenant_enter(c, tenants_default(c->worker->server->tenants));
+	resp_simple(&r->out, "RESET");
+	request_done(r);
+}
+
+static int client_line(const struct conn *c, char *text, size_t bytes)
+{
+	const struct worker *w = c->worker;
+
+	return snprintf(text, bytes, "id=%" PRIu64 " name=%s age=%" PRIu64 " idle=%" PRIu64 " db=0 user=%s resp=%d reactor=%u requests=%u "
+			"output=%zu lib-name=%s\n", c->id, c->name, (w->now_ns - c->since_ns) / 1000000000, (w->now_ns - c->moved_ns) / 1000000000,
+			c->tenant ? c->tenant->name : "", c->out.resp3 ? 3 : 2, w->id, c->nr_requests, c->out.nr_bytes, c->library);
+}
+
+/* At each worker: the tenant's connections there. */
+static void list_clients(struct worker *w, struct kv_msg *msg)
+{
+	struct job *job = (struct job *)msg;
+	char text[400];
+
+	for (const struct conn *c = w->conns; c; c = c->next)
+		if (c->tenant == job->request->tenant)
+			resp_raw(&job->out, text, client_line(c, text, sizeof(text)));
+	worker_return(w, msg);
+}
+
+/* The replies of jobs as one text. */
+static void reply_text(struct request *r, struct resp_out *text)
+{
+	char *whole = mem_alloc(text->nr_bytes);
+	size_t len = 0;
+
+	for (const struct resp_chunk *chunk = text->head; chunk; chunk = chunk->next) {
+		memcpy(whole + len, chunk->data + chunk->start, resp_chunk_len(chunk));
+		len += resp_chunk_len(chunk);
+	}
+	resp_text(&r->out, whole, len);
+	free(whole);
+	resp_out_free(text);
+}
+
+static void finish_client(struct request *r)
+{
+	struct resp_out all = { 0 };
+
+	for (uint32_t i = 0; i < r->nr_ops; i++)
+		resp_out_splice(&all, &r->jobs[i].out);
+	reply_text(r, &all);
+}
+
+static void to_all_workers(struct request *r, void (*run)(struct worker *w, struct kv_msg *msg))
+{
+	uint32_t nr = r->conn->worker->server->nr_workers;
+
+	request_jobs(r, nr);
+	for (uint32_t i = 0; i + 1 < nr; i++)
+		request_send_job(r, (r->conn->worker->id + 1 + i) % nr, (r->conn->worker->id + 1 + i) % nr, run);
+	request_send_job(r, r->conn->worker->id, r->conn->worker->id, run);
+}
+
+static void start_client(struct request *r)
+{
+	struct conn *c = r->conn;
+	char text[400];
+
+	if (req_is(r, 1, "id")) {
+		resp_int(&r->out, c->id);
+	} else if (req_is(r, 1, "getname")) {
+		if (c->name[0])
+			resp_string(&r->out, c->name);
+		else
+			resp_null(&r->out);
+	} else if (req_is(r, 1, "setname") && req_nr(r) == 3) {
+		if (!keep_name(c->name, req_arg(r, 2), req_len(r, 2))) {
+			request_fail(r, "ERR Client names cannot contain spaces, newlines or special characters.");
+			return;
+		}
+		resp_simple(&r->out, "OK");
+	} else if (req_is(r, 1, "setinfo") && req_nr(r) == 4) {
+		if (req_is(r, 2, "lib-name"))
+			keep_name(c->library, req_arg(r, 3), req_len(r, 3));
+		resp_simple(&r->out, "OK");
+	} else if ((req_is(r, 1, "no-evict") || req_is(r, 1, "no-touch")) && req_nr(r) == 3) {
+		resp_simple(&r->out, "OK");
+	} else if (req_is(r, 1, "info")) {
+		resp_text(&r->out, text, client_line(c, text, sizeof(text)));
+	} else if (req_is(r, 1, "list")) {
+		to_all_workers(r, list_clients);
+		return;
+	} else {
+		request_fail(r, "ERR unknown subcommand '%.*s'. Try CLIENT ID, LIST, INFO, SETNAME, GETNAME, SETINFO.", shown(req_len(r, 1)),
+			     req_arg(r, 1));
+		return;
+	}
+	request_done(r);
+}
+
+/* ---- the server ---- */
+
+static void describe(struct resp_out *out, const struct command *c)
+{
+	resp_array(out, 6);
+	resp_string(out, c->name);
+	resp_int(out, c->arity);
+	resp_array(out, 1);
+	resp_simple(out, c->flags & CMD_WRITE ? "write" : "readonly");
+	resp_int(out, c->first_key);
+	resp_int(out, c->last_key);
+	resp_int(out, c->key_step);
+}
+
+static size_t nr_commands(void)
+{
+	const struct command *c;
+	size_t nr = 0;
+
+	for (c = key_commands; c->name; c++)
+		nr++;
+	for (c = server_commands; c->name; c++)
+		nr++;
+	return nr;
+}
+
+static void describe_all(struct resp_out *out, bool names_only)
+{
+	const struct command *tables[] = { key_commands, server_commands };
+
+	resp_array(out, nr_commands());
+	for (int i = 0; i < 2; i++) {
+		for (const struct command *c = tables[i]; c->name; c++) {
+			if (names_only)
+				resp_string(out, c->name);
+			else
+				describe(out, c);
+		}
+	}
+}
+
+static void start_command(struct request *r)
+{
+	if (req_nr(r) == 1) {
+		describe_all(&r->out, false);
+	} else if (req_is(r, 1, "list")) {
+		describe_all(&r->out, true);
+	} else if (req_is(r, 1, "count")) {
+		resp_int(&r->out, nr_commands());
+	} else if (req_is(r, 1, "docs")) {
+		resp_map(&r->out, 0);
+	} else if (req_is(r, 1, "info")) {
+		resp_array(&r->out, req_nr(r) - 2);
+		for (uint32_t i = 2; i < req_nr(r); i++) {
+			const struct command *c = command_find(req_arg(r, i), req_len(r, i));
+
+			if (c)
+				describe(&r->out, c);
+			else
+				resp_null(&r->out);
+		}
+	} else {
+		request_fail(r, "ERR unknown subcommand '%.*s'. Try COMMAND COUNT, LIST, INFO, DOCS.", shown(req_len(r, 1)), req_arg(r, 1));
+		return;
+	}
+	request_done(r);
+}
+
+static void start_config(struct request *r)
+{
+	const struct config *config = &r->conn->worker->server->config;
+	char numbers[2][24];
+	const char *pairs[][2] = {
+		{ "save", "" }, { "appendonly", "yes" }, { "appendfsync", "always" }, { "databases", "1" }, { "maxmemory", "0" },
+		{ "maxmemory-policy", "noeviction" }, { "maxclients", numbers[0] }, { "timeout", numbers[1] },
+	};
+	bool hit[8] = { 0 };
+	size_t nr = 0;
+
+	if (!req_is(r, 1, "get") || req_nr(r) < 3) {
+		request_fail(r, "ERR only CONFIG GET is there: what can be set is on the command line of octokvd");
+		return;
+	}
+	for (uint32_t arg = 2; arg < req_nr(r); arg++) {
+		if (req_nr(r) > 2 + MAX_CONFIG_PATTERNS || req_len(r, arg) > MAX_CONFIG_BYTES) {
+			request_fail(r, SYNTAX);
+			return;
+		}
+	}
+	snprintf(numbers[0], sizeof(numbers[0]), "%u", config->max_connections);
+	snprintf(numbers[1], sizeof(numbers[1]), "%u", config->idle_timeout_s);
+	for (size_t i = 0; i < 8; i++) {
+		for (uint32_t arg = 2; arg < req_nr(r); arg++)
+			hit[i] |= glob_match(req_arg(r, arg), req_len(r, arg), pairs[i][0], strlen(pairs[i][0]));
+		nr += hit[i];
+	}
+	resp_map(&r->out, nr);
+	for (size_t i = 0; i < 8; i++) {
+		if (!hit[i])
+			continue;
+		resp_string(&r->out, pairs[i][0]);
+		resp_string(&r->out, pairs[i][1]);
+	}
+	request_done(r);
+}
+
+/* At each worker: what its store says. */
+static void gather(struct worker *w, struct kv_msg *msg)
+{
+	struct job *job = (struct job *)msg;
+	uint64_t nr_bytes;
+
+	okv_store_stats(w->store, &job->stats);
+	okv_store_tenant_usage(w->store, job->request->tenant->id, &nr_bytes, &job->nr_keys);
+	worker_return(w, msg);
+}
+
+static void start_gather(struct request *r)
+{
+	if (req_nr(r) > 1 + MAX_INFO_SECTIONS) {
+		request_fail(r, SYNTAX);
+		return;
+	}
+	to_all_workers(r, gather);
+}
+
+static void finish_dbsize(struct request *r)
+{
+	uint64_t nr = 0;
+
+	for (uint32_t i = 0; i < r->nr_ops; i++)
+		nr += r->jobs[i].nr_keys;
+	resp_int(&r->out, nr);
+}
+
+static void finish_info(struct request *r)
+{
+	struct okv_stats sum = { 0 };
+	struct resp_out text = { 0 };
+	uint64_t nr_keys = 0;
+
+	for (uint32_t i = 0; i < r->nr_ops; i++) {
+		const uint64_t *from = (const uint64_t *)&r->jobs[i].stats;
+		uint64_t *to = (uint64_t *)&sum;
+
+		for (size_t word = 0; word < offsetof(struct okv_stats, nr_refusing) / sizeof(*to); word++)
+			to[word] += from[word];
+		sum.nr_refusing += r->jobs[i].stats.nr_refusing;
+		nr_keys += r->jobs[i].nr_keys;
+	}
+	if (req_nr(r) == 1)
+		stats_write(&text, r->conn->worker, r->tenant, &sum, nr_keys, "");
+	for (uint32_t i = 1; i < req_nr(r); i++)
+		stats_write(&text, r->conn->worker, r->tenant, &sum, nr_keys, req_arg(r, i));
+	reply_text(r, &text);
+}
+
+static void start_time(struct request *r)
+{
+	char text[24];
+
+	resp_array(&r->out, 2);
+	snprintf(text, sizeof(text), "%" PRIu64, r->conn->worker->now_ms / 1000);
+	resp_string(&r->out, text);
+	snprintf(text, sizeof(text), "%" PRIu64, r->conn->worker->now_ms % 1000 * 1000);
+	resp_string(&r->out, text);
+	request_done(r);
+}
+
+/* All that was acknowledged is durable, on one machine: there is nothing to wait for. */
+static void start_wait(struct request *r)
+{
+	if (req_is(r, 0, "waitaof")) {
+		resp_array(&r->out, 2);
+		resp_int(&r->out, 1);
+	}
+	resp_int(&r->out, 0);
+	request_done(r);
+}
+
+/* ---- all keys ---- */
+
+static void scan_done(struct okv_scan *scan)
+{
+	job_scan_done(scan->owner);
+}
+
+static void scan_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len, uint64_t expire_ms)
+{
+	struct job *job = scan->owner;
+	const struct request *r = job->request;
+
+	(void)value_len;
+	(void)expire_ms;
+	for (uint32_t i = 2; i + 1 < req_nr(r); i += 2) {
+		if (req_is(r, i, "match") && !glob_match(req_arg(r, i + 1), req_len(r, i + 1), key, key_len))
+			return;
+		if (req_is(r, i, "type") && !req_is(r, i + 1, "string"))
+			return;
+	}
+	resp_bulk(&job->out, key, key_len);
+	job->nr++;
+}
+
+/* Text of a cursor: 0 to 2^64 - 1. */
+static bool parse_cursor(const struct request *r, uint64_t *cursor)
+{
+	const char *text = req_arg(r, 1);
+
+	*cursor = 0;
+	for (uint32_t i = 0; i < req_len(r, 1); i++) {
+		if (!isdigit((unsigned char)text[i]) || __builtin_mul_overflow(*cursor, 10, cursor) ||
+		    __builtin_add_overflow(*cursor, text[i] - '0', cursor))
+			return false;
+	}
+	return req_len(r, 1);
+}
+
+/* MATCH, TYPE and COUNT, each at most once, as the first two are looked at for each key. */
+static bool parse_scan(const struct request *r, int64_t *count)
+{
+	static const char *const options[] = { "match", "type", "count" };
+	bool given[3] = { 0 };
+
+	for (uint32_t i = 2; i < req_nr(r); i += 2) {
+		uint32_t which = 0;
+
+		while (which < 3 && !req_is(r, i, options[which]))
+			which++;
+		if (which == 3 || given[which] || i + 1 == req_nr(r) || req_len(r, i + 1) > MAX_PATTERN_BYTES ||
+		    (which == 2 && (!req_int(r, i + 1, count) || *count < 1)))
+			return false;
+		given[which] = true;
+	}
+	return true;
+}
+
+static void start_scan(struct request *r)
+{
+	const struct server *s = r->conn->worker->server;
+	int64_t count = 10;
+	uint64_t cursor;
+	struct job *job;
+
+	if (!parse_cursor(r, &cursor) || (cursor & 0xff) >= s->nr_partitions) {
+		request_fail(r, "ERR invalid cursor");
+		return;
+	}
+	if (!parse_scan(r, &count)) {
+		request_fail(r, SYNTAX);
+		return;
+	}
+	request_jobs(r, 1);
+	job = r->jobs;
+	job->partition = cursor & 0xff;
+	job->scan = (struct okv_scan){
+		.cursor = cursor >> 8, .tenant = r->tenant->id, .ioprio = r->tenant->ioprio, .nr_max = count < MAX_SCAN_COUNT ? count : MAX_SCAN_COUNT,
+		.key = scan_key, .done = scan_done, .owner = job,
+	};
+	request_send_scan(r, 0);
+}
+
+static void finish_scan(struct request *r)
+{
+	struct job *job = r->jobs;
+	uint64_t next = job->scan.cursor << 8 | job->partition;
+	char text[24];
+
+	/* A key that cannot be read must not hide those behind it: the walk goes on without it. */
+	if (job->scan.status != OKV_OK)
+		worker_count(r->conn->worker, COUNT_ERRORS, 1);
+	if (!job->scan.cursor)
+		next = job->partition + 1 < r->conn->worker->server->nr_partitions ? job->partition + 1 : 0;
+	snprintf(text, sizeof(text), "%" PRIu64, next);
+	resp_array(&r->out, 2);
+	resp_string(&r->out, text);
+	resp_array(&r->out, job->nr);
+	resp_out_splice(&r->out, &job->out);
+}
+
+/* A key that is being deleted, with its name behind it. */
+struct doomed {
+	struct okv_op op;
+	struct job *job;
+	char key[];
+};
+
+static void flush_go_on(struct worker *w, struct kv_msg *msg)
+{
+	struct job *job = (struct job *)msg;
+
+	job->nr_pending = 1;
+	okv_partition_scan(okv_store_partition(w->store, job->partition), &job->scan);
+}
+
+static void flush_step(struct job *job)
+{
+	struct worker *w = job->request->conn->worker->server->workers[job->msg.target];
+
+	if (--job->nr_pending)
+		return;
+	/* What could not be read is said at the end, and does not keep the others. */
+	job->nr += job->scan.status != OKV_OK;
+	if (!job->scan.cursor) {
+		job_scan_done(job);
+		return;
+	}
+	/* By mail to ourselves: a walk over what is others' has nothing to wait for, and they have not. */
+	job->msg.run = flush_go_on;
+	w->post(w, &job->msg, w->id);
+}
+
+static void flush_deleted(struct okv_op *op)
+{
+	struct doomed *doomed = op->owner;
+	struct job *job = doomed->job;
+
+	if (op->status != OKV_OK && op->status != OKV_NOT_FOUND)
+		job->nr++;
+	okv_op_release(op);
+	free(doomed);
+	flush_step(job);
+}
+
+static void flush_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len, uint64_t expire_ms)
+{
+	struct job *job = scan->owner;
+	struct worker *w = job->request->conn->worker->server->workers[job->msg.target];
+	struct doomed *doomed = mem_zalloc(sizeof(*doomed) + key_len);
+
+	(void)value_len;
+	(void)expire_ms;
+	memcpy(doomed->key, key, key_len);
+	doomed->job = job;
+	doomed->op = (struct okv_op){
+		.kind = OKV_OP_DELETE, .tenant = scan->tenant, .ioprio = scan->ioprio, .key = doomed->key, .key_len = key_len,
+		.hash = okv_store_hash(w->store, scan->tenant, key, key_len), .done = flush_deleted, .owner = doomed,
+	};
+	job->nr_pending++;
+	okv_partition_submit(okv_store_partition(w->store, job->partition), &doomed->op);
+}
+
+static void flush_scanned(struct okv_scan *scan)
+{
+	flush_step(scan->owner);
+}
+
+static void start_flush(struct request *r)
+{
+	const struct server *s = r->conn->worker->server;
+
+	request_jobs(r, s->nr_partitions);
+	for (uint32_t i = 0; i < s->nr_partitions; i++) {
+		struct job *job = &r->jobs[i];
+
+		job->partition = i;
+		job->nr_pending = 1;
+		job->scan = (struct okv_scan){
+			.tenant = r->tenant->id, .ioprio = r->tenant->ioprio, .nr_max = 64, .key = flush_key, .done = flush_scanned, .owner = job,
+		};
+		request_send_scan(r, i);
+	}
+}
+
+static void finish_flush(struct request *r)
+{
+	for (uint32_t i = 0; i < r->nr_ops; i++) {
+		if (r->jobs[i].nr) {
+			resp_error(&r->out, "IOERR some keys could not be deleted");
+			return;
+		}
+	}
+	resp_simple(&r->out, "OK");
+}
+
+const struct command server_commands[] = {
+	{ "ping", -1, 0, 0, 0, 0, start_ping, NULL },
+	{ "echo", 2, 0, 0, 0, 0, start_echo, NULL },
+	{ "hello", -1, CMD_NO_AUTH, 0, 0, 0, start_hello, NULL },
+	{ "auth", -2, CMD_NO_AUTH, 0, 0, 0, start_auth, NULL },
+	{ "quit", -1, CMD_NO_AUTH, 0, 0, 0, start_quit, NULL },
+	{ "reset", 1, CMD_NO_AUTH, 0, 0, 0, start_reset, NULL },
+	{ "post", -1, CMD_NO_AUTH, 0, 0, 0, start_browser, NULL },
+	{ "host:", -1, CMD_NO_AUTH, 0, 0, 0, start_browser, NULL },
+	{ "select", 2, 0, 0, 0, 0, start_select, NULL },
+	{ "client", -2, 0, 0, 0, 0, start_client, finish_client },
+	{ "command", -1, 0, 0, 0, 0, start_command, NULL },
+	{ "config", -2, 0, 0, 0, 0, start_config, NULL },
+	{ "info", -1, 0, 0, 0, 0, start_gather, finish_info },
+	{ "dbsize", 1, 0, 0, 0, 0, start_gather, finish_dbsize },
+	{ "scan", -2, 0, 0, 0, 0, start_scan, finish_scan },
+	{ "flushall", -1, CMD_WRITE, 0, 0, 0, start_flush, finish_flush },
+	{ "flushdb", -1, CMD_WRITE, 0, 0, 0, start_flush, finish_flush },
+	{ "time", 1, 0, 0, 0, 0, start_time, NULL },
+	{ "wait", 3, 0, 0, 0, 0, start_wait, NULL },
+	{ "waitaof", 4, 0, 0, 0, 0, start_wait, NULL },
+	{ NULL },
+};

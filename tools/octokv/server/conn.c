@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * conn.c - from bytes to requests, and from replies to bytes in the order of the requests; conn.h has the rules
+ *
+ * A connection that is not authenticated gets the small limits that an AUTH or a HELLO needs. A protocol error ends the
+ * connection after its message, as what follows cannot be understood.
+ */
+#include "command.h"
+#include "conn.h"
+#include "store/mem.h"
+#include "tenant.h"
+
+static const struct resp_limits known_limits = {
+	.max_bulk_bytes = MAX_VALUE_BYTES, .max_args = 1 << 16, .max_command_bytes = 32 << 20,
+};
+
+static const struct resp_limits stranger_limits = { .max_bulk_bytes = 16 << 10, .max_args = 10, .max_command_bytes = 64 << 10 };
+
+void conn_init(struct conn *c, struct worker *w)
+{
+	*c = (struct conn){ .worker = w, .id = w->next_conn++ * MAX_WORKERS + w->id, .since_ns = w->now_ns, .moved_ns = w->now_ns,
+			    .value_bytes = CONN_FIRST_VALUE_BYTES };
+	resp_init(&c->parser, &stranger_limits);
+	tenant_enter(c, tenants_default(w->server->tenants));
+	c->next = w->conns;
+	if (c->next)
+		c->next->prev = c;
+	w->conns = c;
+	worker_count(w, COUNT_CONNECTIONS, 1);
+}
+
+static void conn_free(struct conn *c)
+{
+	struct worker *w = c->worker;
+
+	tenant_leave(c);
+	resp_destroy(&c->parser);
+	resp_out_free(&c->out);
+	if (c->next)
+		c->next->prev = c->prev;
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		w->conns = c->next;
+	w->freed(w, c);
+}
+
+void conn_kill(struct conn *c)
+{
+	c->dead = c->closing = true;
+	if (!c->nr_requests && !c->feeding)
+		conn_free(c);
+}
+
+bool conn_wants_input(const struct conn *c)
+{
+	uint64_t values_bytes = (uint64_t)c->nr_requests * c->value_bytes;
+
+	return !c->closing && !c->parked && c->nr_requests < CONN_MAX_REQUESTS && c->out.nr_bytes + c->reply_bytes < CONN_MAX_OUTPUT_BYTES &&
+	       c->command_bytes < CONN_MAX_COMMAND_BYTES && values_bytes < CONN_MAX_VALUES_BYTES && conn_may_fly(c) &&
+	       !(c->last && request_is_sending(c->last));
+}
+
+void conn_landed(struct conn *c, uint32_t held_bytes, uint32_t reply_bytes)
+{
+	uint32_t decayed = c->value_bytes - c->value_bytes / 8;
+
+	c->nr_flying--;
+	c->reply_bytes += reply_bytes;
+	c->value_bytes = held_bytes > decayed ? held_bytes : decayed;
+}
+
+void conn_may_want_input(struct conn *c)
+{
+	if (!c->feeding && !c->dead)
+		c->worker->ready(c->worker, c);
+}
+
+bool conn_overdue(const struct conn *c, uint64_t now_ns)
+{
+	const struct config *config = &c->worker->server->config;
+	bool stalled = c->out.nr_bytes || !resp_at_rest(&c->parser) || c->closing || !c->tenant;
+	uint64_t limit_s = stalled ? config->stall_timeout_s : config->idle_timeout_s;
+
+	return limit_s && !c->nr_requests && now_ns - c->moved_ns > limit_s * 1000000000;
+}
+
+/* Replies in order: what is done at the head of the queue goes out. */
+static void conn_flush(struct conn *c)
+{
+	while (c->first && c->first->done) {
+		struct request *r = c->first;
+
+		c->first = r->next;
+		if (!c->first)
+			c->last = NULL;
+		resp_out_splice(&c->out, &r->out);
+		c->nr_requests--;
+		c->command_bytes -= r->held_bytes;
+		c->reply_bytes -= r->reply_bytes;
+		tenant_request_end(r->tenant);
+		request_free(r);
+	}
+}
+
+void conn_request_done(struct conn *c)
+{
+	if (c->feeding)
+		return;
+	conn_flush(c);
+	if (!c->dead)
+		c->worker->ready(c->worker, c);
+	else if (!c->nr_requests)
+		conn_free(c);
+}
+
+static struct request *conn_queue(struct conn *c)
+{
+	struct request *r = request_new(c);
+
+	if (c->last)
+		c->last->next = r;
+	else
+		c->first = r;
+	c->last = r;
+	c->nr_requests++;
+	return r;
+}
+
+static void conn_begin(struct conn *c)
+{
+	struct request *r = conn_queue(c);
+
+	resp_take(&c->parser, &r->command);
+	worker_count(c->worker, COUNT_COMMANDS, 1);
+	worker_count(c->worker, COUNT_NETWORK, 1);
+	request_run(r);
+	r->held_bytes = request_held_bytes(r);
+	c->command_bytes += r->held_bytes;
+	conn_flush(c);
+}
+
+size_t conn_feed(struct conn *c, const char *data, size_t len)
+{
+	enum resp_verdict verdict;
+	size_t used = 0;
+
+	c->feeding = true;
+	c->moved_ns = c->worker->now_ns;
+	while (used < len && conn_wants_input(c)) {
+		if (!tenant_request_begin(c))
+			break;
+		c->parser.limits = c->tenant ? &known_limits : &stranger_limits;
+		used += resp_feed(&c->parser, data + used, len - used, &verdict);
+		if (verdict == RESP_COMMAND) {
+			conn_begin(c);
+			continue;
+		}
+		if (verdict == RESP_BAD) {
+			struct request *r = conn_queue(c);
+
+			resp_error(&r->out, "ERR %s", c->parser.error);
+			r->done = true;
+			c->closing = true;
+		} else {
+			tenant_request_end(c->tenant);
+		}
+	}
+	c->feeding = false;
+	conn_flush(c);
+	worker_count(c->worker, COUNT_BYTES_IN, used);
+	return used;
+}
+
+void conn_sent(struct conn *c, size_t nr_bytes)
+{
+	resp_out_consume(&c->out, nr_bytes);
+	worker_count(c->worker, COUNT_BYTES_OUT, nr_bytes);
+	c->moved_ns = c->worker->now_ns;
+}

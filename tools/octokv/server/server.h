@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * server.h - what the parts of octokvd share: workers, their mail, their counters
+ *
+ * A worker is a reactor seen without its ring: the connections it serves, the partitions it owns, the counters it alone writes. All that
+ * happens in a worker happens in its one thread. A message (kv_msg) is how work crosses from one to another: run() is called at
+ * the target, done() back at home; if home and target are the same worker both are plain calls. The sender keeps the message alive until done(), and
+ * looks at nothing in it that run() may write in the meantime.
+ *
+ * How mail travels is the owner's business: reactor.c has mailboxes and MSG_RING, unit tests have one worker and no mail.
+ */
+#ifndef OKV_SERVER_H
+#define OKV_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "balancer.h"
+#include "resp.h"
+#include "store/store.h"
+
+struct conn;
+struct tenant;
+struct tenants;
+struct worker;
+struct move;
+struct net;
+
+enum {
+	MAX_WORKERS		= 64,
+	MAX_PARTITIONS		= OKV_PARTITIONS_MAX,
+	MAX_KEY_BYTES		= OKV_KEY_BYTES_MAX,
+	MAX_VALUE_BYTES		= OKV_VALUE_BYTES_MAX,
+	DEFAULT_PORT		= 6379,
+};
+
+enum counter {
+	COUNT_CONNECTIONS, COUNT_REFUSED, COUNT_TIMEOUTS, COUNT_COMMANDS, COUNT_ERRORS, COUNT_HITS, COUNT_MISSES, COUNT_BYTES_IN,
+	COUNT_BYTES_OUT, COUNT_NETWORK, COUNT_STORE, COUNT_DISK, COUNT_MAIL, COUNT_WAKES, COUNT_BUSY_NS, COUNT_MIGRATED, NR_COUNTERS,
+};
+
+struct kv_msg {
+	struct kv_msg *next;
+	void (*run)(struct worker *at, struct kv_msg *msg);
+	void (*done)(struct worker *home, struct kv_msg *msg);
+	uint16_t home;
+	uint16_t target;
+	bool returning;
+};
+
+struct config {
+	const char *data;
+	const char *bind;
+	const char *users;
+	uint16_t port;
+	uint32_t max_connections;
+	uint32_t idle_timeout_s;	/* a connection that asks nothing; 0: never */
+	uint32_t stall_timeout_s;	/* half a command, or replies that are not read */
+};
+
+struct server {
+	struct config config;
+	struct balancer_config balancer;
+	uint32_t monitor;		/* atomic: the worker that decides at the end of the window */
+	struct tenants *tenants;
+	struct worker *workers[MAX_WORKERS];
+	uint32_t nr_workers;
+	uint32_t nr_listening;		/* workers 0 .. nr_listening - 1 have connections */
+	uint32_t nr_partitions;
+	uint64_t started_ms;
+};
+
+/* A worker's way to a partition. */
+struct route {
+	uint16_t owner;
+	bool paused;			/* it moves: keep what is for it */
+	uint32_t move;			/* the number of its last move that we know of */
+	uint32_t nr_jobs;		/* at the owner: jobs that work on it */
+	struct kv_msg *kept, *kept_last;
+};
+
+/* Events of the storage stage, by tenant. */
+typedef uint32_t tenant_events[OKV_NR_TENANTS];
+
+struct worker {
+	struct server *server;
+	struct okv_store *store;	/* the partitions that are ours */
+	uint32_t id;
+	uint64_t now_ns;		/* monotonic; the reactor sets it once per round */
+	uint64_t now_ms;		/* unix */
+	uint64_t counters[NR_COUNTERS];
+	struct net *net;		/* its sockets (link.h) */
+	uint64_t nr_conns;		/* atomic: those that others have accepted for it, too */
+	uint64_t next_conn;		/* ids of connections: one in MAX_WORKERS is ours */
+	struct conn *conns;		/* all of them */
+	/* mover.c */
+	struct route routes[MAX_PARTITIONS];
+	struct move *move;		/* the one under way from here */
+	uint32_t nr_orders;		/* that we gave as the monitor, and that are under way */
+	int16_t leaving[MAX_PARTITIONS];	/* to worker n - 1, when its turn comes; 0: stays */
+	tenant_events *events, *window_events;	/* of this window so far, and of the last one */
+	uint32_t busy_ppm, storage_ppm;	/* of the last window; atomic */
+	uint64_t window_begun_ns, window_busy_ns, window_stages[3];
+	void (*post)(struct worker *w, struct kv_msg *msg, uint32_t to);
+	void (*ready)(struct worker *w, struct conn *c);	/* it has output, or room for input */
+	void (*freed)(struct worker *w, struct conn *c);	/* the last reference to it is gone */
+};
+
+/* Written by the worker's own thread only; others may read a value that is a little old. */
+static inline void worker_count(struct worker *w, enum counter which, uint64_t more)
+{
+	__atomic_store_n(&w->counters[which], w->counters[which] + more, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t worker_counter(const struct worker *w, enum counter which)
+{
+	return __atomic_load_n(&w->counters[which], __ATOMIC_RELAXED);
+}
+
+static inline uint64_t server_sum(const struct server *s, enum counter which)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < s->nr_workers; i++)
+		sum += worker_counter(s->workers[i], which);
+	return sum;
+}
+
+/* Whose partition @partition is at the start. */
+static inline uint32_t server_first_owner(const struct server *s, uint32_t partition)
+{
+	return partition * s->nr_workers / s->nr_partitions;
+}
+
+/* To @target, from our own worker @w. */
+static inline void worker_send(struct worker *w, struct kv_msg *msg, uint32_t target)
+{
+	msg->home = w->id;
+	msg->target = target;
+	msg->returning = false;
+	if (target == w->id)
+		msg->run(w, msg);
+	else
+		w->post(w, msg, target);
+}
+
+/* What @msg asked is done, at worker @w. */
+static inline void worker_return(struct worker *w, struct kv_msg *msg)
+{
+	if (msg->home == w->id) {
+		msg->done(w, msg);
+		return;
+	}
+	msg->returning = true;
+	w->post(w, msg, msg->home);
+}
+
+/* Mail that has arrived. */
+static inline void worker_deliver(struct worker *w, struct kv_msg *msg)
+{
+	if (msg->returning)
+		msg->done(w, msg);
+	else
+		msg->run(w, msg);
+}
+
+#endif

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tenant.c - the users file, passwords, bounds; tenant.h says what they are
+ *
+ * A password is checked against Argon2id with small parameters (one pass over 1 MiB), as it runs in a reactor; a connection may be wrong three
+ * times. Clients of a pool say the same password again and again: the last right one of a tenant is known by a keyed hash whose
+ * key lives as long as the process.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conn.h"
+#include "store/mem.h"
+#include "tenant.h"
+
+enum { DEFAULT_WEIGHT = 100, MAX_WEIGHT = 10000, IOPRIO_BE = 2 << 13, IOPRIO_LEVEL = 4, LINE_BYTES = 512 };
+
+_Static_assert(TENANT_HASH_BYTES >= crypto_pwhash_STRBYTES, "a hash fits");
+
+/* ---- the file ---- */
+
+static uint16_t tag(uint16_t id)
+{
+	return IOPRIO_BE | id << 3 | IOPRIO_LEVEL;
+}
+
+static bool parse_size(const char *text, uint64_t *value)
+{
+	static const char units[] = "kmgt";
+	const char *unit;
+	char *end;
+
+	errno = 0;
+	*value = strtoull(text, &end, 10);
+	if (errno || end == text || !isdigit((unsigned char)text[0]))
+		return false;
+	if (!*end)
+		return true;
+	unit = strchr(units, tolower((unsigned char)*end));
+	if (!unit || end[1] || *value > UINT64_MAX >> 10 * (unit - units + 1))
+		return false;
+	*value <<= 10 * (unit - units + 1);
+	return true;
+}
+
+static const char *parse_option(struct tenant *tenant, char *word)
+{
+	char *equals = strchr(word, '=');
+	uint64_t value;
+
+	if (!equals || !parse_size(equals + 1, &value))
+		return "an option is not NAME=NUMBER";
+	*equals = 0;
+	if (!strcmp(word, "bytes"))
+		tenant->max_bytes = value;
+	else if (!strcmp(word, "keys"))
+		tenant->max_keys = value;
+	else if (!strcmp(word, "connections") && value <= UINT32_MAX)
+		tenant->max_connections = value;
+	else if (!strcmp(word, "requests") && value <= UINT32_MAX)
+		tenant->max_requests = value;
+	else if (!strcmp(word, "weight") && value >= 1 && value <= MAX_WEIGHT)
+		tenant->weight = value;
+	else
+		return "an option is unknown or out of range";
+	return NULL;
+}
+
+static const char *parse_line(char *line, struct tenant *tenant)
+{
+	char *name = strtok(line, " \t\r\n"), *id = strtok(NULL, " \t\r\n"), *hash = strtok(NULL, " \t\r\n"), *word;
+	const char *why = NULL;
+	uint64_t number;
+
+	if (!hash)
+		return "a line is NAME ID HASH and options";
+	if (strlen(name) >= sizeof(tenant->name) || strlen(hash) >= sizeof(tenant->hash))
+		return "a name or a hash is too long";
+	if (!parse_size(id, &number) || !number || number > MAX_TENANT_ID)
+		return "an ID is a number from 1 to 1023";
+	if (crypto_pwhash_str_needs_rehash(hash, crypto_pwhash_OPSLIMIT_MIN, crypto_pwhash_MEMLIMIT_MIN) < 0)
+		return "the hash is not one that octokvd --hash-password prints";
+	strcpy(tenant->name, name);
+	strcpy(tenant->hash, hash);
+	tenant->id = number;
+	tenant->ioprio = tag(number);
+	tenant->weight = DEFAULT_WEIGHT;
+	while (!why && (word = strtok(NULL, " \t\r\n")))
+		why = parse_option(tenant, word);
+	return why;
+}
+
+static const char *add_line(struct tenants *t, char *line)
+{
+	struct tenant tenant = { 0 };
+	const char *why = parse_line(line, &tenant);
+
+	for (uint32_t i = 0; !why && i < t->nr; i++)
+		if (t->list[i].id == tenant.id || !strcmp(t->list[i].name, tenant.name))
+			why = "a name or an ID is there twice";
+	if (why)
+		return why;
+	t->list = mem_grow(t->list, (t->nr + 1) * sizeof(*t->list));
+	t->list[t->nr++] = tenant;
+	return NULL;
+}
+
+static int load_file(struct tenants *t, const char *path, char *why, size_t why_bytes)
+{
+	FILE *file = fopen(path, "re");
+	const char *wrong = NULL;
+	char line[LINE_BYTES];
+	int number = 0;
+
+	if (!file) {
+		snprintf(why, why_bytes, "%s: %s", path, strerror(errno));
+		return -1;
+	}
+	while (!wrong && fgets(line, sizeof(line), file)) {
+		number++;
+		if (!strchr(line, '\n') && !feof(file))
+			wrong = "a line is too long";
+		else if (line[strspn(line, " \t\r\n")] && line[strspn(line, " \t")] != '#')
+			wrong = add_line(t, line);
+	}
+	fclose(file);
+	if (!wrong && !t->nr)
+		wrong = "there is no user in it";
+	if (!wrong)
+		return 0;
+	snprintf(why, why_bytes, "%s:%d: %s", path, number, wrong);
+	return -1;
+}
+
+int tenants_load(struct tenants *t, const char *path, char *why, size_t why_bytes)
+{
+	*t = (struct tenants){ .have_users = path };
+	if (sodium_init() < 0) {
+		snprintf(why, why_bytes, "libsodium cannot start: there is no source of random numbers");
+		return -1;
+	}
+	randombytes_buf(t->key, sizeof(t->key));
+	if (path)
+		return load_file(t, path, why, why_bytes);
+	t->list = mem_zalloc(sizeof(*t->list));
+	t->nr = 1;
+	t->list[0] = (struct tenant){ .name = "default", .ioprio = tag(0), .weight = DEFAULT_WEIGHT };
+	return 0;
+}
+
+void tenants_free(struct tenants *t)
+{
+	free(t->list);
+	sodium_memzero(t, sizeof(*t));
+}
+
+struct tenant *tenants_default(struct tenants *t)
+{
+	return t->have_users ? NULL : t->list;
+}
+
+struct tenant *tenants_find(struct tenants *t, const char *name, size_t len)
+{
+	for (uint32_t i = 0; i < t->nr; i++)
+		if (strlen(t->list[i].name) == len && !memcmp(t->list[i].name, name, len))
+			return &t->list[i];
+	return NULL;
+}
+
+/* ---- passwords ---- */
+
+/*
+ * Workers may learn a password at the same time; both write the same 16 bytes, or those of two passwords that are both right (the file
+ * has one), so the bytes are moved as two relaxed words and a mixture is merely not recognised.
+ */
+static bool known_compare(const struct tenant *tenant, const uint8_t *digest)
+{
+	const uint64_t *known = (const uint64_t *)tenant->known;
+	uint64_t copy[2] = { __atomic_load_n(&known[0], __ATOMIC_RELAXED), __atomic_load_n(&known[1], __ATOMIC_RELAXED) };
+
+	return !sodium_memcmp(copy, digest, sizeof(copy));
+}
+
+static void known_set(struct tenant *tenant, const uint8_t *digest)
+{
+	uint64_t *known = (uint64_t *)tenant->known, copy[2];
+
+	memcpy(copy, digest, sizeof(copy));
+	__atomic_store_n(&known[0], copy[0], __ATOMIC_RELAXED);
+	__atomic_store_n(&known[1], copy[1], __ATOMIC_RELAXED);
+}
+
+bool tenant_verify(struct tenants *t, struct tenant *tenant, const char *password, size_t len)
+{
+	uint8_t digest[16];
+
+	if (!t->have_users)
+		return false;
+	crypto_generichash(digest, sizeof(digest), (const uint8_t *)password, len, t->key, sizeof(t->key));
+	if (known_compare(tenant, digest))
+		return true;
+	if (crypto_pwhash_str_verify(tenant->hash, password, len))
+		return false;
+	known_set(tenant, digest);
+	return true;
+}
+
+int tenant_hash_password(const char *password, char *hash, size_t hash_bytes)
+{
+	char text[crypto_pwhash_STRBYTES];
+
+	if (sodium_init() < 0 || hash_bytes < sizeof(text) || crypto_pwhash_str(text, password, strlen(password), 1, 1 << 20))
+		return -1;
+	memcpy(hash, text, sizeof(text));
+	return 0;
+}
+
+/* ---- bounds ---- */
+
+static bool take(uint32_t *counter, uint32_t bound)
+{
+	if (__atomic_add_fetch(counter, 1, __ATOMIC_RELAXED) <= bound || !bound)
+		return true;
+	__atomic_sub_fetch(counter, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+bool tenant_enter(struct conn *c, struct tenant *tenant)
+{
+	if (tenant == c->tenant)
+		return true;
+	if (tenant && !take(&tenant->nr_connections, tenant->max_connections))
+		return false;
+	tenant_leave(c);
+	c->tenant = tenant;
+	return true;
+}
+
+void tenant_leave(struct conn *c)
+{
+	if (c->tenant)
+		__atomic_sub_fetch(&c->tenant->nr_connections, 1, __ATOMIC_RELAXED);
+	c->tenant = NULL;
+}
+
+bool tenant_request_begin(struct conn *c)
+{
+	if (!c->tenant || !c->tenant->max_requests)
+		return true;
+	c->parked = !take(&c->tenant->nr_requests, c->tenant->max_requests);
+	return !c->parked;
+}
+
+void tenant_request_end(struct tenant *tenant)
+{
+	if (tenant && tenant->max_requests)
+		__atomic_sub_fetch(&tenant->nr_requests, 1, __ATOMIC_RELAXED);
+}
+
+/* What others hold is read before what is used: a write that has let go is counted there. Pairs with the release in tenant_let_go(). */
+bool tenant_hold_bytes(struct tenant *tenant, uint32_t nr_workers, uint64_t nr_bytes)
+{
+	uint64_t nr_held = __atomic_add_fetch(&tenant->nr_held_bytes, nr_bytes, __ATOMIC_ACQ_REL);
+	struct tenant_usage sum;
+
+	tenant_sum(tenant, nr_workers, &sum);
+	if (!nr_bytes || !tenant->max_bytes || sum.nr_bytes + nr_held <= tenant->max_bytes)
+		return true;
+	tenant_let_go(tenant, nr_bytes, false);
+	return false;
+}
+
+bool tenant_hold_key(struct tenant *tenant, uint32_t nr_workers)
+{
+	uint64_t nr_held = __atomic_add_fetch(&tenant->nr_held_keys, 1, __ATOMIC_ACQ_REL);
+	struct tenant_usage sum;
+
+	tenant_sum(tenant, nr_workers, &sum);
+	if (sum.nr_keys + nr_held <= tenant->max_keys)
+		return true;
+	tenant_let_go(tenant, 0, true);
+	return false;
+}
+
+/* Pairs with the acquires in tenant_hold_*(): who does not see it as held sees it as used. */
+void tenant_let_go(struct tenant *tenant, uint64_t nr_bytes, bool key)
+{
+	__atomic_sub_fetch(&tenant->nr_held_bytes, nr_bytes, __ATOMIC_ACQ_REL);
+	__atomic_sub_fetch(&tenant->nr_held_keys, key, __ATOMIC_ACQ_REL);
+}
+
+void tenant_publish(struct worker *w, struct tenant *tenant)
+{
+	struct tenant_usage *usage = &tenant->usage[w->id];
+	uint64_t nr_bytes, nr_keys;
+
+	if (!tenant->max_bytes && !tenant->max_keys)
+		return;
+	okv_store_tenant_usage(w->store, tenant->id, &nr_bytes, &nr_keys);
+	__atomic_store_n(&usage->nr_bytes, nr_bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&usage->nr_keys, nr_keys, __ATOMIC_RELAXED);
+}
+
+void tenants_publish(struct worker *w)
+{
+	struct tenants *t = w->server->tenants;
+
+	for (uint32_t i = 0; i < t->nr; i++)
+		tenant_publish(w, &t->list[i]);
+}
+
+void tenant_sum(const struct tenant *tenant, uint32_t nr_workers, struct tenant_usage *sum)
+{
+	*sum = (struct tenant_usage){ 0 };
+	for (uint32_t i = 0; i < nr_workers; i++) {
+		sum->nr_bytes += __atomic_load_n(&tenant->usage[i].nr_bytes, __ATOMIC_RELAXED);
+		sum->nr_keys += __atomic_load_n(&tenant->usage[i].nr_keys, __ATOMIC_RELAXED);
+		sum->nr_requests += __atomic_load_n(&tenant->usage[i].nr_requests, __ATOMIC_RELAXED);
+	}
+}
+
+/* ---- weights for the scheduler ---- */
+
+int tenants_write_weights(const struct tenants *t, const char *folder, char *why, size_t why_bytes)
+{
+	char path[512], line[32];
+
+	snprintf(path, sizeof(path), "%s/queue/iosched/weights", folder);
+	for (uint32_t i = 0; i < t->nr; i++) {
+		int len = snprintf(line, sizeof(line), "%u %u\n", t->list[i].ioprio, t->list[i].weight);
+		int fd = open(path, O_WRONLY | O_CLOEXEC);
+		bool good = fd >= 0 && write(fd, line, len) == len;
+		int error = errno;
+
+		if (fd >= 0)
+			close(fd);
+		if (!good) {
+			snprintf(why, why_bytes, "%s: %s (mq-mqfq with flow=ioprio takes weights)", path, strerror(error));
+			return -1;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,656 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * command.c - connections and commands without sockets: bytes in, bytes out, over a store in memory
+ */
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "server/conn.h"
+#include "server/command.h"
+#include "store/mem.h"
+#include "server/mover.h"
+#include "server/tenant.h"
+#include "memstore.h"
+#include "test/test.h"
+
+struct world {
+	struct server server;
+	struct worker worker;
+	struct tenants tenants;
+	struct conn *c;
+	int nr_freed;
+};
+
+static void ready(struct worker *w, struct conn *c)
+{
+	(void)w;
+	(void)c;
+}
+
+/* Mail to itself. */
+static void post(struct worker *w, struct kv_msg *msg, uint32_t to)
+{
+	(void)to;
+	worker_deliver(w, msg);
+}
+
+static void freed(struct worker *w, struct conn *c)
+{
+	((struct world *)((char *)w - offsetof(struct world, worker)))->nr_freed++;
+	free(c);
+}
+
+static struct conn *connect_one(struct world *world)
+{
+	struct conn *c = mem_alloc(sizeof(*c));
+
+	conn_init(c, &world->worker);
+	return c;
+}
+
+static void open_world(struct world *world, const char *users)
+{
+	char why[256];
+
+	memset(world, 0, sizeof(*world));
+	EXPECT(!tenants_load(&world->tenants, users, why, sizeof(why)));
+	world->server = (struct server){ .tenants = &world->tenants, .nr_workers = 1, .nr_partitions = 4, .workers = { &world->worker } };
+	world->server.config = (struct config){ .stall_timeout_s = 5, .idle_timeout_s = 60, .data = "memory" };
+	world->worker = (struct worker){ .server = &world->server, .store = memstore_new(), .post = post, .ready = ready, .freed = freed };
+	world->worker.now_ns = 1000000000;
+	world->worker.now_ms = 1700000000000;
+	mover_init(&world->worker);
+	world->c = connect_one(world);
+}
+
+static void close_world(struct world *world)
+{
+	conn_kill(world->c);
+	EXPECT(!world->worker.conns);
+	memstore_free(world->worker.store);
+	tenants_free(&world->tenants);
+}
+
+static void later(struct world *world, uint64_t ms)
+{
+	world->worker.now_ms += ms;
+	world->worker.now_ns += ms * 1000000;
+}
+
+static void say(struct conn *c, const char *in)
+{
+	EXPECT(conn_feed(c, in, strlen(in)) == strlen(in));
+}
+
+static void hear(struct conn *c, const char *wanted, int line)
+{
+	char *text = out_text(&c->out);
+
+	expect_text(__FILE__, line, wanted, text, c->out.nr_bytes);
+	free(text);
+	conn_sent(c, c->out.nr_bytes);
+}
+
+#define TALK(in, wanted) do { say(world.c, in "\r\n"); hear(world.c, wanted, __LINE__); } while (0)
+#define HEAR(wanted) hear(world.c, wanted, __LINE__)
+
+static void test_values(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	TALK("PING", "+PONG\r\n");
+	TALK("ping hello", "$5\r\nhello\r\n");
+	TALK("GET k", "$-1\r\n");
+	TALK("SET k v", "+OK\r\n");
+	TALK("get k", "$1\r\nv\r\n");
+	TALK("SET k w NX", "$-1\r\n");
+	TALK("SET k w XX GET", "$1\r\nv\r\n");
+	TALK("SET n w XX", "$-1\r\n");
+	TALK("GETSET k x", "$1\r\nw\r\n");
+	TALK("APPEND k yz", ":3\r\n");
+	TALK("STRLEN k", ":3\r\n");
+	TALK("GETRANGE k 1 -1", "$2\r\nyz\r\n");
+	TALK("GETRANGE k 5 9", "$0\r\n\r\n");
+	TALK("GETRANGE none 0 -1", "$0\r\n\r\n");
+	TALK("SETRANGE k 5 !", ":6\r\n");
+	say(world.c, "GET k\r\n");
+	{
+		char *text = out_text(&world.c->out);
+
+		EXPECT(world.c->out.nr_bytes == 12 && !memcmp(text, "$6\r\nxyz\0\0!\r\n", 12));
+		free(text);
+		conn_sent(world.c, 12);
+	}
+	TALK("SET k z", "+OK\r\n");
+	TALK("GETDEL k", "$1\r\nz\r\n");
+	TALK("GETDEL k", "$-1\r\n");
+	close_world(&world);
+}
+
+static void test_many_keys(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	TALK("MSET a 1 b 2 c 3", "+OK\r\n");
+	TALK("MSET a 1 b", "-ERR wrong number of arguments for 'mset' command\r\n");
+	TALK("MGET a none c", "*3\r\n$1\r\n1\r\n$-1\r\n$1\r\n3\r\n");
+	TALK("EXISTS a a none", ":2\r\n");
+	TALK("DBSIZE", ":3\r\n");
+	TALK("DEL a none b", ":2\r\n");
+	TALK("TYPE c", "+string\r\n");
+	TALK("TYPE a", "+none\r\n");
+	TALK("FLUSHALL", "+OK\r\n");
+	TALK("DBSIZE", ":0\r\n");
+	close_world(&world);
+}
+
+static void test_numbers(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	TALK("INCR n", ":1\r\n");
+	TALK("INCRBY n 41", ":42\r\n");
+	TALK("DECRBY n 50", ":-8\r\n");
+	TALK("DECR n", ":-9\r\n");
+	TALK("INCRBY n x", "-ERR value is not an integer or out of range\r\n");
+	TALK("SET n 9223372036854775807", "+OK\r\n");
+	TALK("INCR n", "-ERR increment or decrement would overflow\r\n");
+	TALK("GET n", "$19\r\n9223372036854775807\r\n");
+	TALK("SET n abc", "+OK\r\n");
+	TALK("INCR n", "-ERR value is not an integer or out of range\r\n");
+	TALK("INCRBYFLOAT f 10.5", "$4\r\n10.5\r\n");
+	TALK("INCRBYFLOAT f 0.5", "$2\r\n11\r\n");
+	TALK("INCRBYFLOAT n 1", "-ERR value is not a valid float\r\n");
+	close_world(&world);
+}
+
+static void test_expiry(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	TALK("SET k v EX 10", "+OK\r\n");
+	TALK("TTL k", ":10\r\n");
+	TALK("PTTL k", ":10000\r\n");
+	TALK("EXPIRETIME k", ":1700000010\r\n");
+	TALK("SET k v KEEPTTL", "+OK\r\n");
+	TALK("TTL k", ":10\r\n");
+	TALK("EXPIRE k 5 GT", ":0\r\n");
+	TALK("EXPIRE k 20 GT", ":1\r\n");
+	TALK("PERSIST k", ":1\r\n");
+	TALK("PERSIST k", ":0\r\n");
+	TALK("TTL k", ":-1\r\n");
+	TALK("EXPIRE k 5 XX", ":0\r\n");
+	TALK("PEXPIRE k 1500", ":1\r\n");
+	TALK("GETEX k PERSIST", "$1\r\nv\r\n");
+	TALK("GETEX k EX 7", "$1\r\nv\r\n");
+	TALK("TTL k", ":7\r\n");
+	later(&world, 7001);
+	TALK("GET k", "$-1\r\n");
+	TALK("TTL k", ":-2\r\n");
+	TALK("SETEX k 0 v", "-ERR invalid expire time in 'setex' command\r\n");
+	TALK("SET k v EX 10 PX 10", "-ERR syntax error\r\n");
+	TALK("SET k v EX 9223372036854775807", "-ERR invalid expire time in 'set' command\r\n");
+	TALK("PSETEX k 100 v", "+OK\r\n");
+	TALK("EXPIRE k -1", ":1\r\n");
+	TALK("EXISTS k", ":0\r\n");
+	TALK("EXPIRE k 10 NX GT", "-ERR NX and XX, GT or LT options at the same time are not compatible\r\n");
+	close_world(&world);
+}
+
+static void test_server(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	TALK("NOSUCH a b", "-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' \r\n");
+	TALK("GET", "-ERR wrong number of arguments for 'get' command\r\n");
+	TALK("HELLO 4", "-NOPROTO unsupported protocol version\r\n");
+	TALK("HELLO 3", "%7\r\n$6\r\nserver\r\n$7\r\noctokvd\r\n$7\r\nversion\r\n$5\r\n7.2.0\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:0\r\n$4\r\nmode\r\n"
+	     "$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n");
+	TALK("GET k", "_\r\n");
+	TALK("CONFIG GET save", "%1\r\n$4\r\nsave\r\n$0\r\n\r\n");
+	TALK("RESET", "+RESET\r\n");
+	TALK("CONFIG GET nothing*", "*0\r\n");
+	TALK("SELECT 0", "+OK\r\n");
+	TALK("SELECT 1", "-ERR DB index is out of range: there is only 0\r\n");
+	TALK("CLIENT SETNAME me", "+OK\r\n");
+	TALK("CLIENT GETNAME", "$2\r\nme\r\n");
+	TALK("CLIENT SETINFO LIB-NAME x", "+OK\r\n");
+	TALK("COMMAND INFO nosuch", "*1\r\n$-1\r\n");
+	TALK("COMMAND DOCS", "*0\r\n");
+	TALK("WAITAOF 1 0 0", "*2\r\n:1\r\n:0\r\n");
+	TALK("AUTH x", "-ERR AUTH called without any users configured: there is no password to give\r\n");
+	TALK("SET \"\" v", "-ERR a key has 1 to 1024 bytes\r\n");
+	TALK("SCAN 0 COUNT 0", "-ERR syntax error\r\n");
+	TALK("SCAN 0 MATCH a* MATCH b*", "-ERR syntax error\r\n");
+	TALK("SCAN 7", "-ERR invalid cursor\r\n");
+	TALK("CONFIG GET nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* "
+	     "nothing* nothing* nothing* nothing*", "-ERR syntax error\r\n");
+	TALK("CONFIG GET *****************************************************************", "-ERR syntax error\r\n");
+	say(world.c, "INFO\r\n");
+	EXPECT(world.c->out.nr_bytes > 500);
+	conn_sent(world.c, world.c->out.nr_bytes);
+	TALK("QUIT", "+OK\r\n");
+	EXPECT(conn_finished(world.c) && !conn_wants_input(world.c));
+	close_world(&world);
+}
+
+/* Every key is found once, whatever the COUNT; MATCH selects. */
+static void test_scan(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	for (int i = 0; i < 50; i++) {
+		char in[32];
+
+		snprintf(in, sizeof(in), "SET key:%d v\r\n", i);
+		say(world.c, in);
+	}
+	conn_sent(world.c, world.c->out.nr_bytes);
+	for (int count = 1; count < 70; count += 7) {
+		unsigned long long cursor = 0;
+		int nr = 0, nr_matched = 0;
+
+		do {
+			char in[64], *text, *at;
+
+			snprintf(in, sizeof(in), "SCAN %llu COUNT %d\r\n", cursor, count);
+			say(world.c, in);
+			text = out_text(&world.c->out);
+			EXPECT(sscanf(text, "*2\r\n$%*d\r\n%llu", &cursor) == 1);
+			for (at = text; (at = strstr(at, "key:")); at++) {
+				nr++;
+				nr_matched += at[4] == '4';
+			}
+			free(text);
+			conn_sent(world.c, world.c->out.nr_bytes);
+		} while (cursor);
+		EXPECT(nr == 50 && nr_matched == 11);
+	}
+	TALK("SCAN 0 MATCH nothing* COUNT 100", "*2\r\n$1\r\n1\r\n*0\r\n");
+	/* Keys that cannot be read: the walk goes on to the next partition. */
+	memstore_fail(world.worker.store, OKV_IO_ERROR);
+	TALK("SCAN 0 MATCH nothing* COUNT 100", "*2\r\n$1\r\n1\r\n*0\r\n");
+	TALK("FLUSHALL", "-IOERR some keys could not be deleted\r\n");
+	memstore_fail(world.worker.store, OKV_OK);
+	TALK("FLUSHALL", "+OK\r\n");
+	TALK("DBSIZE", ":0\r\n");
+	close_world(&world);
+}
+
+/* Replies come in the order of the requests, whatever the order in which the store is done. */
+static void test_order(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	TALK("MSET a 1 b 2 c 3", "+OK\r\n");
+	memstore_hold(world.worker.store, true);
+	say(world.c, "GET a\r\nGET b\r\nPING\r\nMGET c a\r\nGET c\r\n");
+	HEAR("");
+	EXPECT(world.c->nr_requests == 5);
+	memstore_release(world.worker.store);
+	HEAR("$1\r\n1\r\n$1\r\n2\r\n+PONG\r\n*2\r\n$1\r\n3\r\n$1\r\n1\r\n$1\r\n3\r\n");
+	EXPECT(!world.c->nr_requests && !world.c->command_bytes);
+	/* A client that goes away while the store works: the connection lasts until it is done. */
+	say(world.c, "GET a\r\nSET b 1\r\n");
+	conn_kill(world.c);
+	EXPECT(!world.nr_freed);
+	memstore_release(world.worker.store);
+	EXPECT(world.nr_freed == 1);
+	memstore_hold(world.worker.store, false);
+	world.c = connect_one(&world);
+	memstore_fail(world.worker.store, OKV_CORRUPT);
+	TALK("GET a", "-CORRUPT what the device returned is not what was written\r\n");
+	memstore_fail(world.worker.store, OKV_FULL);
+	TALK("SET a 1", "-FULL no room on the device: delete something, or wait for the garbage collection\r\n");
+	close_world(&world);
+}
+
+/* A request of many keys has not sent all of them at once: what comes behind it must not overtake the rest. */
+static void test_overtaking(void)
+{
+	static const char after[] = "SET k39 new\r\n";
+	char words[1024] = "DEL", *at = words + 3;
+	struct world world;
+	size_t used;
+
+	open_world(&world, NULL);
+	for (int i = 0; i < 40; i++)
+		at += sprintf(at, " k%d", i);
+	memstore_hold(world.worker.store, true);
+	sprintf(at, "\r\n%s", after);
+	used = conn_feed(world.c, words, strlen(words));
+	EXPECT(used == strlen(words) - strlen(after) && !conn_wants_input(world.c));
+	memstore_hold(world.worker.store, false);
+	memstore_release(world.worker.store);
+	EXPECT(conn_wants_input(world.c));
+	say(world.c, after);
+	HEAR(":0\r\n+OK\r\n");
+	TALK("GET k39", "$3\r\nnew\r\n");
+	memstore_hold(world.worker.store, true);
+	EXPECT(conn_feed(world.c, "FLUSHALL\r\nSET k39 newer\r\n", 25) == 10);
+	memstore_hold(world.worker.store, false);
+	memstore_release(world.worker.store);
+	say(world.c, "SET k39 newer\r\n");
+	HEAR("+OK\r\n+OK\r\n");
+	TALK("GET k39", "$5\r\nnewer\r\n");
+	close_world(&world);
+}
+
+/* The first of two operations of a request lets a later request go on, and that completes the second one at once. */
+static void test_ended_meanwhile(void)
+{
+	char words[1024] = "MGET a b\r\nDEL", *at = words + strlen(words);
+	struct world world;
+
+	open_world(&world, NULL);
+	for (int i = 0; i < 40; i++)
+		at += sprintf(at, " k%d", i);
+	strcpy(at, "\r\n");
+	memstore_hold(world.worker.store, true);
+	say(world.c, words);
+	EXPECT(!conn_wants_input(world.c) && !conn_may_fly(world.c));
+	memstore_hold(world.worker.store, false);
+	memstore_release_oldest(world.worker.store);
+	HEAR("*2\r\n$-1\r\n$-1\r\n:0\r\n");
+	EXPECT(!world.c->nr_requests && !world.c->nr_flying);
+	close_world(&world);
+}
+
+/* What a request of many keys holds for them counts. */
+static void test_many_operations(void)
+{
+	char *words = mem_alloc(64 << 10), *at = words + sprintf(words, "EXISTS");
+	struct world world;
+
+	open_world(&world, NULL);
+	for (int i = 0; i < 5000; i++)
+		at += sprintf(at, " k");
+	strcpy(at, "\r\n");
+	TALK("GET k", "$-1\r\n");
+	memstore_hold(world.worker.store, true);
+	say(world.c, words);
+	EXPECT(world.c->command_bytes > 5000 * sizeof(struct kv_op));
+	memstore_hold(world.worker.store, false);
+	memstore_release(world.worker.store);
+	HEAR(":0\r\n");
+	EXPECT(!world.c->command_bytes);
+	free(words);
+	close_world(&world);
+}
+
+/* However many keys its requests have, a client has so many values in memory and no more. */
+static void test_many_values(void)
+{
+	char words[1024] = "MGET", *at = words + 4, *big = mem_alloc(1000001);
+	struct world world;
+
+	open_world(&world, NULL);
+	memset(big, 'x', 1000000);
+	big[1000000] = 0;
+	for (int i = 0; i < 32; i++)
+		at += sprintf(at, " k");
+	strcpy(at, "\r\n");
+	say(world.c, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n");
+	say(world.c, big);
+	TALK("", "+OK\r\n");
+	memstore_hold(world.worker.store, true);
+	for (int i = 0; i < 20; i++)
+		conn_feed(world.c, words, strlen(words));
+	EXPECT((world.c->nr_flying - 1) * world.c->value_bytes < CONN_MAX_VALUES_BYTES);
+	memstore_release(world.worker.store);
+	for (int i = 0; i < 20; i++)
+		conn_feed(world.c, words, strlen(words));
+	EXPECT(world.c->nr_flying <= CONN_MAX_VALUES_BYTES / 1000000 + 1);
+	memstore_hold(world.worker.store, false);
+	memstore_release(world.worker.store);
+	EXPECT(!world.c->nr_flying && !world.c->nr_requests && !world.c->reply_bytes);
+	free(big);
+	close_world(&world);
+}
+
+/* A client that only writes: what it makes us hold stops growing, and it is closed when nothing moves. */
+static void test_bounds(void)
+{
+	struct world world;
+	char *big = mem_alloc(100001);
+	size_t fed = 0, more;
+
+	open_world(&world, NULL);
+	memset(big, 'x', 100000);
+	big[100000] = 0;
+	say(world.c, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n");
+	say(world.c, big);
+	TALK("", "+OK\r\n");
+	do {
+		more = conn_feed(world.c, "GET k\r\n", 7);
+		fed += more;
+	} while (more);
+	EXPECT(fed && world.c->out.nr_bytes >= CONN_MAX_OUTPUT_BYTES && world.c->out.nr_bytes < CONN_MAX_OUTPUT_BYTES + 200000);
+	EXPECT(!conn_overdue(world.c, world.worker.now_ns + 4000000000) && conn_overdue(world.c, world.worker.now_ns + 6000000000));
+	conn_sent(world.c, world.c->out.nr_bytes);
+	EXPECT(conn_wants_input(world.c));
+	EXPECT(!conn_overdue(world.c, world.worker.now_ns + 6000000000) && conn_overdue(world.c, world.worker.now_ns + 61000000000));
+	/* Half a command. */
+	say(world.c, "*2\r\n$3\r\nGE");
+	EXPECT(conn_overdue(world.c, world.worker.now_ns + 6000000000));
+	conn_kill(world.c);
+	world.c = connect_one(&world);
+	/* The store is slow: so many requests and no more; fewer if values are large. */
+	memstore_hold(world.worker.store, true);
+	for (fed = 0; conn_feed(world.c, "GET k\r\n", 7); fed++)
+		;
+	EXPECT(fed == CONN_MAX_VALUES_BYTES / CONN_FIRST_VALUE_BYTES && !conn_overdue(world.c, world.worker.now_ns + 6000000000));
+	memstore_release(world.worker.store);
+	conn_sent(world.c, world.c->out.nr_bytes);
+	for (fed = 0; conn_feed(world.c, "GET k\r\n", 7); fed++)
+		;
+	EXPECT(fed == CONN_MAX_VALUES_BYTES / 100000 + 1);
+	memstore_release(world.worker.store);
+	conn_sent(world.c, world.c->out.nr_bytes);
+	/* Small ones make it forget. */
+	memstore_hold(world.worker.store, false);
+	TALK("SET k small", "+OK\r\n");
+	for (int i = 0; i < 100; i++)
+		say(world.c, "GET k\r\n");
+	conn_sent(world.c, world.c->out.nr_bytes);
+	memstore_hold(world.worker.store, true);
+	for (fed = 0; conn_feed(world.c, "GET k\r\n", 7); fed++)
+		;
+	EXPECT(fed == CONN_MAX_REQUESTS);
+	memstore_release(world.worker.store);
+	conn_sent(world.c, world.c->out.nr_bytes);
+	memstore_hold(world.worker.store, false);
+	TALK("*1\r\n$2147483648", "-ERR Protocol error: invalid bulk length\r\n");
+	EXPECT(conn_finished(world.c));
+	free(big);
+	close_world(&world);
+}
+
+static char *write_users(const char *options)
+{
+	char *path = strdup("/tmp/octokv-users-XXXXXX"), hash[TENANT_HASH_BYTES];
+	int fd = mkstemp(path);
+
+	EXPECT(fd >= 0 && !tenant_hash_password("secret", hash, sizeof(hash)));
+	dprintf(fd, "# users\n\nann 1 %s weight=300 %s\n", hash, options);
+	EXPECT(!tenant_hash_password("other", hash, sizeof(hash)));
+	dprintf(fd, "bob 2 %s\n", hash);
+	close(fd);
+	return path;
+}
+
+static void test_tenants(void)
+{
+	char *path = write_users("keys=2 bytes=1k connections=2 requests=3");
+	struct world world;
+	struct conn *first, *second;
+
+	open_world(&world, path);
+	TALK("GET k", "-NOAUTH Authentication required.\r\n");
+	TALK("HELLO 3", "-NOAUTH HELLO must be called with the client already authenticated, or with AUTH <user> <pass>\r\n");
+	TALK("AUTH ann wrong", "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+	TALK("AUTH ann secret", "+OK\r\n");
+	TALK("SET k ann's", "-ERR Protocol error: unbalanced quotes in request\r\n");
+	conn_kill(world.c);
+	world.c = first = connect_one(&world);
+	TALK("AUTH ann secret", "+OK\r\n");
+	TALK("SET k anns", "+OK\r\n");
+	world.c = second = connect_one(&world);
+	TALK("AUTH bob other", "+OK\r\n");
+	TALK("GET k", "$-1\r\n");
+	TALK("SET k bobs", "+OK\r\n");
+	TALK("FLUSHALL", "+OK\r\n");
+	world.c = first;
+	TALK("GET k", "$4\r\nanns\r\n");
+	/* Keys: a third one is refused, the two can be replaced. */
+	TALK("SET l 1", "+OK\r\n");
+	TALK("SET m 1", "-QUOTA this user has no more keys: delete something\r\n");
+	TALK("INCR m", "-QUOTA this user has no more keys: delete something\r\n");
+	TALK("SET l 2", "+OK\r\n");
+	TALK("SET m 1 XX", "$-1\r\n");
+	TALK("DEL l", ":1\r\n");
+	TALK("SET m 1", "+OK\r\n");
+	TALK("SETRANGE m 0 0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000", ":97\r\n");
+	for (int i = 0; i < 10; i++)
+		say(world.c, "APPEND m 0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000\r\n");
+	conn_sent(world.c, world.c->out.nr_bytes);
+	TALK("APPEND m 0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000",
+	     "-QUOTA this user has no more bytes: delete something\r\n");
+	/* Connections. */
+	world.c = connect_one(&world);
+	TALK("AUTH ann secret", "+OK\r\n");
+	conn_kill(second);
+	second = connect_one(&world);
+	say(second, "AUTH ann secret\r\n");
+	hear(second, "-ERR max number of clients of this user reached\r\n", __LINE__);
+	/* Requests: the fourth waits until the others are done. */
+	memstore_hold(world.worker.store, true);
+	EXPECT(conn_feed(world.c, "GET k\r\nGET k\r\nGET k\r\nGET k\r\n", 28) == 21 && world.c->parked);
+	memstore_release(world.worker.store);
+	memstore_hold(world.worker.store, false);
+	conn_sent(world.c, world.c->out.nr_bytes);
+	world.c->parked = false;
+	TALK("GET k", "$4\r\nanns\r\n");
+	conn_kill(first);
+	/* Three wrong passwords are too many; a stranger's command is small. */
+	say(second, "AUTH ann x\r\nAUTH ann x\r\n");
+	EXPECT(!conn_finished(second));
+	say(second, "AUTH ann x\r\n");
+	conn_sent(second, second->out.nr_bytes);
+	EXPECT(conn_finished(second));
+	conn_kill(second);
+	second = connect_one(&world);
+	say(second, "*1\r\n$20000\r\n");
+	hear(second, "-ERR Protocol error: invalid bulk length\r\n", __LINE__);
+	conn_kill(second);
+	close_world(&world);
+	unlink(path);
+	free(path);
+}
+
+/* What is under way counts against a bound, and no longer than that. */
+static void test_quota(void)
+{
+	char *path = write_users("keys=2 bytes=1k");
+	struct world world;
+
+	open_world(&world, path);
+	TALK("AUTH ann secret", "+OK\r\n");
+	TALK("SETRANGE k 100000 x", "-QUOTA this user has no more bytes: delete something\r\n");
+	TALK("MSET k 1 l 1 m 1", "-QUOTA this user has no more keys: delete something\r\n");
+	TALK("DBSIZE", ":2\r\n");
+	TALK("MSET k 2 l 2", "+OK\r\n");
+	TALK("DEL l", ":1\r\n");
+	memstore_hold(world.worker.store, true);
+	say(world.c, "SET l 1\r\nSET m 1\r\nINCR n\r\nAPPEND k xyz\r\n");
+	EXPECT(world.c->tenant->nr_held_keys == 1 && world.c->tenant->nr_held_bytes);
+	memstore_release(world.worker.store);
+	memstore_hold(world.worker.store, false);
+	HEAR("+OK\r\n-QUOTA this user has no more keys: delete something\r\n-QUOTA this user has no more keys: delete something\r\n:4\r\n");
+	EXPECT(!world.c->tenant->nr_held_keys && !world.c->tenant->nr_held_bytes);
+	close_world(&world);
+	unlink(path);
+	free(path);
+}
+
+static void expect_refused(const char *text, const char *wanted)
+{
+	char path[] = "/tmp/octokv-users-XXXXXX", why[256] = "";
+	int fd = mkstemp(path);
+	struct tenants tenants;
+
+	dprintf(fd, "%s", text);
+	close(fd);
+	EXPECT(tenants_load(&tenants, path, why, sizeof(why)) < 0);
+	if (!strstr(why, wanted))
+		printf("wanted \"%s\" in \"%s\"\n", wanted, why);
+	EXPECT(strstr(why, wanted));
+	tenants_free(&tenants);
+	unlink(path);
+}
+
+static void test_users_file(void)
+{
+	char hash[TENANT_HASH_BYTES], line[512];
+
+	EXPECT(!tenant_hash_password("x", hash, sizeof(hash)));
+	expect_refused("", "no user");
+	expect_refused("ann 1\n", ":1: a line is NAME ID HASH");
+	expect_refused("ann 1 plain\n", "hash is not one");
+	snprintf(line, sizeof(line), "ann 0 %s\n", hash);
+	expect_refused(line, "from 1 to 1023");
+	snprintf(line, sizeof(line), "ann 1 %s\nbob 1 %s\n", hash, hash);
+	expect_refused(line, ":2: a name or an ID is there twice");
+	snprintf(line, sizeof(line), "ann 1 %s weight=0\n", hash);
+	expect_refused(line, "out of range");
+	snprintf(line, sizeof(line), "ann 1 %s bytes=99999999999999999999\n", hash);
+	expect_refused(line, "NAME=NUMBER");
+}
+
+static void test_glob(void)
+{
+	static const struct { const char *pattern, *text; bool match; } cases[] = {
+		{ "*", "", true }, { "", "", true }, { "", "a", false }, { "a*", "abc", true }, { "*c", "abc", true }, { "a?c", "abc", true },
+		{ "a?c", "ac", false }, { "[a-c]x", "bx", true }, { "[^a-c]x", "bx", false }, { "\\*", "*", true }, { "\\*", "a", false },
+		{ "*a*b*", "xxaxxb", true }, { "*a*b*", "xxbxxa", false }, { "[", "[", false }, { "[ab", "a", true }, { "a\\", "a\\", true },
+	};
+	char pattern[200], text[200];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		EXPECT(glob_match(cases[i].pattern, strlen(cases[i].pattern), cases[i].text, strlen(cases[i].text)) == cases[i].match);
+	/* Would take for ever if each star tried all places anew. */
+	for (int i = 0; i < 100; i++)
+		memcpy(pattern + 2 * i, "*a", 2);
+	memset(text, 'a', 98);
+	text[98] = 'b';
+	EXPECT(!glob_match(pattern, 198, text, 99));
+}
+
+int main(void)
+{
+	test_glob();
+	test_values();
+	test_many_keys();
+	test_numbers();
+	test_expiry();
+	test_server();
+	test_scan();
+	test_order();
+	test_overtaking();
+	test_ended_meanwhile();
+	test_many_operations();
+	test_many_values();
+	test_bounds();
+	test_tenants();
+	test_quota();
+	test_users_file();
+	printf("ok server_command: values, keys, numbers, expiry, scan, order, bounds, tenants\n");
+	return 0;
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * memstore.c - the store that memstore.h describes: lists of records, as simple as can be
+ */
+#include "store/mem.h"
+#include "memstore.h"
+
+enum { NR_PARTITIONS = 4 };
+
+struct record {
+	struct record *next;
+	uint16_t tenant;
+	uint16_t key_len;
+	uint32_t value_len;
+	uint64_t expire_ms;
+	uint64_t number;		/* the older, the smaller; lists begin with the newest */
+	char *key;
+	char *value;
+};
+
+struct okv_partition {
+	struct okv_store *store;
+	struct record *records;
+	uint32_t index;
+};
+
+struct okv_store {
+	struct okv_partition partitions[NR_PARTITIONS];
+	struct okv_op *held;
+	struct okv_scan *held_scans[NR_PARTITIONS];
+	bool hold;
+	enum okv_status fail;
+	uint64_t now_ms;
+	uint64_t nr_records;
+};
+
+struct okv_store *memstore_new(void)
+{
+	struct okv_store *store = mem_zalloc(sizeof(*store));
+
+	for (uint32_t i = 0; i < NR_PARTITIONS; i++)
+		store->partitions[i] = (struct okv_partition){ .store = store, .index = i };
+	return store;
+}
+
+static void record_free(struct record *record)
+{
+	free(record->key);
+	free(record->value);
+	free(record);
+}
+
+void memstore_free(struct okv_store *store)
+{
+	for (uint32_t i = 0; i < NR_PARTITIONS; i++) {
+		while (store->partitions[i].records) {
+			struct record *next = store->partitions[i].records->next;
+
+			record_free(store->partitions[i].records);
+			store->partitions[i].records = next;
+		}
+	}
+	free(store);
+}
+
+uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key, size_t key_len)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL ^ tenant;
+
+	(void)store;
+	for (size_t i = 0; i < key_len; i++)
+		hash = (hash ^ ((const uint8_t *)key)[i]) * 0x100000001b3ULL;
+	return hash * 0x9e3779b97f4a7c15ULL;
+}
+
+uint32_t okv_store_partition_of(const struct okv_store *store, uint64_t hash)
+{
+	(void)store;
+	return hash >> 62;
+}
+
+struct okv_partition *okv_store_partition(struct okv_store *store, uint32_t partition)
+{
+	return &store->partitions[partition];
+}
+
+static struct record **find(struct okv_partition *p, const struct okv_op *op)
+{
+	struct record **at = &p->records;
+
+	while (*at && ((*at)->tenant != op->tenant || (*at)->key_len != op->key_len || memcmp((*at)->key, op->key, op->key_len)))
+		at = &(*at)->next;
+	return at;
+}
+
+static void drop(struct record **at)
+{
+	struct record *record = *at;
+
+	*at = record->next;
+	record_free(record);
+}
+
+static void put(struct okv_partition *p, struct record **at, const struct okv_op *op, uint64_t expire_ms)
+{
+	struct record *record = mem_zalloc(sizeof(*record));
+
+	*record = (struct record){ .tenant = op->tenant, .key_len = op->key_len, .value_len = op->value_len, .expire_ms = expire_ms };
+	record->key = memcpy(mem_alloc(op->key_len), op->key, op->key_len);
+	record->value = memcpy(mem_alloc(op->value_len), op->value, op->value_len);
+	if (*at)
+		drop(at);
+	record->number = ++p->store->nr_records;
+	record->next = p->records;
+	p->records = record;
+}
+
+static enum okv_status run_put(struct okv_partition *p, struct record **at, struct okv_op *op)
+{
+	if (*at && op->flags & OKV_IF_ABSENT)
+		return OKV_EXISTS;
+	if (!*at && op->flags & OKV_IF_PRESENT)
+		return OKV_NOT_FOUND;
+	put(p, at, op, *at && op->flags & OKV_KEEP_TTL ? (*at)->expire_ms : op->expire_ms);
+	return OKV_OK;
+}
+
+static enum okv_status run_update(struct okv_partition *p, struct record **at, struct okv_op *op)
+{
+	enum okv_status status;
+
+	op->expire_ms = op->out_expire_ms;
+	status = op->update(op);
+	if (status == OKV_OK)
+		put(p, at, op, op->expire_ms);
+	return status;
+}
+
+static enum okv_status run(struct okv_partition *p, struct okv_op *op)
+{
+	struct record **at = find(p, op);
+	bool reads = op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE || op->flags & OKV_WANT_OLD;
+
+	if (*at && (*at)->expire_ms && (*at)->expire_ms <= p->store->now_ms)
+		drop(at);
+	at = find(p, op);
+	op->found = *at;
+	if (*at) {
+		op->out_len = (*at)->value_len;
+		op->out_expire_ms = (*at)->expire_ms;
+		if (reads)
+			op->out = op->buf = memcpy(mem_alloc(op->out_len), (*at)->value, op->out_len);
+	}
+	switch (op->kind) {
+	case OKV_OP_PUT:
+		return run_put(p, at, op);
+	case OKV_OP_UPDATE:
+		return run_update(p, at, op);
+	case OKV_OP_DELETE:
+		if (*at)
+			drop(at);
+		break;
+	case OKV_OP_TOUCH:
+		if (*at)
+			(*at)->expire_ms = op->expire_ms;
+		break;
+	default:
+		break;
+	}
+	return op->found ? OKV_OK : OKV_NOT_FOUND;
+}
+
+static void complete(struct okv_op *op)
+{
+	struct okv_store *store = op->partition->store;
+
+	op->status = store->fail != OKV_OK ? store->fail : run(op->partition, op);
+	op->done(op);
+}
+
+void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
+{
+	op->partition = p;
+	if (!p->store->hold) {
+		memstore_release(p->store);
+		complete(op);
+		return;
+	}
+	op->next = p->store->held;
+	p->store->held = op;
+}
+
+void memstore_hold(struct okv_store *store, bool hold)
+{
+	store->hold = hold;
+}
+
+static void run_scan(struct okv_scan *scan);
+
+void memstore_release(struct okv_store *store)
+{
+	for (uint32_t i = 0; i < NR_PARTITIONS; i++) {
+		struct okv_scan *scan = store->held_scans[i];
+
+		store->held_scans[i] = NULL;
+		if (scan)
+			run_scan(scan);
+	}
+	while (store->held) {
+		struct okv_op *op = store->held;
+
+		store->held = op->next;
+		complete(op);
+	}
+}
+
+void memstore_release_oldest(struct okv_store *store)
+{
+	struct okv_op **at = &store->held, *op;
+
+	while ((*at)->next)
+		at = &(*at)->next;
+	op = *at;
+	*at = NULL;
+	complete(op);
+}
+
+void memstore_fail(struct okv_store *store, enum okv_status status)
+{
+	store->fail = status;
+}
+
+void okv_op_release(struct okv_op *op)
+{
+	free(op->buf);
+	op->buf = NULL;
+	op->out = NULL;
+}
+
+/* The cursor is the number of the record that was looked at last. */
+static void run_scan(struct okv_scan *scan)
+{
+	struct record *record = scan->partition->records, *next;
+	uint32_t nr = 0;
+
+	while (record && scan->cursor && record->number >= scan->cursor)
+		record = record->next;
+	for (; record && nr < scan->nr_max; record = next, nr++) {
+		next = record->next;
+		scan->cursor = record->number;
+		if (record->tenant == scan->tenant)
+			scan->key(scan, record->key, record->key_len, record->value_len, record->expire_ms);
+	}
+	if (!record)
+		scan->cursor = 0;
+	scan->status = scan->partition->store->fail;
+	scan->done(scan);
+}
+
+void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan)
+{
+	scan->partition = p;
+	if (p->store->hold)
+		p->store->held_scans[p->index] = scan;
+	else
+		run_scan(scan);
+}
+
+void okv_partition_set_clock(struct okv_partition *p, uint64_t now_ms)
+{
+	p->store->now_ms = now_ms;
+}
+
+void okv_store_tenant_usage(const struct okv_store *store, uint16_t tenant, uint64_t *bytes, uint64_t *nr_keys)
+{
+	*bytes = *nr_keys = 0;
+	for (uint32_t i = 0; i < NR_PARTITIONS; i++) {
+		for (struct record *record = store->partitions[i].records; record; record = record->next) {
+			*bytes += record->tenant == tenant ? record->key_len + record->value_len : 0;
+			*nr_keys += record->tenant == tenant;
+		}
+	}
+}
+
+void okv_store_stats(const struct okv_store *store, struct okv_stats *stats)
+{
+	uint64_t bytes;
+
+	*stats = (struct okv_stats){ 0 };
+	okv_store_tenant_usage(store, 0, &bytes, &stats->nr_keys);
+}
+
+/* ---- a device of it, so that the daemon starts ---- */
+
+int okv_device_format(struct okv_disk *disk, const struct okv_format_options *options)
+{
+	(void)disk;
+	(void)options;
+	return 0;
+}
+
+int okv_device_info(struct okv_disk *disk, struct okv_device_info *info)
+{
+	*info = (struct okv_device_info){ .nr_partitions = NR_PARTITIONS, .block_bytes = disk->block_bytes, .size_bytes = disk->size_bytes };
+	return 0;
+}
+
+int okv_store_open(struct okv_store **store, struct okv_disk *disk, const struct okv_open_options *options)
+{
+	(void)disk;
+	(void)options;
+	*store = memstore_new();
+	return 0;
+}
+
+bool okv_partition_settle(struct okv_partition *p)
+{
+	return !p->store->held;
+}
+
+struct okv_partition *okv_store_detach(struct okv_store *store, uint32_t partition)
+{
+	return &store->partitions[partition];
+}
+
+void okv_store_attach(struct okv_store *store, struct okv_partition *p)
+{
+	(void)store;
+	(void)p;
+}
+
+void okv_store_close(struct okv_store *store)
+{
+	memstore_free(store);
+}

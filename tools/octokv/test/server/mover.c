@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mover.c - a partition moves while a scan of it is asked for: three workers, and mail that arrives when the test says so
+ *
+ * The scan is kept in the pause of the move, and is at work at the new owner before that one has heard that the move is over. It counts there until
+ * it is done: the partition stays so long, and can move again afterwards, or all would wait for it for ever.
+ */
+#include "server/command.h"
+#include "server/conn.h"
+#include "store/mem.h"
+#include "server/mover.h"
+#include "server/tenant.h"
+#include "memstore.h"
+#include "test/test.h"
+
+enum { NR_WORKERS = 3, NR_PARTITIONS = 4, OLD = 0, NEW = 1, ASKING = 2 };
+
+struct mail {
+	struct kv_msg *first, *last;
+};
+
+static struct mail mail[NR_WORKERS][NR_WORKERS];
+static struct worker workers[NR_WORKERS];
+static struct tenants tenants;
+static struct server server = { .tenants = &tenants, .nr_workers = NR_WORKERS, .nr_partitions = NR_PARTITIONS };
+
+static void post(struct worker *w, struct kv_msg *msg, uint32_t to)
+{
+	struct mail *box = &mail[w->id][to];
+
+	msg->next = NULL;
+	if (box->first)
+		box->last->next = msg;
+	else
+		box->first = msg;
+	box->last = msg;
+}
+
+/* All that is there now; true if there was any. */
+static bool deliver(uint32_t from, uint32_t to)
+{
+	struct kv_msg *msg = mail[from][to].first, *next;
+
+	mail[from][to].first = NULL;
+	for (struct kv_msg *m = msg; m; m = next) {
+		next = m->next;
+		worker_deliver(&workers[to], m);
+	}
+	return msg;
+}
+
+static void deliver_all(void)
+{
+	bool any = true;
+
+	while (any) {
+		any = false;
+		for (uint32_t i = 0; i < NR_WORKERS * NR_WORKERS; i++)
+			any |= deliver(i / NR_WORKERS, i % NR_WORKERS);
+		for (uint32_t i = 0; i < NR_WORKERS; i++)
+			mover_run(&workers[i]);
+	}
+}
+
+static void ready(struct worker *w, struct conn *c)
+{
+	(void)w;
+	(void)c;
+}
+
+static void freed(struct worker *w, struct conn *c)
+{
+	(void)w;
+	free(c);
+}
+
+static struct conn *begin(void)
+{
+	struct okv_store *store = memstore_new();
+	struct conn *c = mem_alloc(sizeof(*c));
+	char why[256];
+
+	EXPECT(!tenants_load(&tenants, NULL, why, sizeof(why)));
+	for (uint32_t i = 0; i < NR_WORKERS; i++) {
+		workers[i] = (struct worker){ .server = &server, .id = i, .store = store, .post = post, .ready = ready, .freed = freed };
+		server.workers[i] = &workers[i];
+		mover_init(&workers[i]);
+	}
+	conn_init(c, &workers[ASKING]);
+	return c;
+}
+
+static void end(struct conn *c)
+{
+	conn_kill(c);
+	memstore_free(workers[0].store);
+	tenants_free(&tenants);
+}
+
+/* Up to where only the word that the move is over is under way. */
+static void move_and_pause(struct conn *c, const char *command)
+{
+	EXPECT(workers[OLD].routes[0].owner == OLD && mover_begin(&workers[OLD], 0, NEW));
+	deliver(OLD, NEW);
+	deliver(OLD, ASKING);
+	EXPECT(conn_feed(c, command, strlen(command)) == strlen(command) && workers[ASKING].routes[0].kept);
+	deliver(NEW, OLD);
+	deliver(ASKING, OLD);
+	mover_run(&workers[OLD]);
+	deliver(OLD, NEW);
+	deliver(NEW, OLD);
+}
+
+static void test_kept(const char *command, const char *reply)
+{
+	struct conn *c = begin();
+	char *text;
+
+	memstore_hold(workers[0].store, true);
+	move_and_pause(c, command);
+	deliver(OLD, ASKING);
+	deliver(ASKING, NEW);
+	EXPECT(workers[NEW].routes[0].nr_jobs == 1);
+	deliver_all();
+	EXPECT(workers[NEW].routes[0].nr_jobs == 1 && !mover_begin(&workers[NEW], 0, ASKING));
+	memstore_hold(workers[0].store, false);
+	memstore_release(workers[0].store);
+	deliver_all();
+	text = out_text(&c->out);
+	expect_text(__FILE__, __LINE__, reply, text, c->out.nr_bytes);
+	free(text);
+	EXPECT(!workers[NEW].routes[0].nr_jobs && mover_begin(&workers[NEW], 0, ASKING));
+	deliver_all();
+	for (uint32_t i = 0; i < NR_WORKERS; i++)
+		EXPECT(workers[i].routes[0].owner == ASKING && !workers[i].routes[0].paused && !mover_is_busy(&workers[i]));
+	end(c);
+}
+
+int main(void)
+{
+	test_kept("SCAN 0\r\n", "*2\r\n$1\r\n1\r\n*0\r\n");
+	test_kept("FLUSHALL\r\n", "+OK\r\n");
+	printf("ok server_mover: a scan that was kept in a move is counted by the new owner\n");
+	return 0;
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * recover.c - an open that turns to the older root forgets all of the newer one; a sector that cannot be read stops no open that can do without
+ *
+ * The newer root and its chunks are valid, and what they say cannot be: a segment that holds records holds nothing. The older root serves.
+ * The checkpoint that follows takes the newer root's place and its segments, and must not release them as those of the root it replaces.
+ *
+ * A bad sector in the newer checkpoint: the older one serves. In any one of the headers of any segment: the others say what it is, also after a crash.
+ */
+#include "user.h"
+
+enum { NR_SEGMENTS = 14, SEGMENT_BYTES = 16 << 10, BLOCK_BYTES = 512, DEVICE_BYTES = (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES, NR_KEYS = 24 };
+
+static struct sim_disk disk;
+
+static enum okv_status run_op(struct okv_store *store, enum okv_op_kind kind, uint32_t key)
+{
+	struct user u = { .op = { .kind = kind, .value = "value", .value_len = 5 } };
+
+	user_begin_key(&u, okv_store_partition(store, 0), key);
+	return user_wait(&u, &disk);
+}
+
+static struct okv_store *open_store(void)
+{
+	struct okv_open_options options = { .now_ms = 1 };
+	struct okv_store *store;
+
+	EXPECT(!okv_store_open(&store, &disk.disk, &options));
+	return store;
+}
+
+static uint32_t segment_with_records(struct okv_store *store)
+{
+	const struct okv_partition *p = okv_store_partition(store, 0);
+	uint32_t i = 0;
+
+	while (!p->segments[i].live_bytes)
+		i++;
+	return i;
+}
+
+/* In the newer root's table of segments, one that holds records holds nothing. */
+static void spoil_newer_root(uint32_t segment)
+{
+	struct okv_root_disk *roots[] = { (void *)(disk.cache + okv_root_offset(0, 0)), (void *)(disk.cache + okv_root_offset(0, 1)) };
+	const struct okv_root_disk *root = roots[roots[1]->generation > roots[0]->generation];
+	struct okv_segment_disk *segments;
+	struct okv_layout layout;
+	struct okv_chunk_disk *chunk;
+
+	EXPECT(!okv_layout_read(&disk.disk, &layout, NULL));
+	chunk = (void *)(disk.cache + layout.super.data_offset_bytes + (uint64_t)root->segments[0] * SEGMENT_BYTES);
+	segments = (void *)(chunk + 1);
+	EXPECT(chunk->chunk == 0 && segments[segment].life);
+	segments[segment].life = 0;
+	chunk->payload_sum = okv_sum(segments, chunk->bytes - sizeof(*chunk), layout.super.secret);
+	chunk->sum = okv_sum_behind(chunk, sizeof(*chunk), okv_seed(&layout.super, 0, (uint64_t)root->segments[0] * SEGMENT_BYTES / OKV_ALIGN_BYTES,
+								    ~chunk->generation));
+}
+
+static void test_older_root(void)
+{
+	struct okv_store *store = open_store();
+	const struct okv_partition *p;
+	uint32_t segment, nr = 0;
+
+	for (uint32_t i = 0; i < NR_KEYS; i++)
+		EXPECT(run_op(store, OKV_OP_PUT, i) == OKV_OK);
+	segment = segment_with_records(store);
+	okv_store_close(store);
+	spoil_newer_root(segment);
+
+	store = open_store();
+	p = okv_store_partition(store, 0);
+	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++) {
+		for (uint32_t j = 0; j < p->roots[i].nr_segments; j++, nr++)
+			EXPECT(p->segments[p->roots[i].segments[j]].state == OKV_SEGMENT_CHECKPOINT);
+	}
+	EXPECT(nr == OKV_NR_ROOTS);
+	for (uint32_t i = 0; i < NR_KEYS; i++)
+		EXPECT(run_op(store, OKV_OP_GET, i) == OKV_OK);
+	okv_store_close(store);
+	printf("ok store_recover: the segments of both roots are kept when the older one has served\n");
+}
+
+/* Opens with a bad sector there, on a copy of the device, and finds all keys. */
+static void open_with_bad(uint64_t at)
+{
+	char *copy = malloc(DEVICE_BYTES);
+	struct okv_store *store;
+
+	memcpy(copy, disk.cache, DEVICE_BYTES);
+	disk.has_bad = true;
+	disk.bad_offset_bytes = at;
+	store = open_store();
+	disk.has_bad = false;
+	for (uint32_t i = 0; i < NR_KEYS; i++)
+		EXPECT(run_op(store, OKV_OP_GET, i) == OKV_OK);
+	okv_store_close(store);
+	memcpy(disk.cache, copy, DEVICE_BYTES);
+	memcpy(disk.durable, copy, DEVICE_BYTES);
+	free(copy);
+}
+
+static void test_bad_chunk(void)
+{
+	const struct okv_root_disk *roots[] = { (void *)(disk.cache + okv_root_offset(0, 0)), (void *)(disk.cache + okv_root_offset(0, 1)) };
+	const struct okv_root_disk *root = roots[roots[1]->generation > roots[0]->generation];
+	struct okv_layout layout;
+
+	EXPECT(!okv_layout_read(&disk.disk, &layout, NULL));
+	open_with_bad(layout.super.data_offset_bytes + (uint64_t)root->segments[0] * SEGMENT_BYTES);
+	printf("ok store_recover: the older checkpoint serves when the newer one cannot be read\n");
+}
+
+/* After a crash, so that there is a tail. */
+static void test_bad_headers(void)
+{
+	struct okv_store *store = open_store();
+	struct okv_layout layout;
+
+	for (uint32_t i = 0; i < 2 * NR_KEYS; i++)
+		EXPECT(run_op(store, OKV_OP_PUT, i % NR_KEYS) == OKV_OK);
+	settle(&disk);
+	okv_store_drop(store);
+	EXPECT(!okv_layout_read(&disk.disk, &layout, NULL));
+	for (uint32_t i = 0; i < NR_SEGMENTS; i++) {
+		uint64_t at = layout.super.data_offset_bytes + (uint64_t)i * SEGMENT_BYTES;
+
+		open_with_bad(at);
+		open_with_bad(at + SEGMENT_BYTES - BLOCK_BYTES);
+	}
+	printf("ok store_recover: a segment with a header that cannot be read is made out by the rest of it\n");
+}
+
+/*
+ * A crash that the first batch of a segment and its last header did not survive, and its first header cannot be read: nothing of it was acknowledged, and
+ * what is there of it serves.
+ */
+static void test_no_beginning(void)
+{
+	struct okv_store *store = open_store();
+	const struct okv_partition *p = okv_store_partition(store, 0);
+	struct okv_batch_disk *b;
+	uint64_t first_seq;
+	char *segment;
+
+	for (uint32_t i = 0; i < NR_KEYS || p->open_offset < 4 * BLOCK_BYTES; i++)
+		EXPECT(run_op(store, OKV_OP_PUT, i % NR_KEYS) == OKV_OK);
+	settle(&disk);
+	segment = disk.cache + okv_segment_offset(p, p->open_segment);
+	first_seq = ((struct okv_batch_disk *)(segment + BLOCK_BYTES))->seq;
+	for (uint32_t at = BLOCK_BYTES; at < p->open_offset; at += BLOCK_BYTES) {
+		b = (void *)(segment + at);
+		if (!okv_batch_is_good(p, b, p->open_segment, at))
+			continue;
+		b->durable = first_seq;
+		b->sum = okv_sum_behind(b, sizeof(*b), okv_location_seed(p, okv_location(p, p->open_segment, at)));
+	}
+	memset(segment + BLOCK_BYTES, 0, BLOCK_BYTES);
+	memset(segment + SEGMENT_BYTES - BLOCK_BYTES, 0, BLOCK_BYTES);
+	memcpy(disk.durable, disk.cache, DEVICE_BYTES);
+	okv_store_drop(store);
+	open_with_bad(segment - disk.cache);
+	printf("ok store_recover: a segment without a beginning is no end\n");
+}
+
+int main(void)
+{
+	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
+
+	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
+	EXPECT(!okv_device_format(&disk.disk, &format));
+	test_older_root();
+	test_bad_chunk();
+	test_bad_headers();
+	test_no_beginning();
+	sim_disk_free(&disk);
+	return 0;
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * space.c - a sparse file whose file system is full; and a segment that is being prepared is nothing else
+ *
+ * The file system has room for a quarter of the device. Puts are answered "full" and nothing fails; then all deletions succeed, puts find room
+ * again, and an open does. When the file system has room once more, it is used soon.
+ * Zeros are held back that go to a segment which nothing can be written to any more: it is not given to a checkpoint, which they would overwrite.
+ * Nor is a segment used again while one of its headers is under way, however long all that was in it is dead.
+ */
+#include "user.h"
+
+enum {
+	NR_SEGMENTS	= 40,
+	SEGMENT_BYTES	= 64 << 10,
+	BLOCK_BYTES	= 4096,
+	DEVICE_BYTES	= (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES,
+	VALUE_BYTES	= 8000,
+	NR_KEYS_MAX	= NR_SEGMENTS * SEGMENT_BYTES / VALUE_BYTES,
+};
+
+static struct sim_disk disk;
+static const struct okv_disk_ops *sim_ops;
+static struct okv_io *held;	/* an OKV_PREPARE, or a header */
+static bool holds, holds_header;
+static struct okv_store *store;
+static struct okv_partition *p;
+static char value[VALUE_BYTES];
+
+/* The one at the end of a segment. */
+static bool is_header(const struct okv_io *io)
+{
+	return io->kind == OKV_WRITE && p && io->bytes == BLOCK_BYTES &&
+	       (io->offset_bytes + BLOCK_BYTES - p->offset_bytes) % SEGMENT_BYTES == 0;
+}
+
+static void submit(struct okv_disk *d, struct okv_io *io)
+{
+	if ((holds && io->kind == OKV_PREPARE) || (holds_header && !held && is_header(io)))
+		held = io;
+	else
+		sim_ops->submit(d, io);
+}
+
+static void open_store(void)
+{
+	struct okv_open_options options = { .now_ms = 1 };
+
+	EXPECT(!okv_store_open(&store, &disk.disk, &options));
+	p = okv_store_partition(store, 0);
+}
+
+static void make_store(void)
+{
+	static struct okv_disk_ops ops;
+	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
+
+	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 1);
+	EXPECT(disk.disk.is_sparse);
+	sim_ops = disk.disk.ops;
+	ops = (struct okv_disk_ops){ .submit = submit, .wait = sim_ops->wait };
+	disk.disk.ops = &ops;
+	EXPECT(!okv_device_format(&disk.disk, &format));
+	open_store();
+}
+
+static void begin_op(struct user *u, enum okv_op_kind kind, uint32_t key)
+{
+	*u = (struct user){ .op = { .kind = kind, .value = value, .value_len = kind == OKV_OP_PUT ? VALUE_BYTES : 0 } };
+	user_begin_key(u, p, key);
+}
+
+static enum okv_status run_op(enum okv_op_kind kind, uint32_t key)
+{
+	struct user u;
+
+	begin_op(&u, kind, key);
+	return user_wait(&u, &disk);
+}
+
+/* Put keys from @from on until there is no room; returns the first that has none. */
+static uint32_t fill(uint32_t from)
+{
+	for (uint32_t i = from; i < NR_KEYS_MAX; i++) {
+		enum okv_status status = run_op(OKV_OP_PUT, i);
+
+		if (status == OKV_FULL)
+			return i;
+		EXPECT(status == OKV_OK);
+	}
+	return NR_KEYS_MAX;
+}
+
+static void test_full(void)
+{
+	uint32_t nr_few, nr_again, nr_more;
+
+	make_store();
+	disk.room_bytes = NR_SEGMENTS / 4 * SEGMENT_BYTES;
+	nr_few = fill(0);
+	EXPECT(nr_few > 20 && nr_few < NR_KEYS_MAX / 3);
+	for (uint32_t i = 0; i < nr_few; i++)
+		EXPECT(run_op(OKV_OP_GET, i) == OKV_OK);
+	for (uint32_t i = 0; i < nr_few; i++)
+		EXPECT(run_op(OKV_OP_DELETE, i) == OKV_OK);
+	nr_again = fill(0);
+	EXPECT(nr_again >= nr_few / 2);
+	settle(&disk);
+	okv_store_close(store);
+	open_store();
+	for (uint32_t i = 0; i < nr_again; i++)
+		EXPECT(run_op(OKV_OP_DELETE, i) == OKV_OK);
+	fill(0);
+	disk.room_bytes = UINT64_MAX;
+	okv_partition_tick(p, 2000);
+	settle(&disk);
+	nr_more = fill(nr_again);
+	EXPECT(nr_more > 2 * nr_few);
+	okv_store_close(store);
+	sim_disk_free(&disk);
+	printf("ok store_space: room for %u keys, for %u when these are deleted, and for %u when the file system has more\n", nr_few, nr_again, nr_more);
+}
+
+/* As if all but a few segments that were never used were full of what lives. */
+static void use_up(uint32_t nr_left)
+{
+	for (uint32_t i = 0; i < NR_SEGMENTS; i++) {
+		struct okv_segment *s = &p->segments[i];
+
+		if (s->state == OKV_SEGMENT_HOLE)
+			p->nr_holes--;
+		else if (s->state != OKV_SEGMENT_FREE || p->nr_free <= nr_left)
+			continue;
+		else
+			p->nr_free--;
+		s->state = OKV_SEGMENT_BAD;
+		s->live_bytes = 1;
+	}
+	EXPECT(p->nr_free == nr_left);
+}
+
+static void test_prepare(void)
+{
+	struct user delete, put;
+	uint32_t segment;
+
+	make_store();
+	EXPECT(run_op(OKV_OP_PUT, 0) == OKV_OK);
+	settle(&disk);
+	okv_log_seal(p);
+	use_up(okv_reserve(p));
+	holds = true;
+	begin_op(&delete, OKV_OP_DELETE, 0);
+	settle(&disk);
+	segment = p->open_segment;
+	EXPECT(held && segment < NR_SEGMENTS);
+	/* It waits for room, and there is none. */
+	begin_op(&put, OKV_OP_PUT, 1);
+	for (uint32_t i = 0; i < 100; i++) {
+		okv_partition_tick(p, 2 + i);
+		disk.disk.ops->wait(&disk.disk);
+		EXPECT(p->segments[segment].state == OKV_SEGMENT_OPEN);
+	}
+	holds = false;
+	sim_ops->submit(&disk.disk, held);
+	settle(&disk);
+	EXPECT(delete.done && delete.op.status == OKV_OK && put.done && put.op.status == OKV_FULL);
+	okv_store_drop(store);
+	sim_disk_free(&disk);
+	printf("ok store_space: a segment that is being prepared is nothing else\n");
+}
+
+/* Writes a few keys over and over again, so often that each segment is used several times. */
+static void churn(void)
+{
+	for (uint32_t i = 0; i < 3 * NR_KEYS_MAX; i++)
+		EXPECT(run_op(OKV_OP_PUT, i % 10) == OKV_OK);
+}
+
+static void test_header(void)
+{
+	uint32_t segment;
+	uint64_t life;
+
+	make_store();
+	held = NULL;
+	holds_header = true;
+	EXPECT(run_op(OKV_OP_PUT, 0) == OKV_OK);
+	segment = p->open_segment;
+	life = p->segments[segment].life;
+	EXPECT(held && p->segments[segment].nr_headers);
+	churn();
+	EXPECT(!p->segments[segment].live_bytes && p->segments[segment].state == OKV_SEGMENT_SEALED && p->segments[segment].life == life);
+	holds_header = false;
+	sim_ops->submit(&disk.disk, held);
+	churn();
+	EXPECT(p->segments[segment].life != life);
+	okv_store_close(store);
+	sim_disk_free(&disk);
+	printf("ok store_space: a segment is not used again before its headers are written\n");
+}
+
+int main(void)
+{
+	test_full();
+	test_prepare();
+	test_header();
+	return 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* user.h - one operation at a time on a store over the simulated device, for the store's unit tests */
+#ifndef STORE_USER_H
+#define STORE_USER_H
+
+#include "store/partition.h"
+#include "store/sim/sim_disk.h"
+#include "test/test.h"
+
+struct user {
+	struct okv_op op;
+	char key[16];
+	bool done;
+};
+
+static inline void user_done(struct okv_op *op)
+{
+	((struct user *)op->owner)->done = true;
+	okv_op_release(op);
+}
+
+/* Begins @u->op, which has all but these. */
+static inline void user_begin(struct user *u, struct okv_partition *p)
+{
+	u->op.done = user_done;
+	u->op.owner = u;
+	okv_partition_submit(p, &u->op);
+}
+
+/* The same on the key of that number. */
+static inline void user_begin_key(struct user *u, struct okv_partition *p, uint32_t key)
+{
+	u->op.key = u->key;
+	u->op.key_len = snprintf(u->key, sizeof(u->key), "%u", key);
+	u->op.hash = (key + 1) * 0x9e3779b97f4a7c15ULL;
+	user_begin(u, p);
+}
+
+static inline enum okv_status user_wait(const struct user *u, struct sim_disk *disk)
+{
+	while (!u->done)
+		EXPECT(!disk->disk.ops->wait(&disk->disk));
+	return u->op.status;
+}
+
+/* Until nothing is under way at the device. */
+static inline void settle(struct sim_disk *disk)
+{
+	while (disk->in_flight)
+		disk->disk.ops->wait(&disk->disk);
+}
+
+#endif
