@@ -86,13 +86,13 @@ CASES = {
     ],
     "manual": [
         ({"README.md": "Words:\n\n```\nmake\n```\n\n"
-                       "<!-- run by: 001 -->\n```\nmake test\n```\n",
+                       "<!-- run by: k2/a -->\n```\nmake test\n```\n",
           "Documentation/a.rst": "Words::\n\n\t$ make\n\nWords.\n"},
          ["Documentation/a.rst:1:", "README.md:3:", "README.md:8:"]),
-        ({"README.md": "<!-- run by: 001 mq-a -->\n```\nmake\n```\n\n```text\nmake\n```\n",
-          "tools/test/guest-tests/001": "tools/test/manual 001 /tmp/a\n",
+        ({"README.md": "<!-- run by: k2/a mq-a -->\n```\nmake\n```\n\n```text\nmake\n```\n",
+          "tools/test/guest-tests/k2/a": "tools/test/manual k2/a /tmp/a\n",
           "Documentation/a.rst": ".. example: why\n\nTwo lines\nof words::\n\n\tmake\n\n"
-                                 ".. run by: 001\n\n::\n\n\techo a\n\n"
+                                 ".. run by: k2/a\n\n::\n\n\techo a\n\n"
                                  "A table::\n\n\ta  b\n\t1  2\n"},
          []),
         ({"Documentation/a.rst": ".. example: why\n\nWords.\n\nMore::\n\n\tmake\n",
