@@ -48,8 +48,8 @@
  * that trip. In all of these the state says NONE or REQUEUED, and finish_request has nothing to
  * do.
  *
- * The adaptive bound. With target_p999_us or target_bw_pct set, max_inflight is the most that the
- * bound in force may be, and k2_adapt.c chooses. That file has the law; here is what feeds it. Each
+ * The automatic bound. With target_p999_us or target_bw_pct set, max_inflight is the most that the
+ * bound in force may be, and k2_auto.c chooses. That file has the law; here is what feeds it. Each
  * completion adds to counters and a histogram of its CPU, without a lock. As long as requests come,
  * a work item adds up all CPUs ten times a second, asks the law, and puts the new bound in force as
  * a store to max_inflight would. It is started by an insert, and rests when a tick finds that
@@ -80,7 +80,7 @@
  * and per-CPU counters. No lock is taken inside it except the block layer's own inside its merge
  * helpers. One lock per device is the price of a global priority order.
  *
- * k2->adapt_mutex guards the law, its sums and the targets, and makes changes of the bound one
+ * k2->auto_mutex guards the law, its sums and the targets, and makes changes of the bound one
  * after the other. It is taken by stores, by the tick and by debugfs; k2->lock is never taken
  * inside it, nor it inside k2->lock.
  *
@@ -189,8 +189,8 @@
  * Observability
  * =============
  * sysfs: max_inflight, be_max_delay_ms, target_p999_us, target_bw_pct (Documentation/reference/mq-k2.rst).
- * Tracepoints: mq_k2:k2_insert, k2_dispatch, k2_complete, k2_adapt. debugfs, below
- * /sys/kernel/debug/block/DEVICE/sched/: queued (nine lengths), inflight, adapt, counters. Per queue
+ * Tracepoints: mq_k2:k2_insert, k2_dispatch, k2_complete, k2_auto. debugfs, below
+ * /sys/kernel/debug/block/DEVICE/sched/: queued (nine lengths), inflight, auto, counters. Per queue
  *
  *	inserted   = merged + dispatched + queued
  *	dispatched = completed + requeued + in flight
@@ -203,7 +203,7 @@
  * Reference: T. Miemietz, H. Weisbach, M. Roitzsch, H. Haertig, "K2: Work-Constraining Scheduling
  * of NVMe-Attached Storage", RTSS 2019; S. Park, J. Lee, "Analysis of the K2 Scheduler for a
  * Real-Time System with an SSD", Electronics 10, 865 (2021). Beyond the papers: merging,
- * be_max_delay_ms, the share of the tags, and the adaptive bound.
+ * be_max_delay_ms, the share of the tags, and the automatic bound.
  */
 #define pr_fmt(fmt) "mq-k2: " fmt
 
@@ -224,7 +224,7 @@
 #include "trace.h"
 
 #include "compat.h"
-#include "k2_adapt.h"
+#include "k2_auto.h"
 #include "k2_policy.h"
 #include "slot.h"
 #include "tag_share.h"
@@ -286,9 +286,9 @@ struct k2_data {
 	/* Read-mostly. */
 	struct request_queue *q;
 	struct k2_cpu_counters __percpu *cpu_counters;
-	struct k2_adapt_sums __percpu *cpu_sums;
+	struct k2_auto_sums __percpu *cpu_sums;
 	unsigned int be_max_delay_ms;
-	bool is_adapting;
+	bool is_auto;
 	unsigned int target_p999_us;
 	atomic_t ticking;
 
@@ -300,12 +300,12 @@ struct k2_data {
 	struct k2_policy policy;
 
 	/* Under the mutex. */
-	struct mutex adapt_mutex;
+	struct mutex auto_mutex;
 	unsigned int max_inflight;
 	unsigned int target_bw_pct;
 	bool said_unmet;
-	struct k2_adapt adapt;
-	struct k2_adapt_sums sums;
+	struct k2_auto law;
+	struct k2_auto_sums sums;
 	struct delayed_work tick;
 };
 
@@ -331,7 +331,7 @@ static unsigned int k2_ioprio_to_queue(u16 ioprio)
 /* The clock is read only for someone who looks at it. */
 static u64 k2_insert_time_ns(const struct k2_data *k2)
 {
-	return READ_ONCE(k2->be_max_delay_ms) || READ_ONCE(k2->is_adapting) ||
+	return READ_ONCE(k2->be_max_delay_ms) || READ_ONCE(k2->is_auto) ||
 	       trace_k2_complete_enabled() ? ktime_get_ns() : 0;
 }
 
@@ -381,12 +381,12 @@ static void k2_wake(struct k2_data *k2, struct blk_mq_hw_ctx *hctx)
 		k2_wake_all(k2);
 }
 
-/* ---- the adaptive bound ---- */
+/* ---- the automatic bound ---- */
 
 static void k2_queue_tick(struct k2_data *k2)
 {
 	kblockd_mod_delayed_work_on(WORK_CPU_UNBOUND, &k2->tick,
-				    nsecs_to_jiffies(K2_ADAPT_TICK_NS) ?: 1);
+				    nsecs_to_jiffies(K2_AUTO_TICK_NS) ?: 1);
 }
 
 /* A request has come. */
@@ -436,7 +436,7 @@ static void k2_measure(struct k2_data *k2, struct request *rq)
 		this_cpu_inc(k2->cpu_sums->nr_rt);
 		if (latency_ns > k2_aim_ns(k2))
 			this_cpu_inc(k2->cpu_sums->nr_beyond);
-		this_cpu_inc(k2->cpu_sums->bin[k2_adapt_bin(latency_ns)]);
+		this_cpu_inc(k2->cpu_sums->bin[k2_auto_bin(latency_ns)]);
 	}
 }
 
@@ -446,15 +446,15 @@ static void k2_measure(struct k2_data *k2, struct request *rq)
  */
 static void k2_add_up(struct k2_data *k2)
 {
-	struct k2_adapt_sums *sums = &k2->sums;
+	struct k2_auto_sums *sums = &k2->sums;
 	unsigned int i;
 	int cpu;
 
-	lockdep_assert_held(&k2->adapt_mutex);
+	lockdep_assert_held(&k2->auto_mutex);
 
 	memset(sums, 0, sizeof(*sums));
 	for_each_possible_cpu(cpu) {
-		const struct k2_adapt_sums *c = per_cpu_ptr(k2->cpu_sums, cpu);
+		const struct k2_auto_sums *c = per_cpu_ptr(k2->cpu_sums, cpu);
 
 		sums->nr += READ_ONCE(c->nr);
 		sums->nr_limited += READ_ONCE(c->nr_limited);
@@ -465,19 +465,19 @@ static void k2_add_up(struct k2_data *k2)
 		if (!READ_ONCE(c->nr_rt))
 			continue;
 		sums->nr_rt += READ_ONCE(c->nr_rt);
-		for (i = 0; i < K2_ADAPT_NR_BINS; i++)
+		for (i = 0; i < K2_AUTO_NR_BINS; i++)
 			sums->bin[i] += READ_ONCE(c->bin[i]);
 	}
 }
 
 static void k2_say_unmet(struct k2_data *k2)
 {
-	const struct k2_adapt *a = &k2->adapt;
+	const struct k2_auto *a = &k2->law;
 
-	lockdep_assert_held(&k2->adapt_mutex);
+	lockdep_assert_held(&k2->auto_mutex);
 
 	/* The first window of the hold is what the best is worth: it may be between aim and target. */
-	if (k2->said_unmet || a->state != K2_ADAPT_HOLD || !a->is_unmet || !a->calm ||
+	if (k2->said_unmet || a->state != K2_AUTO_HOLD || !a->is_unmet || !a->calm ||
 	    a->best_p999_ns <= k2_target_ns(k2))
 		return;
 	k2->said_unmet = true;
@@ -489,49 +489,49 @@ static void k2_say_unmet(struct k2_data *k2)
 /* Puts the law's bound in force. */
 static void k2_apply_bound(struct k2_data *k2)
 {
-	lockdep_assert_held(&k2->adapt_mutex);
+	lockdep_assert_held(&k2->auto_mutex);
 
-	k2_policy_set_max_inflight(&k2->policy, k2->adapt.bound);
+	k2_policy_set_max_inflight(&k2->policy, k2->law.bound);
 	k2_wake_all(k2);
 }
 
 /* A tunable of the law has changed: it begins anew. */
 static void k2_set_targets(struct k2_data *k2)
 {
-	struct k2_adapt_config config = {
+	struct k2_auto_config config = {
 		.target_ns	= k2_aim_ns(k2),
 		.bandwidth_pct	= k2->target_bw_pct,
 		.ceiling	= k2->max_inflight,
 	};
 
-	lockdep_assert_held(&k2->adapt_mutex);
+	lockdep_assert_held(&k2->auto_mutex);
 
-	k2_adapt_set_config(&k2->adapt, &config, ktime_get_ns());
+	k2_auto_set_config(&k2->law, &config, ktime_get_ns());
 	k2->said_unmet = false;
-	WRITE_ONCE(k2->is_adapting, k2_adapt_is_on(&config));
+	WRITE_ONCE(k2->is_auto, k2_auto_is_on(&config));
 	k2_apply_bound(k2);
 }
 
 static void k2_tick_work(struct work_struct *work)
 {
 	struct k2_data *k2 = container_of(work, struct k2_data, tick.work);
-	struct k2_adapt *a = &k2->adapt;
+	struct k2_auto *a = &k2->law;
 	unsigned long before;
 	u32 inflight;
 	bool again;
 
-	mutex_lock(&k2->adapt_mutex);
+	mutex_lock(&k2->auto_mutex);
 	before = k2->sums.nr;
 	k2_add_up(k2);
 	inflight = atomic_read(&k2->policy.inflight);
-	if (k2_adapt_tick(a, &k2->sums, inflight, ktime_get_ns())) {
-		trace_k2_adapt(k2->q, a);
+	if (k2_auto_tick(a, &k2->sums, inflight, ktime_get_ns())) {
+		trace_k2_auto(k2->q, a);
 		k2_say_unmet(k2);
 		if (a->bound != a->last.bound)
 			k2_apply_bound(k2);
 	}
-	again = k2->is_adapting && (inflight || k2->sums.nr != before);
-	mutex_unlock(&k2->adapt_mutex);
+	again = k2->is_auto && (inflight || k2->sums.nr != before);
+	mutex_unlock(&k2->auto_mutex);
 
 	if (again)
 		k2_queue_tick(k2);
@@ -589,16 +589,16 @@ static int k2_init_sched(struct request_queue *q, struct elevator_queue *eq)
 	k2->cpu_counters = alloc_percpu(struct k2_cpu_counters);
 	if (!k2->cpu_counters)
 		goto err_k2;
-	k2->cpu_sums = alloc_percpu(struct k2_adapt_sums);
+	k2->cpu_sums = alloc_percpu(struct k2_auto_sums);
 	if (!k2->cpu_sums)
 		goto err_counters;
 
 	k2->q = q;
 	spin_lock_init(&k2->lock);
 	k2_policy_init(&k2->policy, K2_MAX_INFLIGHT_DEFAULT);
-	mutex_init(&k2->adapt_mutex);
+	mutex_init(&k2->auto_mutex);
 	k2->max_inflight = K2_MAX_INFLIGHT_DEFAULT;
-	k2_adapt_init(&k2->adapt, K2_MAX_INFLIGHT_DEFAULT);
+	k2_auto_init(&k2->law, K2_MAX_INFLIGHT_DEFAULT);
 	INIT_DELAYED_WORK(&k2->tick, k2_tick_work);
 
 	/* Every hardware queue dispatches for all: running one of them is running the scheduler. */
@@ -749,7 +749,7 @@ static void k2_insert_list(struct k2_data *k2, struct list_head *list, bool at_h
 		k2_insert_request(k2, rq, at_head, index, &free);
 	}
 	spin_unlock(&k2->lock);
-	if (READ_ONCE(k2->is_adapting))
+	if (READ_ONCE(k2->is_auto))
 		k2_start_ticks(k2);
 
 	while ((rq = list_first_entry_or_null(&free, struct request, queuelist))) {
@@ -888,7 +888,7 @@ static void k2_finish_request(struct request *rq)
 		return;
 	if (trace_k2_complete_enabled())
 		k2_trace_complete(k2, rq);
-	if (READ_ONCE(k2->is_adapting))
+	if (READ_ONCE(k2->is_auto))
 		k2_measure(k2, rq);
 	kr->state = K2_RQ_NONE;
 	this_cpu_inc(k2->cpu_counters->completed[kr->queue]);
@@ -908,10 +908,10 @@ static ssize_t k2_store_target(struct k2_data *k2, const char *page, size_t coun
 	ret = tunable_parse(page, min, max, &value);
 	if (ret)
 		return ret;
-	mutex_lock(&k2->adapt_mutex);
+	mutex_lock(&k2->auto_mutex);
 	WRITE_ONCE(*field, value);
 	k2_set_targets(k2);
-	mutex_unlock(&k2->adapt_mutex);
+	mutex_unlock(&k2->auto_mutex);
 	return count;
 }
 
@@ -996,9 +996,9 @@ static int k2_inflight_show(struct k2_data *k2, struct seq_file *m)
 }
 MQFAIR_DEBUGFS_SHOW(k2_inflight_show, "mq-k2")
 
-static const char *k2_adapt_verdict(const struct k2_adapt *a)
+static const char *k2_auto_verdict(const struct k2_auto *a)
 {
-	if (a->state != K2_ADAPT_HOLD)
+	if (a->state != K2_AUTO_HOLD)
 		return "not yet known";
 	if (a->is_unmet)
 		return "can not be met";
@@ -1006,17 +1006,17 @@ static const char *k2_adapt_verdict(const struct k2_adapt *a)
 }
 
 /* The window is the last that ended. */
-static int k2_adapt_show(struct k2_data *k2, struct seq_file *m)
+static int k2_auto_show(struct k2_data *k2, struct seq_file *m)
 {
 	static const char *const states[] = { "off", "reference", "search", "hold" };
-	const struct k2_adapt *a = &k2->adapt;
-	const struct k2_adapt_window *w = &a->last;
+	const struct k2_auto *a = &k2->law;
+	const struct k2_auto_window *w = &a->last;
 
-	mutex_lock(&k2->adapt_mutex);
+	mutex_lock(&k2->auto_mutex);
 	seq_printf(m, "state %s\n", states[a->state]);
 	seq_printf(m, "bound %u\n", a->bound);
 	if (a->nr_windows) {
-		seq_printf(m, "target %s\n", k2_adapt_verdict(a));
+		seq_printf(m, "target %s\n", k2_auto_verdict(a));
 		seq_printf(m, "windows %llu\n", a->nr_windows);
 		seq_printf(m, "window_ms %llu\n", div_u64(w->ns, NSEC_PER_MSEC));
 		seq_printf(m, "window_bound %u\n", w->bound);
@@ -1028,10 +1028,10 @@ static int k2_adapt_show(struct k2_data *k2, struct seq_file *m)
 		seq_printf(m, "best_p999_us %llu\n", div_u64(a->best_p999_ns, NSEC_PER_USEC));
 		seq_printf(m, "best_bound %u\n", a->best_bound);
 	}
-	mutex_unlock(&k2->adapt_mutex);
+	mutex_unlock(&k2->auto_mutex);
 	return 0;
 }
-MQFAIR_DEBUGFS_SHOW(k2_adapt_show, "mq-k2")
+MQFAIR_DEBUGFS_SHOW(k2_auto_show, "mq-k2")
 
 /*
  * With requests under way the lines are a snapshot per queue, and completions may run ahead of
@@ -1061,7 +1061,7 @@ MQFAIR_DEBUGFS_SHOW(k2_counters_show, "mq-k2")
 static const struct blk_mq_debugfs_attr k2_queue_debugfs_attrs[] = {
 	{"queued", 0400, k2_queued_show_file},
 	{"inflight", 0400, k2_inflight_show_file},
-	{"adapt", 0400, k2_adapt_show_file},
+	{"auto", 0400, k2_auto_show_file},
 	{"counters", 0400, k2_counters_show_file},
 	{},
 };

@@ -7,7 +7,7 @@
  * apart, 0 is the most urgent); "inflight" is the count after the event. A completion's latency
  * runs from the insert; it is 0 if nobody was looking at that time.
  *
- * And one event when a window of the adaptive bound ends: what it has shown, the bound that was in
+ * And one event when a window of the automatic bound ends: what it has shown, the bound that was in
  * force, the one that is next, and the state of the law from then on.
  */
 #undef TRACE_SYSTEM
@@ -21,7 +21,7 @@
 #include <linux/ioprio.h>
 #include <linux/tracepoint.h>
 
-#include "k2_adapt.h"
+#include "k2_auto.h"
 
 #define k2_trace_class_name(class)			\
 	__print_symbolic(class,				\
@@ -103,9 +103,9 @@ TRACE_EVENT(k2_complete,
 		  __entry->latency_ns)
 );
 
-TRACE_EVENT(k2_adapt,
+TRACE_EVENT(k2_auto,
 
-	TP_PROTO(struct request_queue *q, const struct k2_adapt *a),
+	TP_PROTO(struct request_queue *q, const struct k2_auto *a),
 
 	TP_ARGS(q, a),
 
@@ -136,9 +136,9 @@ TRACE_EVENT(k2_adapt,
 	TP_printk("%d,%d state=%s bound=%u next=%u window_ns=%llu rt=%llu beyond=%llu p999_ns=%llu bytes_per_s=%llu",
 		  MAJOR(__entry->dev), MINOR(__entry->dev),
 		  __print_symbolic(__entry->state,
-				   { K2_ADAPT_REFERENCE,	"reference" },
-				   { K2_ADAPT_SEARCH,		"search" },
-				   { K2_ADAPT_HOLD,		"hold" }),
+				   { K2_AUTO_REFERENCE,	"reference" },
+				   { K2_AUTO_SEARCH,		"search" },
+				   { K2_AUTO_HOLD,		"hold" }),
 		  __entry->bound, __entry->next_bound, __entry->window_ns, __entry->nr_rt,
 		  __entry->nr_beyond, __entry->p999_ns, __entry->bytes_per_s)
 );

@@ -6,7 +6,7 @@ The load of `latency`: a synchronous real-time reader with 2 ms between its requ
 case best effort reads for the first half and writes for the second.
 
 A second is good if at most one in 1000 of its real-time requests took longer than the target, from submission to completion as fio sees it. The best fixed
-bound is the one with the most bandwidth of those with at least 95% good seconds. Figures: good seconds and bandwidth; of the adaptive bound from
+bound is the one with the most bandwidth of those with at least 95% good seconds. Figures: good seconds and bandwidth; of the automatic bound from
 SETTLE_S seconds after the start, or after the change, on.
 """
 import time
@@ -14,7 +14,7 @@ import time
 from kit import fio, lab, report
 from kit.say import BenchError
 
-ONE_LINE = "mq-k2's adaptive bound against fixed ones, at a target for the tail latency (vm, virtual time)"
+ONE_LINE = "mq-k2's automatic bound against fixed ones, at a target for the tail latency (vm, virtual time)"
 
 CPUS = 4
 # Large enough that nothing is collected while it is written for that long.
@@ -47,7 +47,7 @@ def _step(case, name, scheduler, tunables, loads, seconds):
 
 
 def _adaptive(case, loads, target_us):
-    return {**_step(case, "auto", "mq-k2", {"max_inflight": CEILING, "target_p999_us": target_us}, loads, ADAPTIVE_S), "watch": "adapt",
+    return {**_step(case, "auto", "mq-k2", {"max_inflight": CEILING, "target_p999_us": target_us}, loads, ADAPTIVE_S), "watch": "auto",
             "target_us": target_us}
 
 
@@ -136,7 +136,7 @@ def run(args):
 
 
 def table(result):
-    """The figures as text, and what the adaptive bound has of the best fixed one's bandwidth."""
+    """The figures as text, and what the automatic bound has of the best fixed one's bandwidth."""
     lines = []
     for case in report.unique(result, "case"):
         best = best_fixed(result, case)

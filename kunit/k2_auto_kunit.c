@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * k2_adapt_kunit.c - mq-k2's adaptive bound beside a device that it does not know
+ * k2_auto_kunit.c - mq-k2's automatic bound beside a device that it does not know
  *
  * The device of these tests has four dies that serve their requests in order of arrival, a read in
  * 400 to 420 us and a write in 800 to 840. A full one has to erase a block for every 16th write of a
@@ -21,7 +21,7 @@
 #include <linux/minmax.h>
 #include <linux/module.h>
 
-#include "../mq-k2/k2_adapt.c"
+#include "../mq-k2/k2_auto.c"
 
 #define US	1000ULL
 #define MS	(1000 * US)
@@ -77,9 +77,9 @@ struct second {
 };
 
 struct world {
-	struct k2_adapt adapt;
-	struct k2_adapt_sums sums;
-	bool is_adaptive;
+	struct k2_auto law;
+	struct k2_auto_sums sums;
+	bool is_auto;
 	bool is_light;
 	bool is_slow;
 	bool is_alone;
@@ -158,7 +158,7 @@ static void complete_one(struct world *w, struct die *d)
 {
 	struct job *r = &d->job[d->head];
 	struct second *s = &w->second[div64_u64(w->now_ns, SEC)];
-	struct k2_adapt_sums *sums = &w->sums;
+	struct k2_auto_sums *sums = &w->sums;
 	bool waiting = w->rt_waiting || w->be_under_way < w->load.be_depth;
 	u64 latency_ns = w->now_ns - r->at_ns;
 	u32 i;
@@ -171,7 +171,7 @@ static void complete_one(struct world *w, struct die *d)
 	if (r->is_rt) {
 		sums->nr_rt++;
 		sums->nr_beyond += latency_ns > w->target_ns;
-		sums->bin[k2_adapt_bin(latency_ns)]++;
+		sums->bin[k2_auto_bin(latency_ns)]++;
 		s->nr_rt++;
 		s->nr_beyond += latency_ns > w->target_ns;
 		for (i = 0; w->rt_next_ns[i] != U64_MAX; i++)
@@ -198,10 +198,10 @@ static void note_bound(struct world *w)
 
 static void tick(struct world *w)
 {
-	w->tick_at_ns += K2_ADAPT_TICK_NS;
-	if (w->is_adaptive) {
-		k2_adapt_tick(&w->adapt, &w->sums, w->inflight, w->now_ns);
-		w->bound = w->adapt.bound;
+	w->tick_at_ns += K2_AUTO_TICK_NS;
+	if (w->is_auto) {
+		k2_auto_tick(&w->law, &w->sums, w->inflight, w->now_ns);
+		w->bound = w->law.bound;
 	}
 	note_bound(w);
 }
@@ -251,7 +251,7 @@ static void world_init(struct world *w, const struct load *load, u32 bound, u64 
 	w->random = SEED;
 	w->bound = bound;
 	w->target_ns = target_ns;
-	w->tick_at_ns = K2_ADAPT_TICK_NS;
+	w->tick_at_ns = K2_AUTO_TICK_NS;
 	for (i = 0; i < NR_DIES; i++)
 		w->die[i].done_at_ns = U64_MAX;
 	for (i = 0; i < RING; i++)
@@ -259,16 +259,16 @@ static void world_init(struct world *w, const struct load *load, u32 bound, u64 
 	set_load(w, load);
 }
 
-static void adapt(struct world *w, u32 start, u64 target_ns, u32 bandwidth_pct, u32 ceiling)
+static void law_on(struct world *w, u32 start, u64 target_ns, u32 bandwidth_pct, u32 ceiling)
 {
-	struct k2_adapt_config config = {
+	struct k2_auto_config config = {
 		.target_ns = target_ns, .bandwidth_pct = bandwidth_pct, .ceiling = ceiling,
 	};
 
-	w->is_adaptive = true;
-	k2_adapt_init(&w->adapt, start);
-	k2_adapt_set_config(&w->adapt, &config, w->now_ns);
-	w->bound = w->adapt.bound;
+	w->is_auto = true;
+	k2_auto_init(&w->law, start);
+	k2_auto_set_config(&w->law, &config, w->now_ns);
+	w->bound = w->law.bound;
 }
 
 /* ---- judges ---- */
@@ -314,7 +314,7 @@ static u64 best_bytes_per_s(struct world *w, const struct load *load, u64 target
 	u32 bound, nr_bad = 0;
 	u64 best = 0;
 
-	for (bound = 1; bound < CEILING && nr_bad < 3; bound = k2_adapt_up(bound)) {
+	for (bound = 1; bound < CEILING && nr_bad < 3; bound = k2_auto_up(bound)) {
 		struct verdict v = fixed(w, load, bound, target_ns);
 
 		nr_bad = v.good_pct < 95 ? nr_bad + 1 : 0;
@@ -327,9 +327,9 @@ static u64 best_bytes_per_s(struct world *w, const struct load *load, u64 target
 /* One step of the hold. */
 static u32 step_down(u32 bound)
 {
-	u32 below = k2_adapt_down(bound);
+	u32 below = k2_auto_down(bound);
 
-	return below < K2_ADAPT_COARSE ? below : k2_adapt_down(below);
+	return below < K2_AUTO_COARSE ? below : k2_auto_down(below);
 }
 
 /* From @from_s on, @settled being the bound at that time. */
@@ -341,7 +341,7 @@ static void expect_good(struct kunit *test, struct world *w, u32 from_s, u32 to_
 	KUNIT_EXPECT_GE_MSG(test, v.good_pct, 95U, "seconds that met the target");
 	KUNIT_EXPECT_GE_MSG(test, v.bytes_per_s * 100, best * 90, "best fixed bound's bandwidth");
 	KUNIT_EXPECT_GE_MSG(test, v.least_bound, step_down(settled), "settled at %u", settled);
-	KUNIT_EXPECT_LE_MSG(test, v.most_bound, k2_adapt_up(settled), "settled at %u", settled);
+	KUNIT_EXPECT_LE_MSG(test, v.most_bound, k2_auto_up(settled), "settled at %u", settled);
 }
 
 static struct world *world(struct kunit *test)
@@ -349,7 +349,7 @@ static struct world *world(struct kunit *test)
 	return test->priv;
 }
 
-static int k2_adapt_test_init(struct kunit *test)
+static int k2_auto_test_init(struct kunit *test)
 {
 	test->priv = kunit_kzalloc(test, sizeof(struct world), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, test->priv);
@@ -364,27 +364,27 @@ static void bin_test(struct kunit *test)
 	unsigned int bin;
 
 	for (ns = 1; ns < 60 * SEC; ns += 1 + ns / 500) {
-		bin = k2_adapt_bin(ns);
-		KUNIT_ASSERT_LT(test, bin, (unsigned int)K2_ADAPT_NR_BINS);
-		KUNIT_ASSERT_LT(test, ns, k2_adapt_bin_end_ns(bin));
-		width_ns = k2_adapt_bin_end_ns(bin);
+		bin = k2_auto_bin(ns);
+		KUNIT_ASSERT_LT(test, bin, (unsigned int)K2_AUTO_NR_BINS);
+		KUNIT_ASSERT_LT(test, ns, k2_auto_bin_end_ns(bin));
+		width_ns = k2_auto_bin_end_ns(bin);
 		if (bin) {
-			KUNIT_ASSERT_GE(test, ns, k2_adapt_bin_end_ns(bin - 1));
-			width_ns -= k2_adapt_bin_end_ns(bin - 1);
+			KUNIT_ASSERT_GE(test, ns, k2_auto_bin_end_ns(bin - 1));
+			width_ns -= k2_auto_bin_end_ns(bin - 1);
 		}
 		if (ns > 64 * US)
 			KUNIT_ASSERT_LE(test, width_ns * 31, ns);
 	}
-	KUNIT_EXPECT_EQ(test, k2_adapt_bin(U64_MAX), (unsigned int)K2_ADAPT_NR_BINS - 1);
+	KUNIT_EXPECT_EQ(test, k2_auto_bin(U64_MAX), (unsigned int)K2_AUTO_NR_BINS - 1);
 }
 
 static void step_test(struct kunit *test)
 {
 	u32 bound, nr = 0;
 
-	for (bound = 1; bound < 65535; bound = k2_adapt_up(bound)) {
-		KUNIT_EXPECT_GT(test, k2_adapt_up(bound), bound);
-		KUNIT_EXPECT_EQ(test, k2_adapt_down(k2_adapt_up(bound)), bound);
+	for (bound = 1; bound < 65535; bound = k2_auto_up(bound)) {
+		KUNIT_EXPECT_GT(test, k2_auto_up(bound), bound);
+		KUNIT_EXPECT_EQ(test, k2_auto_down(k2_auto_up(bound)), bound);
 		nr++;
 	}
 	KUNIT_EXPECT_LE(test, nr, 100U);
@@ -394,17 +394,17 @@ static void step_test(struct kunit *test)
 static void p999_test(struct kunit *test)
 {
 	struct world *w = world(test);
-	struct k2_adapt_sums *since = &w->adapt.since;
+	struct k2_auto_sums *since = &w->law.since;
 
 	w->sums.nr_rt = 2000;
-	w->sums.bin[k2_adapt_bin(1 * MS)] = 1998;
-	w->sums.bin[k2_adapt_bin(50 * MS)] = 2;
-	KUNIT_EXPECT_LE(test, k2_adapt_p999_ns(&w->sums, since), 1 * MS + 1 * MS / 31);
-	w->sums.bin[k2_adapt_bin(1 * MS)]--;
-	w->sums.bin[k2_adapt_bin(50 * MS)]++;
-	KUNIT_EXPECT_GE(test, k2_adapt_p999_ns(&w->sums, since), 50 * MS);
+	w->sums.bin[k2_auto_bin(1 * MS)] = 1998;
+	w->sums.bin[k2_auto_bin(50 * MS)] = 2;
+	KUNIT_EXPECT_LE(test, k2_auto_p999_ns(&w->sums, since), 1 * MS + 1 * MS / 31);
+	w->sums.bin[k2_auto_bin(1 * MS)]--;
+	w->sums.bin[k2_auto_bin(50 * MS)]++;
+	KUNIT_EXPECT_GE(test, k2_auto_p999_ns(&w->sums, since), 50 * MS);
 	*since = w->sums;
-	KUNIT_EXPECT_EQ(test, k2_adapt_p999_ns(&w->sums, since), 0ULL);
+	KUNIT_EXPECT_EQ(test, k2_auto_p999_ns(&w->sums, since), 0ULL);
 }
 
 /* What the device was given under the bound before is not held against the new one. */
@@ -413,20 +413,20 @@ static void settle_test(struct kunit *test)
 	struct world *w = world(test);
 	u32 i;
 
-	adapt(w, 8, 2 * MS, 0, CEILING);
+	law_on(w, 8, 2 * MS, 0, CEILING);
 	for (i = 0; i < 20; i++) {
 		w->now_ns += 100 * MS;
 		w->sums.nr += 100;
 		w->sums.nr_rt += 100;
 		w->sums.nr_beyond += 100;
-		KUNIT_EXPECT_FALSE(test, k2_adapt_tick(&w->adapt, &w->sums, 9, w->now_ns));
+		KUNIT_EXPECT_FALSE(test, k2_auto_tick(&w->law, &w->sums, 9, w->now_ns));
 	}
-	KUNIT_EXPECT_FALSE(test, k2_adapt_tick(&w->adapt, &w->sums, 8, w->now_ns));
+	KUNIT_EXPECT_FALSE(test, k2_auto_tick(&w->law, &w->sums, 8, w->now_ns));
 	w->sums.nr += 100;
 	w->sums.nr_rt += 100;
 	w->now_ns += 200 * MS;
-	KUNIT_EXPECT_TRUE(test, k2_adapt_tick(&w->adapt, &w->sums, 8, w->now_ns));
-	KUNIT_EXPECT_FALSE(test, w->adapt.last.is_violated);
+	KUNIT_EXPECT_TRUE(test, k2_auto_tick(&w->law, &w->sums, 8, w->now_ns));
+	KUNIT_EXPECT_FALSE(test, w->law.last.is_violated);
 }
 
 static void off_test(struct kunit *test)
@@ -435,10 +435,10 @@ static void off_test(struct kunit *test)
 	static const struct load load = { 96, 100, 1, 2 * MS };
 
 	world_init(w, &load, 32, 2 * MS);
-	adapt(w, 32, 0, 0, CEILING);
+	law_on(w, 32, 0, 0, CEILING);
 	run(w, 3 * SEC);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, (u32)CEILING);
-	KUNIT_EXPECT_EQ(test, w->adapt.nr_windows, 0ULL);
+	KUNIT_EXPECT_EQ(test, w->law.bound, (u32)CEILING);
+	KUNIT_EXPECT_EQ(test, w->law.nr_windows, 0ULL);
 }
 
 /* ---- a latency to keep ---- */
@@ -473,7 +473,7 @@ static void latency_test(struct kunit *test)
 	KUNIT_ASSERT_TRUE(test, best);
 	for (i = 0; i < ARRAY_SIZE(starts); i++) {
 		world_init(w, &param->load, 1, param->target_ns);
-		adapt(w, starts[i], param->target_ns, 0, CEILING);
+		law_on(w, starts[i], param->target_ns, 0, CEILING);
 		run(w, LONG_S * SEC);
 		expect_good(test, w, SETTLED_S, LONG_S, best);
 	}
@@ -506,7 +506,7 @@ static void change_test(struct kunit *test)
 
 	KUNIT_ASSERT_TRUE(test, before && after);
 	world_init(w, &param->before, 1, param->target_ns);
-	adapt(w, 32, param->target_ns, 0, CEILING);
+	law_on(w, 32, param->target_ns, 0, CEILING);
 	run(w, LONG_S * SEC);
 	set_load(w, &param->after);
 	run(w, 2 * LONG_S * SEC);
@@ -537,7 +537,7 @@ static u32 smallest_for(struct world *w, const struct load *load, u32 pct)
 	u32 bound = 1;
 
 	while (fixed(w, load, bound, 0).bytes_per_s * 100 < reference * pct)
-		bound = k2_adapt_up(bound);
+		bound = k2_auto_up(bound);
 	return bound;
 }
 
@@ -550,12 +550,12 @@ static void bandwidth_test(struct kunit *test)
 	struct verdict v;
 
 	world_init(w, &param->load, 1, 0);
-	adapt(w, 32, 0, param->pct, CEILING);
+	law_on(w, 32, 0, param->pct, CEILING);
 	run(w, LONG_S * SEC);
 	v = judge(w, SETTLED_S, LONG_S);
 	KUNIT_EXPECT_GE_MSG(test, v.bytes_per_s * 100, reference * (param->pct - 2), "bandwidth");
-	KUNIT_EXPECT_GE_MSG(test, v.least_bound, k2_adapt_down(bound), "best is %u", bound);
-	KUNIT_EXPECT_LE_MSG(test, v.most_bound, k2_adapt_up(bound), "best is %u", bound);
+	KUNIT_EXPECT_GE_MSG(test, v.least_bound, k2_auto_down(bound), "best is %u", bound);
+	KUNIT_EXPECT_LE_MSG(test, v.most_bound, k2_auto_up(bound), "best is %u", bound);
 }
 
 /* Half of the bandwidth takes a bound of 3; 9 ms would allow one of 20, 1.3 ms no more than 2. */
@@ -568,14 +568,14 @@ static void both_targets_test(struct kunit *test)
 
 	KUNIT_ASSERT_GE(test, bound, 3U);
 	world_init(w, &load, 1, 9 * MS);
-	adapt(w, 32, 9 * MS, 50, CEILING);
+	law_on(w, 32, 9 * MS, 50, CEILING);
 	run(w, LONG_S * SEC);
 	v = judge(w, SETTLED_S, LONG_S);
 	KUNIT_EXPECT_GE(test, v.least_bound, bound - 1);
 	KUNIT_EXPECT_LE(test, v.most_bound, bound + 1);
 
 	world_init(w, &load, 1, 1300 * US);
-	adapt(w, 32, 1300 * US, 60, CEILING);
+	law_on(w, 32, 1300 * US, 60, CEILING);
 	run(w, LONG_S * SEC);
 	v = judge(w, SETTLED_S, LONG_S);
 	KUNIT_EXPECT_GE(test, v.good_pct, 95U);
@@ -591,14 +591,14 @@ static void unmet_test(struct kunit *test)
 	u64 best_ns;
 
 	world_init(w, &load, 1, 300 * US);
-	adapt(w, 32, 300 * US, 0, CEILING);
+	law_on(w, 32, 300 * US, 0, CEILING);
 	run(w, 20 * SEC);
-	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_HOLD);
-	KUNIT_EXPECT_TRUE(test, w->adapt.is_unmet);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, w->adapt.best_bound);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 1U);
+	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
+	KUNIT_EXPECT_TRUE(test, w->law.is_unmet);
+	KUNIT_EXPECT_EQ(test, w->law.bound, w->law.best_bound);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 1U);
 	/* What it says is what that bound gives, to a bin. */
-	best_ns = w->adapt.best_p999_ns;
+	best_ns = w->law.best_p999_ns;
 	KUNIT_EXPECT_GE(test, fixed(w, &load, 1, best_ns + best_ns / 31).good_pct, 80U);
 	KUNIT_EXPECT_LE(test, fixed(w, &load, 1, best_ns - best_ns / 16).good_pct, 20U);
 }
@@ -610,11 +610,11 @@ static void saturating_test(struct kunit *test)
 	struct world *w = world(test);
 
 	world_init(w, &load, 1, 8 * MS);
-	adapt(w, 1, 8 * MS, 0, CEILING);
+	law_on(w, 1, 8 * MS, 0, CEILING);
 	run(w, 20 * SEC);
-	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_HOLD);
-	KUNIT_EXPECT_FALSE(test, w->adapt.is_unmet);
-	KUNIT_EXPECT_GE(test, w->adapt.bound, 8U);
+	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
+	KUNIT_EXPECT_FALSE(test, w->law.is_unmet);
+	KUNIT_EXPECT_GE(test, w->law.bound, 8U);
 }
 
 static void no_realtime_test(struct kunit *test)
@@ -625,15 +625,15 @@ static void no_realtime_test(struct kunit *test)
 	u32 bound;
 
 	world_init(w, &with, 1, 4 * MS);
-	adapt(w, 32, 4 * MS, 0, CEILING);
+	law_on(w, 32, 4 * MS, 0, CEILING);
 	run(w, 10 * SEC);
-	bound = w->adapt.bound;
-	nr_windows = w->adapt.nr_windows;
+	bound = w->law.bound;
+	nr_windows = w->law.nr_windows;
 	/* The reader goes. */
 	w->load.rt_depth = 0;
 	run(w, 100 * SEC);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, bound);
-	KUNIT_EXPECT_LE(test, w->adapt.nr_windows, nr_windows + 1);
+	KUNIT_EXPECT_EQ(test, w->law.bound, bound);
+	KUNIT_EXPECT_LE(test, w->law.nr_windows, nr_windows + 1);
 	/* It comes back, and finds what it left. */
 	w->rt_next_ns[0] = w->now_ns;
 	w->load.rt_depth = 1;
@@ -648,13 +648,13 @@ static void light_load_test(struct kunit *test)
 	struct world *w = world(test);
 
 	world_init(w, &light, 1, 9 * MS);
-	adapt(w, 6, 9 * MS, 0, CEILING);
+	law_on(w, 6, 9 * MS, 0, CEILING);
 	run(w, 60 * SEC);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 6U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 6U);
 	set_load(w, &heavy);
 	run(w, 66 * SEC);
-	KUNIT_EXPECT_GE(test, w->adapt.bound, 15U);
-	KUNIT_EXPECT_LE(test, w->adapt.bound, 30U);
+	KUNIT_EXPECT_GE(test, w->law.bound, 15U);
+	KUNIT_EXPECT_LE(test, w->law.bound, 30U);
 }
 
 /* ---- the hold, window by window ---- */
@@ -666,7 +666,7 @@ static void light_load_test(struct kunit *test)
 static bool tick_of_window(struct world *w, u32 nr_beyond, u32 read_pct)
 {
 	u32 nr_be = w->is_alone ? 0 : w->is_slow ? 480 : 960;
-	u32 inflight = w->inflight_seen ? w->inflight_seen : w->adapt.bound;
+	u32 inflight = w->inflight_seen ? w->inflight_seen : w->law.bound;
 
 	w->now_ns += 100 * MS;
 	w->sums.nr += nr_be + 40;
@@ -675,15 +675,15 @@ static bool tick_of_window(struct world *w, u32 nr_beyond, u32 read_pct)
 	w->sums.be_bytes += nr_be * 4096;
 	w->sums.be_read_bytes += nr_be * 4096 / 100 * read_pct;
 	w->sums.nr_rt += 40;
-	w->sums.bin[k2_adapt_bin(1 * MS)] += 40;
+	w->sums.bin[k2_auto_bin(1 * MS)] += 40;
 	w->sums.nr_beyond += nr_beyond;
-	return k2_adapt_tick(&w->adapt, &w->sums, inflight, w->now_ns);
+	return k2_auto_tick(&w->law, &w->sums, inflight, w->now_ns);
 }
 
 /* A window of a second with 400 real-time requests, @nr_beyond of them too late. */
 static void window(struct world *w, u32 nr_beyond, u32 read_pct)
 {
-	while (w->adapt.is_settling)
+	while (w->law.is_settling)
 		tick_of_window(w, 0, read_pct);
 	while (!tick_of_window(w, nr_beyond, read_pct))
 		nr_beyond = 0;
@@ -700,13 +700,13 @@ static void start_hold(struct kunit *test)
 {
 	struct world *w = world(test);
 
-	adapt(w, 12, 2 * MS, 0, CEILING);
-	w->adapt.low = 12;
-	w->adapt.high = 13;
-	w->adapt.bound = 12;
-	k2_adapt_start_hold(&w->adapt, 12);
-	k2_adapt_begin_window(&w->adapt, &w->sums, w->now_ns);
-	w->adapt.is_settling = false;
+	law_on(w, 12, 2 * MS, 0, CEILING);
+	w->law.low = 12;
+	w->law.high = 13;
+	w->law.bound = 12;
+	k2_auto_start_hold(&w->law, 12);
+	k2_auto_begin_window(&w->law, &w->sums, w->now_ns);
+	w->law.is_settling = false;
 }
 
 /* A hold at 12 of a bound that has to give half of 41 MB/s, which windows() has. */
@@ -715,11 +715,11 @@ static void start_hold_above(struct kunit *test)
 	struct world *w = world(test);
 
 	start_hold(test);
-	w->adapt.config.target_ns = 0;
-	w->adapt.config.bandwidth_pct = 50;
-	w->adapt.reference_bytes_per_s = 41 * 1000 * 1000;
-	w->adapt.is_above = true;
-	w->adapt.credit = 0;
+	w->law.config.target_ns = 0;
+	w->law.config.bandwidth_pct = 50;
+	w->law.reference_bytes_per_s = 41 * 1000 * 1000;
+	w->law.is_above = true;
+	w->law.credit = 0;
 }
 
 /* After ten seconds without a request the first window is no shorter of bandwidth than the one before. */
@@ -731,9 +731,9 @@ static void pause_test(struct kunit *test)
 	windows(w, 5);
 	w->now_ns += 10 * SEC;
 	windows(w, 5);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
-	KUNIT_EXPECT_EQ(test, w->adapt.price, (u32)K2_ADAPT_PRICE_MIN);
-	KUNIT_EXPECT_FALSE(test, w->adapt.last.is_short);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 12U);
+	KUNIT_EXPECT_EQ(test, w->law.price, (u32)K2_AUTO_PRICE_MIN);
+	KUNIT_EXPECT_FALSE(test, w->law.last.is_short);
 }
 
 /* Who asks for less than the reference and never waits for the bound needs no larger one. */
@@ -742,12 +742,12 @@ static void less_load_test(struct kunit *test)
 	struct world *w = world(test);
 
 	start_hold_above(test);
-	w->adapt.reference_bytes_per_s = 410 * 1000 * 1000;
+	w->law.reference_bytes_per_s = 410 * 1000 * 1000;
 	window(w, 0, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 13U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 13U);
 	w->is_light = true;
 	windows(w, 20);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 13U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 13U);
 }
 
 /* What a window has shown can be read until the next one has ended. */
@@ -757,12 +757,12 @@ static void last_window_test(struct kunit *test)
 
 	start_hold(test);
 	window(w, 1, 100);
-	while (w->adapt.is_settling)
+	while (w->law.is_settling)
 		tick_of_window(w, 0, 100);
 	KUNIT_EXPECT_FALSE(test, tick_of_window(w, 0, 100));
-	KUNIT_EXPECT_EQ(test, w->adapt.last.ns, SEC);
-	KUNIT_EXPECT_EQ(test, w->adapt.last.nr_rt, 400UL);
-	KUNIT_EXPECT_TRUE(test, w->adapt.last.is_violated);
+	KUNIT_EXPECT_EQ(test, w->law.last.ns, SEC);
+	KUNIT_EXPECT_EQ(test, w->law.last.nr_rt, 400UL);
+	KUNIT_EXPECT_TRUE(test, w->law.last.is_violated);
 }
 
 static void credit_test(struct kunit *test)
@@ -772,13 +772,13 @@ static void credit_test(struct kunit *test)
 	start_hold(test);
 	windows(w, 20);
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 12U);
 	/* The next one is too much. */
 	windows(w, 10);
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 11U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 11U);
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 10U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 10U);
 }
 
 static void price_test(struct kunit *test)
@@ -787,17 +787,17 @@ static void price_test(struct kunit *test)
 
 	start_hold(test);
 	windows(w, 59);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 12U);
 	windows(w, 1);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 13U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 13U);
 	/* On trial: the first violation ends it, and the next trial is twice as far away. */
 	windows(w, 30);
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 12U);
 	windows(w, 119);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 12U);
 	windows(w, 1);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 13U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 13U);
 }
 
 /* A step is one from the bound if requests wait for it, however few the ticks saw in flight. */
@@ -808,15 +808,15 @@ static void few_seen_test(struct kunit *test)
 	start_hold(test);
 	w->inflight_seen = 3;
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 11U);
-	KUNIT_EXPECT_EQ(test, w->adapt.high, 13U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 11U);
+	KUNIT_EXPECT_EQ(test, w->law.high, 13U);
 }
 
 /* @nr windows of a device that makes real time wait from 13 in flight on. */
 static void windows_below_13(struct world *w, u32 nr)
 {
 	while (nr--)
-		window(w, w->adapt.bound >= 13, 100);
+		window(w, w->law.bound >= 13, 100);
 }
 
 /* From 15 on a violation costs two steps; what is tried for the bandwidth's sake goes one. */
@@ -825,17 +825,17 @@ static void coarse_test(struct kunit *test)
 	struct world *w = world(test);
 
 	start_hold(test);
-	w->adapt.bound = 40;
+	w->law.bound = 40;
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, k2_adapt_down(k2_adapt_down(40)));
-	w->adapt.bound = 17;
+	KUNIT_EXPECT_EQ(test, w->law.bound, k2_auto_down(k2_auto_down(40)));
+	w->law.bound = 17;
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 15U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 15U);
 
 	start_hold_above(test);
-	w->adapt.bound = 40;
-	windows(w, K2_ADAPT_PRICE_MIN);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, k2_adapt_down(40));
+	w->law.bound = 40;
+	windows(w, K2_AUTO_PRICE_MIN);
+	KUNIT_EXPECT_EQ(test, w->law.bound, k2_auto_down(40));
 }
 
 /* A trial that fails goes back to where it began, although that is one step only. */
@@ -844,22 +844,22 @@ static void failed_trial_test(struct kunit *test)
 	struct world *w = world(test);
 
 	start_hold(test);
-	w->adapt.bound = 40;
-	windows(w, K2_ADAPT_PRICE_MIN);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 45U);
+	w->law.bound = 40;
+	windows(w, K2_AUTO_PRICE_MIN);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 45U);
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 40U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 40U);
 	/* No trial any more: two. */
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 32U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 32U);
 	/* One that has paid for a violation is none either. */
 	start_hold(test);
-	w->adapt.bound = 40;
-	windows(w, K2_ADAPT_PRICE_MIN + K2_ADAPT_COST);
+	w->law.bound = 40;
+	windows(w, K2_AUTO_PRICE_MIN + K2_AUTO_COST);
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 45U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 45U);
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 36U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 36U);
 }
 
 /* At the ceiling there is nothing to try: what was earned stays. */
@@ -868,11 +868,11 @@ static void ceiling_test(struct kunit *test)
 	struct world *w = world(test);
 
 	start_hold(test);
-	w->adapt.config.ceiling = 12;
-	windows(w, K2_ADAPT_PRICE_MIN + 5);
+	w->law.config.ceiling = 12;
+	windows(w, K2_AUTO_PRICE_MIN + 5);
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
-	KUNIT_EXPECT_EQ(test, w->adapt.price, (u32)K2_ADAPT_PRICE_MIN);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 12U);
+	KUNIT_EXPECT_EQ(test, w->law.price, (u32)K2_AUTO_PRICE_MIN);
 }
 
 /* 97 in flight are too many, and nobody waits for the bound: the step starts there, and when requests wait that is what is tried first. */
@@ -881,18 +881,18 @@ static void in_flight_test(struct kunit *test)
 	struct world *w = world(test);
 
 	start_hold(test);
-	w->adapt.bound = CEILING;
-	w->adapt.high = 0;
+	w->law.bound = CEILING;
+	w->law.high = 0;
 	w->is_light = true;
 	w->inflight_seen = 97;
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, k2_adapt_guarded(k2_adapt_down(k2_adapt_down(97))));
-	KUNIT_EXPECT_LT(test, w->adapt.bound, 60U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, k2_auto_guarded(k2_auto_down(k2_auto_down(97))));
+	KUNIT_EXPECT_LT(test, w->law.bound, 60U);
 	w->is_light = false;
 	w->inflight_seen = 0;
 	windows(w, 1);
-	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_SEARCH);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 97U);
+	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_SEARCH);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 97U);
 }
 
 /* What was in flight long ago, when the bound was another by far, is not tried first. */
@@ -901,11 +901,11 @@ static void old_suspect_test(struct kunit *test)
 	struct world *w = world(test);
 
 	start_hold(test);
-	w->adapt.high = 0;
-	w->adapt.suspect = 97;
+	w->law.high = 0;
+	w->law.suspect = 97;
 	windows(w, 1);
-	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_SEARCH);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 24U);
+	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_SEARCH);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 24U);
 }
 
 /*
@@ -921,13 +921,13 @@ static void moment_test(struct kunit *test)
 	w->inflight_seen = 1;
 	window(w, 1, 100);
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 1U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 1U);
 	w->is_light = false;
 	w->inflight_seen = 0;
 	windows_below_13(w, 12);
-	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_HOLD);
-	KUNIT_EXPECT_GE(test, w->adapt.bound, 9U);
-	KUNIT_EXPECT_LE(test, w->adapt.bound, 12U);
+	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
+	KUNIT_EXPECT_GE(test, w->law.bound, 9U);
+	KUNIT_EXPECT_LE(test, w->law.bound, 12U);
 }
 
 /*
@@ -940,12 +940,12 @@ static void light_but_late_test(struct kunit *test)
 	struct world *w = world(test);
 
 	world_init(w, &heavy, 1, 8 * MS);
-	adapt(w, 32, 8 * MS, 0, CEILING);
+	law_on(w, 32, 8 * MS, 0, CEILING);
 	run(w, 10 * SEC);
 	set_load(w, &light);
 	run(w, MAX_SECONDS * SEC - 1);
 	KUNIT_EXPECT_GE(test, judge(w, 15, MAX_SECONDS - 1).good_pct, 97U);
-	KUNIT_EXPECT_GE(test, w->adapt.bound, 4U);
+	KUNIT_EXPECT_GE(test, w->law.bound, 4U);
 }
 
 /* 13 keeps real time waiting, 12 is short of the bandwidth: the search finds no more than 12. */
@@ -954,15 +954,15 @@ static void latency_first_search_test(struct kunit *test)
 	struct world *w = world(test);
 	u32 i;
 
-	adapt(w, 32, 2 * MS, 90, CEILING);
-	for (i = 0; i < 30 && w->adapt.state != K2_ADAPT_HOLD; i++) {
-		w->is_slow = w->adapt.bound < 13;
-		window(w, w->adapt.bound >= 13, 100);
+	law_on(w, 32, 2 * MS, 90, CEILING);
+	for (i = 0; i < 30 && w->law.state != K2_AUTO_HOLD; i++) {
+		w->is_slow = w->law.bound < 13;
+		window(w, w->law.bound >= 13, 100);
 	}
-	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_HOLD);
-	KUNIT_EXPECT_LE(test, w->adapt.bound, 12U);
-	KUNIT_EXPECT_GE(test, w->adapt.bound, 9U);
-	KUNIT_EXPECT_FALSE(test, w->adapt.is_above);
+	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
+	KUNIT_EXPECT_LE(test, w->law.bound, 12U);
+	KUNIT_EXPECT_GE(test, w->law.bound, 9U);
+	KUNIT_EXPECT_FALSE(test, w->law.is_above);
 }
 
 /*
@@ -975,23 +975,23 @@ static void latency_first_test(struct kunit *test)
 	u32 i;
 
 	start_hold_above(test);
-	w->adapt.config.target_ns = 2 * MS;
-	w->adapt.reference_bytes_per_s = 80 * 1000 * 1000;
-	w->adapt.bound = 13;
+	w->law.config.target_ns = 2 * MS;
+	w->law.reference_bytes_per_s = 80 * 1000 * 1000;
+	w->law.bound = 13;
 	for (i = 0; i < 110; i++) {
-		w->is_slow = w->adapt.bound < 13;
-		window(w, w->adapt.bound >= 13, 100);
-		KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
+		w->is_slow = w->law.bound < 13;
+		window(w, w->law.bound >= 13, 100);
+		KUNIT_EXPECT_EQ(test, w->law.bound, 12U);
 	}
 	for (i = 0; i < 15; i++) {
-		w->is_slow = w->adapt.bound < 13;
+		w->is_slow = w->law.bound < 13;
 		windows(w, 1);
 	}
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 13U);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 13U);
 	w->is_slow = false;
 	windows(w, 120);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
-	KUNIT_EXPECT_TRUE(test, w->adapt.is_above);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 12U);
+	KUNIT_EXPECT_TRUE(test, w->law.is_above);
 }
 
 static void other_load_test(struct kunit *test)
@@ -1001,10 +1001,10 @@ static void other_load_test(struct kunit *test)
 	start_hold(test);
 	windows(w, 3);
 	window(w, 0, 80);
-	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_HOLD);
+	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
 	window(w, 0, 74);
-	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_SEARCH);
-	KUNIT_EXPECT_EQ(test, w->adapt.high, 0U);
+	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_SEARCH);
+	KUNIT_EXPECT_EQ(test, w->law.high, 0U);
 }
 
 /* Best effort comes and goes, as a batch does: without it there is no other load, just none. */
@@ -1023,12 +1023,12 @@ static void batch_test(struct kunit *test)
 		if (i == 0)
 			windows(w, 3);
 	}
-	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_HOLD);
-	KUNIT_EXPECT_EQ(test, w->adapt.bound, 12U);
-	KUNIT_EXPECT_EQ(test, w->adapt.high, 13U);
+	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 12U);
+	KUNIT_EXPECT_EQ(test, w->law.high, 13U);
 	/* What it does when it is there still counts. */
 	window(w, 0, 74);
-	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_SEARCH);
+	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_SEARCH);
 }
 
 static void gross_test(struct kunit *test)
@@ -1038,14 +1038,14 @@ static void gross_test(struct kunit *test)
 	start_hold(test);
 	windows(w, 30);
 	window(w, 20, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_HOLD);
+	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
 	windows(w, 30);
 	window(w, 21, 100);
-	KUNIT_EXPECT_EQ(test, w->adapt.state, K2_ADAPT_SEARCH);
-	KUNIT_EXPECT_LT(test, w->adapt.bound, 9U);
+	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_SEARCH);
+	KUNIT_EXPECT_LT(test, w->law.bound, 9U);
 }
 
-static struct kunit_case k2_adapt_cases[] = {
+static struct kunit_case k2_auto_cases[] = {
 	KUNIT_CASE(bin_test),
 	KUNIT_CASE(step_test),
 	KUNIT_CASE(p999_test),
@@ -1080,10 +1080,10 @@ static struct kunit_case k2_adapt_cases[] = {
 	{}
 };
 
-static struct kunit_suite k2_adapt_suite = {
-	.name = "k2_adapt",
-	.init = k2_adapt_test_init,
-	.test_cases = k2_adapt_cases,
+static struct kunit_suite k2_auto_suite = {
+	.name = "k2_auto",
+	.init = k2_auto_test_init,
+	.test_cases = k2_auto_cases,
 };
 
-kunit_test_suite(k2_adapt_suite);
+kunit_test_suite(k2_auto_suite);

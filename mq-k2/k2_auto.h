@@ -1,49 +1,49 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * k2_adapt.h - a bound that follows a target
+ * k2_auto.h - a bound that follows a target
  *
- * The control law of mq-k2's adaptive bound without the block layer. It is told, about ten times a
+ * The control law of mq-k2's automatic bound without the block layer. It is told, about ten times a
  * second, what has been counted, and says which bound is in force from then on. It never sleeps,
  * allocates or reads a clock. KUnit, the user-space build under sanitizers and the kernel module
- * run the same code; k2_adapt.c says what the law is and why.
+ * run the same code; k2_auto.c says what the law is and why.
  *
- * What has a struct k2_adapt needs the caller's one lock; the rest needs none.
+ * What has a struct k2_auto needs the caller's one lock; the rest needs none.
  */
-#ifndef MQFAIR_K2_ADAPT_H
-#define MQFAIR_K2_ADAPT_H
+#ifndef MQFAIR_K2_AUTO_H
+#define MQFAIR_K2_AUTO_H
 
 #include <linux/bitops.h>
 #include <linux/minmax.h>
 #include <linux/types.h>
 
-/* How often k2_adapt_tick() wants to be called while requests complete. */
-#define K2_ADAPT_TICK_NS	100000000ULL
+/* How often k2_auto_tick() wants to be called while requests complete. */
+#define K2_AUTO_TICK_NS	100000000ULL
 
 enum {
 	/*
 	 * The histogram of latencies: 32 bins for each power of two, so that a bin is at most 3.2%
 	 * wide. The unit is 1024 ns; the last bin takes what is beyond a minute.
 	 */
-	K2_ADAPT_UNIT_SHIFT	= 10,
-	K2_ADAPT_BINS_SHIFT	= 5,
-	K2_ADAPT_BINS		= 1 << K2_ADAPT_BINS_SHIFT,
-	K2_ADAPT_NR_BINS	= 22 * K2_ADAPT_BINS,
+	K2_AUTO_UNIT_SHIFT	= 10,
+	K2_AUTO_BINS_SHIFT	= 5,
+	K2_AUTO_BINS		= 1 << K2_AUTO_BINS_SHIFT,
+	K2_AUTO_NR_BINS	= 22 * K2_AUTO_BINS,
 };
 
 /**
- * struct k2_adapt_config - what is wanted
+ * struct k2_auto_config - what is wanted
  * @target_ns:		99.9th percentile of the real-time requests' latency; 0: no matter
  * @bandwidth_pct:	bandwidth, in percent of what @ceiling gives; 0: no matter
  * @ceiling:		the largest bound
  */
-struct k2_adapt_config {
+struct k2_auto_config {
 	u64 target_ns;
 	u32 bandwidth_pct;
 	u32 ceiling;
 };
 
 /**
- * struct k2_adapt_sums - what has been counted since the beginning
+ * struct k2_auto_sums - what has been counted since the beginning
  * @nr:			requests that have completed
  * @nr_limited:		of these, at how many others were waiting for a slot
  * @bytes:		their data
@@ -51,11 +51,11 @@ struct k2_adapt_config {
  * @be_read_bytes:	the part of @be_bytes that was read
  * @nr_rt:		real-time requests that have completed and had their time taken
  * @nr_beyond:		of these, how many took longer than the target
- * @bin:		histogram of their latencies, k2_adapt_bin()
+ * @bin:		histogram of their latencies, k2_auto_bin()
  *
  * They wrap; only differences matter.
  */
-struct k2_adapt_sums {
+struct k2_auto_sums {
 	unsigned long nr;
 	unsigned long nr_limited;
 	unsigned long bytes;
@@ -63,18 +63,18 @@ struct k2_adapt_sums {
 	unsigned long be_read_bytes;
 	unsigned long nr_rt;
 	unsigned long nr_beyond;
-	u32 bin[K2_ADAPT_NR_BINS];
+	u32 bin[K2_AUTO_NR_BINS];
 };
 
-enum k2_adapt_state {
-	K2_ADAPT_OFF,
-	K2_ADAPT_REFERENCE,	/* at the ceiling, to learn what it gives */
-	K2_ADAPT_SEARCH,	/* between too low and too high */
-	K2_ADAPT_HOLD,		/* found; a step up or down now and then */
+enum k2_auto_state {
+	K2_AUTO_OFF,
+	K2_AUTO_REFERENCE,	/* at the ceiling, to learn what it gives */
+	K2_AUTO_SEARCH,	/* between too low and too high */
+	K2_AUTO_HOLD,		/* found; a step up or down now and then */
 };
 
 /**
- * struct k2_adapt_window - what a window has shown
+ * struct k2_auto_window - what a window has shown
  * @bound:		the bound that was in force
  * @ns:			its length
  * @nr:			requests
@@ -89,7 +89,7 @@ enum k2_adapt_state {
  * @is_tight:		a step up would probably be too much
  * @is_short:		less bandwidth than was asked for
  */
-struct k2_adapt_window {
+struct k2_auto_window {
 	u32 bound;
 	u64 ns;
 	unsigned long nr;
@@ -106,7 +106,7 @@ struct k2_adapt_window {
 };
 
 /**
- * struct k2_adapt - the law's memory
+ * struct k2_auto - the law's memory
  * @config:		what is wanted
  * @state:		see there
  * @bound:		the bound that is in force
@@ -132,15 +132,15 @@ struct k2_adapt_window {
  * @price:		how many it takes to try another step
  * @is_settling:	the bound has changed, the device still has what it was given before
  * @most_inflight:	the most requests in flight at any tick of the window
- * @ticked_ns:		the last k2_adapt_tick()
+ * @ticked_ns:		the last k2_auto_tick()
  * @since_ns:		beginning of the window
  * @since:		the sums at that time
  * @last:		the last window that has ended
  * @nr_windows:		how many have
  */
-struct k2_adapt {
-	struct k2_adapt_config config;
-	enum k2_adapt_state state;
+struct k2_auto {
+	struct k2_auto_config config;
+	enum k2_auto_state state;
 	u32 bound;
 
 	/* Searching. */
@@ -170,23 +170,23 @@ struct k2_adapt {
 	u32 most_inflight;
 	u64 ticked_ns;
 	u64 since_ns;
-	struct k2_adapt_sums since;
-	struct k2_adapt_window last;
+	struct k2_auto_sums since;
+	struct k2_auto_window last;
 	u64 nr_windows;
 };
 
-void k2_adapt_init(struct k2_adapt *a, u32 bound);
+void k2_auto_init(struct k2_auto *a, u32 bound);
 
 /**
- * k2_adapt_set_config() - begin anew, from the bound that is in force
+ * k2_auto_set_config() - begin anew, from the bound that is in force
  * @a:		the law
  * @config:	what is wanted; without a target the bound is the ceiling
  * @now_ns:	time now
  */
-void k2_adapt_set_config(struct k2_adapt *a, const struct k2_adapt_config *config, u64 now_ns);
+void k2_auto_set_config(struct k2_auto *a, const struct k2_auto_config *config, u64 now_ns);
 
 /**
- * k2_adapt_tick() - look at what has been counted
+ * k2_auto_tick() - look at what has been counted
  * @a:		the law
  * @sums:	the numbers of all CPUs
  * @inflight:	requests at the device
@@ -196,45 +196,45 @@ void k2_adapt_set_config(struct k2_adapt *a, const struct k2_adapt_config *confi
  *
  * Return: true if a window has ended: @a->last.
  */
-bool k2_adapt_tick(struct k2_adapt *a, const struct k2_adapt_sums *sums, u32 inflight, u64 now_ns);
+bool k2_auto_tick(struct k2_auto *a, const struct k2_auto_sums *sums, u32 inflight, u64 now_ns);
 
-static inline bool k2_adapt_is_on(const struct k2_adapt_config *config)
+static inline bool k2_auto_is_on(const struct k2_auto_config *config)
 {
 	return config->target_ns || config->bandwidth_pct;
 }
 
 /* A step: of one up to 16, of an eighth beyond. What goes up comes down: down(up(bound)) == bound. */
-static inline u32 k2_adapt_up(u32 bound)
+static inline u32 k2_auto_up(u32 bound)
 {
 	return bound + max(1U, bound / 8);
 }
 
-static inline u32 k2_adapt_down(u32 bound)
+static inline u32 k2_auto_down(u32 bound)
 {
 	return bound - max(1U, bound / 9);
 }
 
-static inline unsigned int k2_adapt_bin(u64 latency_ns)
+static inline unsigned int k2_auto_bin(u64 latency_ns)
 {
-	u64 units = latency_ns >> K2_ADAPT_UNIT_SHIFT;
+	u64 units = latency_ns >> K2_AUTO_UNIT_SHIFT;
 	unsigned int shift;
 
-	if (units < K2_ADAPT_BINS)
+	if (units < K2_AUTO_BINS)
 		return units;
-	shift = fls64(units) - K2_ADAPT_BINS_SHIFT - 1;
-	if (shift + 1 >= K2_ADAPT_NR_BINS / K2_ADAPT_BINS)
-		return K2_ADAPT_NR_BINS - 1;
-	return (shift + 1) * K2_ADAPT_BINS + ((units >> shift) & (K2_ADAPT_BINS - 1));
+	shift = fls64(units) - K2_AUTO_BINS_SHIFT - 1;
+	if (shift + 1 >= K2_AUTO_NR_BINS / K2_AUTO_BINS)
+		return K2_AUTO_NR_BINS - 1;
+	return (shift + 1) * K2_AUTO_BINS + ((units >> shift) & (K2_AUTO_BINS - 1));
 }
 
 /* The shortest latency that is too long for @bin. */
-static inline u64 k2_adapt_bin_end_ns(unsigned int bin)
+static inline u64 k2_auto_bin_end_ns(unsigned int bin)
 {
 	u64 units = bin + 1;
 
-	if (bin >= K2_ADAPT_BINS)
-		units = (u64)(K2_ADAPT_BINS + 1 + bin % K2_ADAPT_BINS) << (bin / K2_ADAPT_BINS - 1);
-	return units << K2_ADAPT_UNIT_SHIFT;
+	if (bin >= K2_AUTO_BINS)
+		units = (u64)(K2_AUTO_BINS + 1 + bin % K2_AUTO_BINS) << (bin / K2_AUTO_BINS - 1);
+	return units << K2_AUTO_UNIT_SHIFT;
 }
 
-#endif /* MQFAIR_K2_ADAPT_H */
+#endif /* MQFAIR_K2_AUTO_H */

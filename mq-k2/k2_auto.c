@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * k2_adapt.c - a bound that follows a target
+ * k2_auto.c - a bound that follows a target
  *
  * The problem
  * ===========
@@ -102,7 +102,7 @@
  *
  * In simulated time on devices with 4 dies, reads, writes and both, the targets are met in 95% of
  * the seconds from the fifth on, with at least 90% of the best fixed bound's bandwidth
- * (kunit/k2_adapt_kunit.c). With many more dies than that the violations grow so slowly with the
+ * (kunit/k2_auto_kunit.c). With many more dies than that the violations grow so slowly with the
  * bound that the hold needs tens of seconds to find out: with 16, one run in seventeen had less than
  * 95% good seconds in its first minute, one in four less than 90% of the bandwidth, and one in three
  * went more than a step.
@@ -111,125 +111,125 @@
 #include <linux/math64.h>
 #include <linux/string.h>
 
-#include "k2_adapt.h"
+#include "k2_auto.h"
 
-#define K2_ADAPT_NS_PER_MS	1000000ULL
-#define K2_ADAPT_NS_PER_S	(1000 * K2_ADAPT_NS_PER_MS)
+#define K2_AUTO_NS_PER_MS	1000000ULL
+#define K2_AUTO_NS_PER_S	(1000 * K2_AUTO_NS_PER_MS)
 
 /* How long: the device forgets; a trial far from the goal; a trial near it; a window of the hold. */
-#define K2_ADAPT_SETTLE_NS	(100 * K2_ADAPT_NS_PER_MS)
-#define K2_ADAPT_FAR_NS		(200 * K2_ADAPT_NS_PER_MS)
-#define K2_ADAPT_NEAR_NS	(700 * K2_ADAPT_NS_PER_MS)
-#define K2_ADAPT_HOLD_NS	K2_ADAPT_NS_PER_S
+#define K2_AUTO_SETTLE_NS	(100 * K2_AUTO_NS_PER_MS)
+#define K2_AUTO_FAR_NS		(200 * K2_AUTO_NS_PER_MS)
+#define K2_AUTO_NEAR_NS	(700 * K2_AUTO_NS_PER_MS)
+#define K2_AUTO_HOLD_NS	K2_AUTO_NS_PER_S
 /* Without a tick: a pause. */
-#define K2_ADAPT_PAUSE_NS	K2_ADAPT_NS_PER_S
+#define K2_AUTO_PAUSE_NS	K2_AUTO_NS_PER_S
 
 enum {
 	/* Requests without which a window shows nothing. */
-	K2_ADAPT_NR_MIN		= 32,
+	K2_AUTO_NR_MIN		= 32,
 
 	/* From here on steps are small, and a guard costs little. */
-	K2_ADAPT_GUARDED	= 8,
-	K2_ADAPT_TIGHT_PART	= 8,
-	K2_ADAPT_GUARD_PART	= 4,
+	K2_AUTO_GUARDED	= 8,
+	K2_AUTO_TIGHT_PART	= 8,
+	K2_AUTO_GUARD_PART	= 4,
 	/* From here on one step down changes little. */
-	K2_ADAPT_COARSE		= 14,
+	K2_AUTO_COARSE		= 14,
 
 	/* In windows of the hold. */
-	K2_ADAPT_COST		= 40,
-	K2_ADAPT_PRICE_MIN	= 60,
-	K2_ADAPT_PRICE_MAX	= 480,
+	K2_AUTO_COST		= 40,
+	K2_AUTO_PRICE_MIN	= 60,
+	K2_AUTO_PRICE_MAX	= 480,
 
 	/* The bound limits if at one in so many completions others wait here. */
-	K2_ADAPT_LIMITED_PART	= 4,
+	K2_AUTO_LIMITED_PART	= 4,
 	/* One in so many beyond the target is no accident. */
-	K2_ADAPT_GROSS_PART	= 20,
-	K2_ADAPT_GROSS_NR	= 3,
-	K2_ADAPT_GROSS_FALL	= 4,
+	K2_AUTO_GROSS_PART	= 20,
+	K2_AUTO_GROSS_NR	= 3,
+	K2_AUTO_GROSS_FALL	= 4,
 
-	K2_ADAPT_MIX_PCT	= 25,
-	K2_ADAPT_SLACK_PCT	= 3,
+	K2_AUTO_MIX_PCT	= 25,
+	K2_AUTO_SLACK_PCT	= 3,
 };
 
 /* ---- windows ---- */
 
-static u64 k2_adapt_p999_ns(const struct k2_adapt_sums *sums, const struct k2_adapt_sums *since)
+static u64 k2_auto_p999_ns(const struct k2_auto_sums *sums, const struct k2_auto_sums *since)
 {
 	unsigned long nr = 0, beyond = (sums->nr_rt - since->nr_rt) / 1000;
-	unsigned int bin = K2_ADAPT_NR_BINS;
+	unsigned int bin = K2_AUTO_NR_BINS;
 
 	while (bin--) {
 		nr += (u32)(sums->bin[bin] - since->bin[bin]);
 		if (nr > beyond)
-			return k2_adapt_bin_end_ns(bin);
+			return k2_auto_bin_end_ns(bin);
 	}
 	return 0;
 }
 
 /* Less than @pct percent of the bandwidth that was asked for. */
-static bool k2_adapt_lacks(const struct k2_adapt *a, u64 bytes_per_s, u32 pct)
+static bool k2_auto_lacks(const struct k2_auto *a, u64 bytes_per_s, u32 pct)
 {
 	return bytes_per_s * 10000 < a->reference_bytes_per_s * a->config.bandwidth_pct * pct;
 }
 
-static void k2_adapt_look(const struct k2_adapt *a, const struct k2_adapt_sums *sums, u64 now_ns,
-			  struct k2_adapt_window *w)
+static void k2_auto_look(const struct k2_auto *a, const struct k2_auto_sums *sums, u64 now_ns,
+			  struct k2_auto_window *w)
 {
-	const struct k2_adapt_sums *since = &a->since;
+	const struct k2_auto_sums *since = &a->since;
 	unsigned long be_bytes = sums->be_bytes - since->be_bytes;
 	u64 target_ns = a->config.target_ns;
 
-	*w = (struct k2_adapt_window) {
+	*w = (struct k2_auto_window) {
 		.bound		= a->bound,
 		.ns		= now_ns - a->since_ns,
 		.nr		= sums->nr - since->nr,
 		.nr_rt		= sums->nr_rt - since->nr_rt,
 		.nr_beyond	= sums->nr_beyond - since->nr_beyond,
-		.p999_ns	= k2_adapt_p999_ns(sums, since),
+		.p999_ns	= k2_auto_p999_ns(sums, since),
 	};
-	w->bytes_per_s = mul_u64_u64_div_u64(sums->bytes - since->bytes, K2_ADAPT_NS_PER_S,
+	w->bytes_per_s = mul_u64_u64_div_u64(sums->bytes - since->bytes, K2_AUTO_NS_PER_S,
 					     max(w->ns, 1ULL));
-	w->has_mix = be_bytes && w->nr >= w->nr_rt + K2_ADAPT_NR_MIN;
+	w->has_mix = be_bytes && w->nr >= w->nr_rt + K2_AUTO_NR_MIN;
 	if (w->has_mix)
 		w->read_pct = div64_u64((u64)(sums->be_read_bytes - since->be_read_bytes) * 100,
 					be_bytes);
-	w->is_limited = (sums->nr_limited - since->nr_limited) * K2_ADAPT_LIMITED_PART > w->nr;
+	w->is_limited = (sums->nr_limited - since->nr_limited) * K2_AUTO_LIMITED_PART > w->nr;
 	w->is_violated = target_ns && w->nr_beyond * 1000 > w->nr_rt;
-	w->is_tight = target_ns && w->bound >= K2_ADAPT_GUARDED &&
-		      w->p999_ns + w->p999_ns / K2_ADAPT_TIGHT_PART > target_ns;
+	w->is_tight = target_ns && w->bound >= K2_AUTO_GUARDED &&
+		      w->p999_ns + w->p999_ns / K2_AUTO_TIGHT_PART > target_ns;
 	/* Where nobody waits for the bound, a larger one would give no more. */
 	w->is_short = w->is_limited &&
-		      k2_adapt_lacks(a, w->bytes_per_s,
-				     a->state == K2_ADAPT_HOLD ? 100 - K2_ADAPT_SLACK_PCT : 100);
+		      k2_auto_lacks(a, w->bytes_per_s,
+				     a->state == K2_AUTO_HOLD ? 100 - K2_AUTO_SLACK_PCT : 100);
 }
 
-static bool k2_adapt_is_gross(const struct k2_adapt_window *w)
+static bool k2_auto_is_gross(const struct k2_auto_window *w)
 {
-	return w->is_violated && w->nr_beyond >= K2_ADAPT_GROSS_NR &&
-	       w->nr_beyond * K2_ADAPT_GROSS_PART > w->nr_rt;
+	return w->is_violated && w->nr_beyond >= K2_AUTO_GROSS_NR &&
+	       w->nr_beyond * K2_AUTO_GROSS_PART > w->nr_rt;
 }
 
-static bool k2_adapt_is_over(const struct k2_adapt *a, const struct k2_adapt_window *w)
+static bool k2_auto_is_over(const struct k2_auto *a, const struct k2_auto_window *w)
 {
-	bool has_target = a->config.target_ns && a->state != K2_ADAPT_REFERENCE;
-	u64 need_ns = K2_ADAPT_NEAR_NS;
+	bool has_target = a->config.target_ns && a->state != K2_AUTO_REFERENCE;
+	u64 need_ns = K2_AUTO_NEAR_NS;
 
-	if ((has_target ? w->nr_rt : w->nr) < K2_ADAPT_NR_MIN)
+	if ((has_target ? w->nr_rt : w->nr) < K2_AUTO_NR_MIN)
 		return false;
-	if (a->state == K2_ADAPT_HOLD)
-		need_ns = K2_ADAPT_HOLD_NS;
-	else if (a->state == K2_ADAPT_SEARCH && (w->is_violated || w->is_tight))
+	if (a->state == K2_AUTO_HOLD)
+		need_ns = K2_AUTO_HOLD_NS;
+	else if (a->state == K2_AUTO_SEARCH && (w->is_violated || w->is_tight))
 		need_ns = 0;
-	else if (a->state == K2_ADAPT_SEARCH && (!a->high || a->high > 2 * a->low))
-		need_ns = K2_ADAPT_FAR_NS;
+	else if (a->state == K2_AUTO_SEARCH && (!a->high || a->high > 2 * a->low))
+		need_ns = K2_AUTO_FAR_NS;
 	return w->ns >= need_ns;
 }
 
 /* ---- the search ---- */
 
-static void k2_adapt_start_search(struct k2_adapt *a, u32 low, u32 high)
+static void k2_auto_start_search(struct k2_auto *a, u32 low, u32 high)
 {
-	a->state = K2_ADAPT_SEARCH;
+	a->state = K2_AUTO_SEARCH;
 	a->low = low;
 	a->high = high;
 	a->suspect = 0;
@@ -241,70 +241,70 @@ static void k2_adapt_start_search(struct k2_adapt *a, u32 low, u32 high)
 }
 
 /* Nothing is known. */
-static void k2_adapt_start(struct k2_adapt *a)
+static void k2_auto_start(struct k2_auto *a)
 {
-	k2_adapt_start_search(a, 0, 0);
-	a->price = K2_ADAPT_PRICE_MIN;
+	k2_auto_start_search(a, 0, 0);
+	a->price = K2_AUTO_PRICE_MIN;
 	if (a->config.bandwidth_pct) {
-		a->state = K2_ADAPT_REFERENCE;
+		a->state = K2_AUTO_REFERENCE;
 		a->bound = a->config.ceiling;
 	}
 }
 
-static void k2_adapt_start_hold(struct k2_adapt *a, u32 bound)
+static void k2_auto_start_hold(struct k2_auto *a, u32 bound)
 {
-	a->state = K2_ADAPT_HOLD;
+	a->state = K2_AUTO_HOLD;
 	a->bound = bound;
 	a->suspect = 0;
 	a->is_above = a->high_is_fine;
 	a->is_unmet = !a->high_is_fine && a->low == a->floor;
 	a->has_mix = false;
 	a->is_trial = false;
-	a->credit = K2_ADAPT_COST / 2;
+	a->credit = K2_AUTO_COST / 2;
 	a->calm = 0;
 }
 
 /* What to hold if @bound was low enough for as long as a trial takes. */
-static u32 k2_adapt_guarded(u32 bound)
+static u32 k2_auto_guarded(u32 bound)
 {
-	return bound < K2_ADAPT_GUARDED ? bound : bound - bound / K2_ADAPT_GUARD_PART;
+	return bound < K2_AUTO_GUARDED ? bound : bound - bound / K2_AUTO_GUARD_PART;
 }
 
 /* High and low are a step apart, and high is too much for real time. */
-static void k2_adapt_end_search(struct k2_adapt *a)
+static void k2_auto_end_search(struct k2_auto *a)
 {
 	if (a->low > a->floor) {
-		k2_adapt_start_hold(a, max(k2_adapt_guarded(a->low), a->proven));
+		k2_auto_start_hold(a, max(k2_auto_guarded(a->low), a->proven));
 	} else if (a->best_bound == a->most_tried && a->most_tried < a->config.ceiling) {
 		a->floor = a->most_tried;
 		a->low = a->floor;
 		a->high = 0;
 		a->bound = min(2 * a->floor, a->config.ceiling);
 	} else {
-		k2_adapt_start_hold(a, a->best_bound);
+		k2_auto_start_hold(a, a->best_bound);
 	}
 }
 
 /* Nobody waits, and no more are in flight than when the latency was missed, with nobody waiting. */
-static bool k2_adapt_is_suspect(const struct k2_adapt *a, const struct k2_adapt_window *w)
+static bool k2_auto_is_suspect(const struct k2_auto *a, const struct k2_auto_window *w)
 {
 	return !a->high && !w->is_limited && a->suspect && a->most_inflight <= a->suspect;
 }
 
 /* To where the step down went: this is the load that it was for. */
-static void k2_adapt_go_back(struct k2_adapt *a)
+static void k2_auto_go_back(struct k2_auto *a)
 {
 	a->high = a->suspect;
-	k2_adapt_start_hold(a, a->proven);
+	k2_auto_start_hold(a, a->proven);
 }
 
 /* A suspect that is further away is of another load. */
-static u32 k2_adapt_next_up(const struct k2_adapt *a, u32 bound)
+static u32 k2_auto_next_up(const struct k2_auto *a, u32 bound)
 {
 	return a->suspect > bound && a->suspect < 2 * bound ? a->suspect : 2 * bound;
 }
 
-static void k2_adapt_search(struct k2_adapt *a, const struct k2_adapt_window *w)
+static void k2_auto_search(struct k2_auto *a, const struct k2_auto_window *w)
 {
 	bool is_too_much = w->is_violated || w->is_tight;
 
@@ -313,8 +313,8 @@ static void k2_adapt_search(struct k2_adapt *a, const struct k2_adapt_window *w)
 		a->best_bound = w->bound;
 		a->best_p999_ns = w->p999_ns;
 	}
-	if (!is_too_much && k2_adapt_is_suspect(a, w)) {
-		k2_adapt_go_back(a);
+	if (!is_too_much && k2_auto_is_suspect(a, w)) {
+		k2_auto_go_back(a);
 		return;
 	}
 	if (is_too_much || (a->config.bandwidth_pct && !w->is_short)) {
@@ -325,21 +325,21 @@ static void k2_adapt_search(struct k2_adapt *a, const struct k2_adapt_window *w)
 	}
 
 	if (!a->high && (!w->is_limited || a->low >= a->config.ceiling))
-		k2_adapt_start_hold(a, a->low);
+		k2_auto_start_hold(a, a->low);
 	else if (!a->high)
-		a->bound = min(k2_adapt_next_up(a, w->bound), a->config.ceiling);
-	else if (k2_adapt_up(a->low) < a->high)
+		a->bound = min(k2_auto_next_up(a, w->bound), a->config.ceiling);
+	else if (k2_auto_up(a->low) < a->high)
 		a->bound = clamp((u32)int_sqrt((unsigned long)max(a->low, 1U) * a->high),
 				 a->low + 1, a->high - 1);
 	else if (a->high_is_fine)
-		k2_adapt_start_hold(a, a->high);
+		k2_auto_start_hold(a, a->high);
 	else
-		k2_adapt_end_search(a);
+		k2_auto_end_search(a);
 }
 
-static void k2_adapt_take_reference(struct k2_adapt *a, const struct k2_adapt_window *w)
+static void k2_auto_take_reference(struct k2_auto *a, const struct k2_auto_window *w)
 {
-	k2_adapt_start_search(a, 0, w->bound);
+	k2_auto_start_search(a, 0, w->bound);
 	a->high_is_fine = true;
 	a->reference_bytes_per_s = w->bytes_per_s;
 	a->bound = max_t(u32, int_sqrt(w->bound), 1);
@@ -347,13 +347,13 @@ static void k2_adapt_take_reference(struct k2_adapt *a, const struct k2_adapt_wi
 
 /* ---- holding ---- */
 
-static void k2_adapt_raise_price(struct k2_adapt *a)
+static void k2_auto_raise_price(struct k2_auto *a)
 {
-	a->price = min_t(u32, 2 * a->price, K2_ADAPT_PRICE_MAX);
+	a->price = min_t(u32, 2 * a->price, K2_AUTO_PRICE_MAX);
 }
 
 /* Where a step down starts. What was in flight is known from ten looks: a suspect, no more. */
-static u32 k2_adapt_step_from(struct k2_adapt *a, const struct k2_adapt_window *w)
+static u32 k2_auto_step_from(struct k2_auto *a, const struct k2_auto_window *w)
 {
 	if (w->is_limited || a->most_inflight >= a->bound)
 		return a->bound;
@@ -362,47 +362,47 @@ static u32 k2_adapt_step_from(struct k2_adapt *a, const struct k2_adapt_window *
 	return a->most_inflight;
 }
 
-static u32 k2_adapt_lower(struct k2_adapt *a, const struct k2_adapt_window *w)
+static u32 k2_auto_lower(struct k2_auto *a, const struct k2_auto_window *w)
 {
-	u32 from = k2_adapt_step_from(a, w), bound = k2_adapt_down(max(from, 2U));
+	u32 from = k2_auto_step_from(a, w), bound = k2_auto_down(max(from, 2U));
 
 	/* Below a trial is what has proved itself. */
-	if (w->is_violated && !a->is_trial && bound >= K2_ADAPT_COARSE)
-		bound = k2_adapt_down(bound);
-	return from < a->bound ? k2_adapt_guarded(bound) : bound;
+	if (w->is_violated && !a->is_trial && bound >= K2_AUTO_COARSE)
+		bound = k2_auto_down(bound);
+	return from < a->bound ? k2_auto_guarded(bound) : bound;
 }
 
-static void k2_adapt_step(struct k2_adapt *a, const struct k2_adapt_window *w, bool is_up,
+static void k2_auto_step(struct k2_auto *a, const struct k2_auto_window *w, bool is_up,
 			  u32 credit)
 {
-	a->bound = is_up ? min(k2_adapt_up(a->bound), a->config.ceiling) : k2_adapt_lower(a, w);
+	a->bound = is_up ? min(k2_auto_up(a->bound), a->config.ceiling) : k2_auto_lower(a, w);
 	a->is_trial = false;
 	a->credit = credit;
 	a->calm = 0;
 }
 
 /* On no credit. Where the latency is kept and the bandwidth enough, less may be enough as well. */
-static void k2_adapt_try(struct k2_adapt *a, const struct k2_adapt_window *w)
+static void k2_auto_try(struct k2_auto *a, const struct k2_auto_window *w)
 {
 	if (a->config.bandwidth_pct && !w->is_short)
 		a->is_above = true;
 	if (!a->is_above && a->bound == a->config.ceiling)
 		return;
-	k2_adapt_step(a, w, !a->is_above, 0);
+	k2_auto_step(a, w, !a->is_above, 0);
 	a->is_trial = !a->is_above;
 }
 
-static void k2_adapt_miss(struct k2_adapt *a, const struct k2_adapt_window *w)
+static void k2_auto_miss(struct k2_auto *a, const struct k2_auto_window *w)
 {
 	/* The latency goes first: else the bandwidth, missed below, would be back in a second. */
 	if (w->is_violated)
 		a->is_above = false;
-	k2_adapt_step(a, w, !w->is_violated, K2_ADAPT_COST / 2);
-	k2_adapt_raise_price(a);
+	k2_auto_step(a, w, !w->is_violated, K2_AUTO_COST / 2);
+	k2_auto_raise_price(a);
 }
 
 /* The first window of a hold with best effort says what the load is; one without says nothing. */
-static bool k2_adapt_is_other_load(struct k2_adapt *a, const struct k2_adapt_window *w)
+static bool k2_auto_is_other_load(struct k2_auto *a, const struct k2_auto_window *w)
 {
 	if (!w->has_mix)
 		return false;
@@ -410,135 +410,135 @@ static bool k2_adapt_is_other_load(struct k2_adapt *a, const struct k2_adapt_win
 		a->has_mix = true;
 		a->read_pct = w->read_pct;
 	}
-	return w->read_pct > a->read_pct + K2_ADAPT_MIX_PCT ||
-	       w->read_pct + K2_ADAPT_MIX_PCT < a->read_pct;
+	return w->read_pct > a->read_pct + K2_AUTO_MIX_PCT ||
+	       w->read_pct + K2_AUTO_MIX_PCT < a->read_pct;
 }
 
 /* There is more to be had than the search could know. */
-static bool k2_adapt_has_room(const struct k2_adapt *a, const struct k2_adapt_window *w)
+static bool k2_auto_has_room(const struct k2_auto *a, const struct k2_auto_window *w)
 {
 	if (!w->is_limited || w->is_violated || w->is_tight)
 		return false;
 	if (!a->high)
 		return a->bound < a->config.ceiling;
 	return a->config.bandwidth_pct &&
-	       w->bytes_per_s * 100 > a->reference_bytes_per_s * (100 + K2_ADAPT_SLACK_PCT);
+	       w->bytes_per_s * 100 > a->reference_bytes_per_s * (100 + K2_AUTO_SLACK_PCT);
 }
 
 /* Requests wait, and what is too high is not known. */
-static void k2_adapt_search_up(struct k2_adapt *a, const struct k2_adapt_window *w)
+static void k2_auto_search_up(struct k2_auto *a, const struct k2_auto_window *w)
 {
 	u32 suspect = a->suspect;
 
-	k2_adapt_start_search(a, w->bound, 0);
+	k2_auto_start_search(a, w->bound, 0);
 	a->suspect = suspect;
-	k2_adapt_search(a, w);
+	k2_auto_search(a, w);
 }
 
 /* Whether a new search has begun. */
-static bool k2_adapt_starts_over(struct k2_adapt *a, const struct k2_adapt_window *w)
+static bool k2_auto_starts_over(struct k2_auto *a, const struct k2_auto_window *w)
 {
-	if (k2_adapt_is_other_load(a, w)) {
-		k2_adapt_start(a);
-	} else if (k2_adapt_has_room(a, w)) {
+	if (k2_auto_is_other_load(a, w)) {
+		k2_auto_start(a);
+	} else if (k2_auto_has_room(a, w)) {
 		if (a->high)
-			k2_adapt_start(a);
+			k2_auto_start(a);
 		else
-			k2_adapt_search_up(a, w);
+			k2_auto_search_up(a, w);
 	} else if (a->is_unmet && a->calm >= a->price) {
-		k2_adapt_raise_price(a);
-		k2_adapt_start_search(a, 0, 0);
-	} else if (!a->is_unmet && k2_adapt_is_gross(w)) {
-		k2_adapt_start_search(a, w->bound / K2_ADAPT_GROSS_FALL, w->bound);
-		k2_adapt_search(a, w);
+		k2_auto_raise_price(a);
+		k2_auto_start_search(a, 0, 0);
+	} else if (!a->is_unmet && k2_auto_is_gross(w)) {
+		k2_auto_start_search(a, w->bound / K2_AUTO_GROSS_FALL, w->bound);
+		k2_auto_search(a, w);
 	} else {
 		return false;
 	}
 	return true;
 }
 
-static void k2_adapt_hold(struct k2_adapt *a, const struct k2_adapt_window *w)
+static void k2_auto_hold(struct k2_auto *a, const struct k2_auto_window *w)
 {
 	a->calm++;
-	if (k2_adapt_starts_over(a, w))
+	if (k2_auto_starts_over(a, w))
 		return;
 	if (a->is_unmet) {
 		a->is_unmet = w->is_violated;
 		a->best_p999_ns = w->p999_ns;
 	} else if (!w->is_violated && !(a->is_above && w->is_short)) {
-		a->credit = min_t(u32, a->credit + 1, K2_ADAPT_COST);
+		a->credit = min_t(u32, a->credit + 1, K2_AUTO_COST);
 		if (w->is_limited && a->calm >= a->price)
-			k2_adapt_try(a, w);
-	} else if (a->credit >= K2_ADAPT_COST) {
-		a->credit -= K2_ADAPT_COST;
+			k2_auto_try(a, w);
+	} else if (a->credit >= K2_AUTO_COST) {
+		a->credit -= K2_AUTO_COST;
 		a->is_trial = false;
 	} else {
-		k2_adapt_miss(a, w);
+		k2_auto_miss(a, w);
 	}
 }
 
 /* ---- interface ---- */
 
-void k2_adapt_init(struct k2_adapt *a, u32 bound)
+void k2_auto_init(struct k2_auto *a, u32 bound)
 {
 	memset(a, 0, sizeof(*a));
 	a->bound = bound;
 	a->config.ceiling = bound;
 }
 
-void k2_adapt_set_config(struct k2_adapt *a, const struct k2_adapt_config *config, u64 now_ns)
+void k2_auto_set_config(struct k2_auto *a, const struct k2_auto_config *config, u64 now_ns)
 {
 	a->config = *config;
 	a->bound = min(a->bound, config->ceiling);
 	a->is_settling = true;
 	a->since_ns = now_ns;
 	a->nr_windows = 0;
-	if (k2_adapt_is_on(config)) {
-		k2_adapt_start(a);
+	if (k2_auto_is_on(config)) {
+		k2_auto_start(a);
 	} else {
-		a->state = K2_ADAPT_OFF;
+		a->state = K2_AUTO_OFF;
 		a->bound = config->ceiling;
 	}
 }
 
-static void k2_adapt_begin_window(struct k2_adapt *a, const struct k2_adapt_sums *sums, u64 now_ns)
+static void k2_auto_begin_window(struct k2_auto *a, const struct k2_auto_sums *sums, u64 now_ns)
 {
 	a->most_inflight = 0;
 	a->since_ns = now_ns;
 	a->since = *sums;
 }
 
-bool k2_adapt_tick(struct k2_adapt *a, const struct k2_adapt_sums *sums, u32 inflight, u64 now_ns)
+bool k2_auto_tick(struct k2_auto *a, const struct k2_auto_sums *sums, u32 inflight, u64 now_ns)
 {
-	struct k2_adapt_window w;
+	struct k2_auto_window w;
 
-	if (a->state == K2_ADAPT_OFF)
+	if (a->state == K2_AUTO_OFF)
 		return false;
 	/* Nobody came for so long: what is before and what is behind make no window together. */
-	if (now_ns - a->ticked_ns > K2_ADAPT_PAUSE_NS)
-		k2_adapt_begin_window(a, sums, now_ns);
+	if (now_ns - a->ticked_ns > K2_AUTO_PAUSE_NS)
+		k2_auto_begin_window(a, sums, now_ns);
 	a->ticked_ns = now_ns;
 	if (a->is_settling) {
-		if (now_ns - a->since_ns >= K2_ADAPT_SETTLE_NS && inflight <= a->bound) {
+		if (now_ns - a->since_ns >= K2_AUTO_SETTLE_NS && inflight <= a->bound) {
 			a->is_settling = false;
-			k2_adapt_begin_window(a, sums, now_ns);
+			k2_auto_begin_window(a, sums, now_ns);
 		}
 		return false;
 	}
 
 	a->most_inflight = max(a->most_inflight, inflight);
-	k2_adapt_look(a, sums, now_ns, &w);
-	if (!k2_adapt_is_over(a, &w))
+	k2_auto_look(a, sums, now_ns, &w);
+	if (!k2_auto_is_over(a, &w))
 		return false;
 	a->last = w;
 	a->nr_windows++;
-	if (a->state == K2_ADAPT_REFERENCE)
-		k2_adapt_take_reference(a, &w);
-	else if (a->state == K2_ADAPT_SEARCH)
-		k2_adapt_search(a, &w);
+	if (a->state == K2_AUTO_REFERENCE)
+		k2_auto_take_reference(a, &w);
+	else if (a->state == K2_AUTO_SEARCH)
+		k2_auto_search(a, &w);
 	else
-		k2_adapt_hold(a, &w);
+		k2_auto_hold(a, &w);
 	a->is_settling = a->bound != w.bound;
-	k2_adapt_begin_window(a, sums, now_ns);
+	k2_auto_begin_window(a, sums, now_ns);
 	return true;
 }
