@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sphinx builds the documents by this; `make docs`. A warning is an error."""
+"""Sphinx builds the manual with this (`make docs`). A warning is an error."""
 project = "mqfair"
 author = copyright = "the mqfair authors"       # pylint: disable=redefined-builtin
 extensions = []
 exclude_patterns = ["results/*.json"]
 html_theme = "alabaster"
-html_theme_options = {"description": "I/O schedulers for fast multi-queue storage", "page_width": "1100px"}
+html_theme_options = {
+    "description": "I/O schedulers for fast multi-queue storage",
+    "page_width": "1100px",
+}
 html_extra_path = ["reference/ABI"]
 nitpicky = True
