@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Pieces of an HTML page that is one file: tables, and pictures inside the page. All text from outside goes through text()."""
+"""Pieces of an HTML page that is one file: tables, and pictures inside the page.
+
+All text from outside goes through text().
+"""
 import base64
 import html
+import importlib
 import io
 import json
 import logging
+import os
 import string
+import sys
 
 from device import printable
 
@@ -15,14 +21,19 @@ PAGE = string.Template("""<!DOCTYPE html>
 <meta charset="utf-8">
 <title>$title</title>
 <style>
-body { font: 15px/1.5 sans-serif; color: #222; max-width: 75em; margin: 2em auto; padding: 0 1em; }
-h1 { font-size: 1.6em; } h2 { border-top: 2px solid #1f4e8c; margin-top: 2.5em; padding-top: .5em; } h3 { margin-bottom: .3em; }
+body { font: 15px/1.5 sans-serif; color: #222; max-width: 75em; margin: 2em auto;
+       padding: 0 1em; }
+h1 { font-size: 1.6em; } h3 { margin-bottom: .3em; }
+h2 { border-top: 2px solid #1f4e8c; margin-top: 2.5em; padding-top: .5em; }
 table { border-collapse: collapse; margin: .5em 0 1.2em; font-size: .92em; }
-th, td { padding: .15em .8em; text-align: right; border-bottom: 1px solid #ddd; vertical-align: top; }
+th, td { padding: .15em .8em; text-align: right; border-bottom: 1px solid #ddd;
+         vertical-align: top; }
 th:first-child, td:first-child, .words td { text-align: left; }
 thead th { border-bottom: 1px solid #666; }
-small { color: #777; } img { max-width: 100%; } pre { background: #f5f5f5; padding: .6em; overflow-x: auto; }
-.fault { color: #b0413e; font-weight: bold; } .note { color: #9a6a00; font-weight: bold; } .ok { color: #3a7a4a; }
+small { color: #777; } img { max-width: 100%; }
+pre { background: #f5f5f5; padding: .6em; overflow-x: auto; }
+.fault { color: #b0413e; font-weight: bold; } .note { color: #9a6a00; font-weight: bold; }
+.ok { color: #3a7a4a; }
 </style>
 </head>
 <body>
@@ -33,9 +44,19 @@ $body
 """)
 
 
+def bench(module):
+    """A module of the benchmarks' kit, which is installed beside us or in the checkout."""
+    here = os.path.dirname(os.path.realpath(__file__))
+    folder = next(path for path in (f"{here}/bench", f"{here}/../bench") if os.path.isdir(path))
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return importlib.import_module(f"kit.{module}")
+
+
 def text(value):
     """@value as text that is safe in HTML."""
-    return "".join(char if char == "\n" else html.escape(printable(char)) for char in str(value).expandtabs())
+    return "".join(char if char == "\n" else html.escape(printable(char))
+                   for char in str(value).expandtabs())
 
 
 def table(columns, rows):
@@ -51,14 +72,17 @@ def plain_table(found):
 
 
 def words(pairs):
-    """A table of names and what they are."""
-    return '<table class="words">\n' + "".join(
-        f"<tr><th>{text(name)}</th><td>{text(json.dumps(value) if isinstance(value, (dict, list)) else value)}</td></tr>\n"
-        for name, value in pairs) + "</table>\n"
+    """A table of names and their values."""
+    def shown(value):
+        return text(json.dumps(value) if isinstance(value, (dict, list)) else value)
+
+    lines = "".join(f"<tr><th>{text(name)}</th><td>{shown(value)}</td></tr>\n"
+                    for name, value in pairs)
+    return f'<table class="words">\n{lines}</table>\n'
 
 
 def picture(draw, found, alt):
-    """The figure that @draw(found, plt) makes, inside the page; a sentence if there can be none."""
+    """The figure that @draw(found, plt) makes, inside the page; a sentence if that fails."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         import matplotlib
@@ -66,14 +90,15 @@ def picture(draw, found, alt):
         return "<p><small>No picture: install the package python3-matplotlib.</small></p>\n"
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    # Names are foreign text: no dollar sign in them begins a formula.
-    with plt.rc_context({"font.size": 9, "axes.titlesize": 10, "axes.titleweight": "bold", "axes.spines.top": False, "svg.hashsalt": "mqfair",
-                         "svg.fonttype": "none", "text.parse_math": False}):
+    with plt.rc_context(bench("style").RC):
         out = io.BytesIO()
         try:
             draw(found, plt).savefig(out, format="svg", metadata={"Date": None})
-        except Exception as error:      # pylint: disable=broad-except # a file from elsewhere: whatever is odd in it, its tables can be read
-            return f"<p><small>No picture: {text(type(error).__name__)}: {text(error)}.</small></p>\n"
+        # Whatever is odd in a file from elsewhere, its tables can be read.
+        except Exception as error:      # pylint: disable=broad-except
+            why = f"{text(type(error).__name__)}: {text(error)}"
+            return f"<p><small>No picture: {why}.</small></p>\n"
         finally:
             plt.close("all")
-    return f'<img alt="{text(alt)}" src="data:image/svg+xml;base64,{base64.b64encode(out.getvalue()).decode()}">\n'
+    data = base64.b64encode(out.getvalue()).decode()
+    return f'<img alt="{text(alt)}" src="data:image/svg+xml;base64,{data}">\n'

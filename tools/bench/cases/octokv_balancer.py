@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0
-"""balancer: octokvd with two reactors of which one has all connections, by how it moves work between them.
+"""balancer: octokvd with two reactors of which one has all connections, by policy of the balancer.
 
-A guest under virtual time has 10^9 instructions a second for all its processors together, as one slow core. So that reactors are what bounds, each has a fifth of
-that (a cgroup's cpu.max), and clients, TCP and the drive's driver have the rest: two slow cores of its own, and a fast client. T_OL and T_LB, 40 and 10% of a core, are 8 and 2% here.
+A guest under virtual time has 10^9 instructions a second for all its processors together, as one
+slow core. The reactors have to be the bottleneck. So each has a fifth of that (a cgroup's cpu.max),
+and clients, TCP and the drive's driver have the rest: two slow cores, and a fast client. T_OL and
+T_LB, 40 and 10% of a core, are 8 and 2% here.
 
-"all on one": reactor 0 takes all connections (--network-cores 1). Partitions are even among the reactors at first, so what can move is the storage stage of half
-of the requests; a move makes mail of it. "even": both take connections, as many each; nothing should be lost then. Off is the control.
+"all on one": reactor 0 takes all connections (--network-cores 1). Partitions are even among the
+reactors at first, so only the storage stage of half of the requests can move; a move adds a message
+between the reactors. "even": both reactors take equally many connections; the balancer should lose
+nothing then. Off is the control.
 
-Figures: requests per second after SETTLE_S seconds of the same load; p99.9; how busy each reactor was, in percent of its slow core; partitions moved.
+Figures: requests per second after SETTLE_S seconds of the same load; p99.9; how busy each reactor
+was, in percent of its slow core; partitions moved.
 """
-import time
+from kit import lab, report, style
 
-from kit import lab, report
-
-ONE_LINE = "octokvd with all connections on one of two reactors, balancer off, rr and ps (vm, virtual time)"
+ONE_LINE = ("octokvd with all connections on one of two reactors, balancer off, rr and ps "
+            "(vm, virtual time)")
 
 CPUS = 2
 PARAMS = {"queues": CPUS, "size_mb": 4096}
 REACTOR_PCT = 20
 OVERLOAD_PCT, GAP_PCT = 40 * REACTOR_PCT // 100, 10 * REACTOR_PCT // 100
 REFERENCE = "off"
+# Name: cores that take connections, policies.
 CASES = {"all on one": (1, (REFERENCE, "rr", "ps")), "even": (2, (REFERENCE, "ps"))}
 WORKLOADS = {"gets": ("readrandom", "get"), "puts": ("fillrandom", "set")}
 RECORDS, VALUE_BYTES, CLIENTS, SETTLE_S, SECONDS, REPEATS = 1000, 4096, 64, 5, 5, 3
@@ -27,76 +32,108 @@ RECORDS, VALUE_BYTES, CLIENTS, SETTLE_S, SECONDS, REPEATS = 1000, 4096, 64, 5, 5
 
 def _step(case, load, how):
     network, _ = CASES[case]
-    return {"label": f"{load}, {case}, {how}", "case": f"{load}, {case}", "load": load, "name": how, "device": {"kind": "ssdsim", "params": PARAMS, "sysfs": {}}, "scheduler": "none",
-            "measure": "octokv", "build": lab.OCTOKV, "workload": WORKLOADS[load][0], "tenants": ("one",), "users": {"one": {"clients": CLIENTS, "weight": 100}},
-            "records": RECORDS, "value_bytes": VALUE_BYTES, "settle_s": SETTLE_S, "seconds": SECONDS, "reactor_pct": REACTOR_PCT,
-            "options": ("--cores", "2", "--network-cores", str(network), "--balance", how, "--balance-overload", str(OVERLOAD_PCT), "--balance-gap", str(GAP_PCT))}
+    options = ("--cores", "2", "--network-cores", str(network), "--balance", how,
+               "--balance-overload", str(OVERLOAD_PCT), "--balance-gap", str(GAP_PCT))
+    return {"label": f"{load}, {case}, {how}", "case": f"{load}, {case}", "load": load,
+            "name": how, "device": {"kind": "ssdsim", "params": PARAMS, "sysfs": {}},
+            "scheduler": "none", "measure": "octokv", "build": lab.OCTOKV,
+            "workload": WORKLOADS[load][0], "tenants": ("one",),
+            "users": {"one": {"clients": CLIENTS, "weight": 100}}, "records": RECORDS,
+            "value_bytes": VALUE_BYTES, "settle_s": SETTLE_S, "seconds": SECONDS,
+            "reactor_pct": REACTOR_PCT, "options": options}
 
 
 def plans(quick):
     """A plan for each repeat and kind of request: each case, each way."""
     return [[_step(case, load, how) for case, (_, ways) in CASES.items() for how in ways]
-            for load in (("gets",) if quick else WORKLOADS) for _ in range(1 if quick else REPEATS)]
+            for load in (("gets",) if quick else WORKLOADS)
+            for _ in range(1 if quick else REPEATS)]
+
+
+def _rows_of(step, answers):
+    """The rows of @step from the answers of its repeats."""
+    def row(metric, values, unit, **more):
+        return report.row(step["case"], step["name"], metric, values, unit, **more)
+
+    what = WORKLOADS[step["load"]][1]
+    tails_ms = [answer["one"]["times"][what]["p99.9_us"] / 1000 for answer in answers]
+    moved = [sum(reactor["moved"] for reactor in answer["reactors"]) for answer in answers]
+    out = [row("rate", [answer["one"]["requests_per_s"] for answer in answers], "1/s", digits=0),
+           row("p99.9", tails_ms, "ms"), row("moved", moved, "partitions", digits=0)]
+    for number in range(2):
+        busy = [100 * answer["reactors"][number]["busy_pct"] / REACTOR_PCT for answer in answers]
+        out.append(row(f"busy {number}", busy, "%", digits=0))
+    return out
 
 
 def rows(found):
     """The rows of @found, pairs of a step and its answer; those of the same step are repeats."""
-    out, steps = [], {step["label"]: step for step, _ in found}
-    for label, step in steps.items():
-        answers = [answer for other, answer in found if other["label"] == label]
-        times = [answer["one"]["times"][WORKLOADS[step["load"]][1]] for answer in answers]
-        out += [report.row(step["case"], step["name"], "rate", [answer["one"]["requests_per_s"] for answer in answers], "1/s", digits=0),
-                report.row(step["case"], step["name"], "p99.9", [time["p99.9_us"] / 1000 for time in times], "ms"),
-                report.row(step["case"], step["name"], "moved", [sum(reactor["moved"] for reactor in answer["reactors"]) for answer in answers], "partitions", digits=0)]
-        out += [report.row(step["case"], step["name"], f"busy {number}", [100 * answer["reactors"][number]["busy_pct"] / REACTOR_PCT for answer in answers], "%", digits=0)
-                for number in range(2)]
+    out = []
+    for label, step in {step["label"]: step for step, _ in found}.items():
+        out += _rows_of(step, [answer for other, answer in found if other["label"] == label])
     return out
 
 
 def run(args):
     """Measure; the result dictionary."""
-    started = time.monotonic()
     todo = plans(args.quick)
-    backend, release, results = lab.run_octokvd(args.kernel, CPUS, todo)
-    return {"benchmark": "balancer", "backend": backend, "kernel": release,
-            "parameters": {"device": "ssdsim, default profile", "cpus": CPUS, "reactors": 2, "reactor_pct": REACTOR_PCT, "clients": CLIENTS, "value_bytes": VALUE_BYTES,
-                           "overload_pct": OVERLOAD_PCT, "gap_pct": GAP_PCT, "settle_s": SETTLE_S, "runtime_s": SECONDS, "jobs": "octokv-bench",
-                           "wall_s": round(time.monotonic() - started)},
-            "rows": rows([pair for plan, answers in zip(todo, results) for pair in zip(plan, answers)])}
+    lab.build_octokvd()
+    ran, results = lab.measure_virtual(args.kernel, CPUS, todo)
+    parameters = {"device": "ssdsim, default profile", "cpus": CPUS, "reactors": 2,
+                  "reactor_pct": REACTOR_PCT, "clients": CLIENTS, "value_bytes": VALUE_BYTES,
+                  "overload_pct": OVERLOAD_PCT, "gap_pct": GAP_PCT, "settle_s": SETTLE_S,
+                  "runtime_s": SECONDS, "jobs": "octokv-bench"}
+    return report.result("balancer", ran, parameters, rows(lab.flat(todo, results)))
 
 
 def gain_pct(result, case, how):
     """Requests per second of @how, in percent more than with the balancer off."""
-    return 100 * report.value(result, case, how, "rate") / report.value(result, case, REFERENCE, "rate") - 100
+    base = report.value(result, case, REFERENCE, "rate")
+    return 100 * report.value(result, case, how, "rate") / base - 100
 
 
 def table(result):
     """The figures as text."""
+    lines = []
+    for entry in (entry for entry in result["rows"] if entry["metric"] == "rate"):
+        case, how = entry["case"], entry["scheduler"]
+        spread = "" if entry["spread"] is None else f"{100 * entry['spread']:.1f}%"
+        busy = [f"{report.value(result, case, how, f'busy {number}'):.0f}%" for number in range(2)]
+        lines.append([f"{case}, {how}", f"{entry['value']:.0f}",
+                      f"{gain_pct(result, case, how):+.1f}%", spread,
+                      report.value(result, case, how, "p99.9"), *busy,
+                      report.value(result, case, how, "moved")])
     return report.table(["", "per s", "gain", "spread", "p99.9 ms", "busy 0", "busy 1", "moved"],
-                        [[f"{case}, {how}", f"{report.value(result, case, how, 'rate'):.0f}", f"{gain_pct(result, case, how):+.1f}%",
-                          *(f"{100 * entry['spread']:.1f}%" if entry["spread"] is not None else "" for entry in result["rows"]
-                            if (entry["case"], entry["scheduler"], entry["metric"]) == (case, how, "rate")),
-                          report.value(result, case, how, "p99.9"), *(f"{report.value(result, case, how, f'busy {number}'):.0f}%" for number in range(2)),
-                          report.value(result, case, how, "moved")]
-                         for case in report.unique(result, "case") for how in report.unique(result, "scheduler") if report.value(result, case, how, "rate")])
+                        lines)
+
+
+# ---- the picture ----
+
+def finding(result):
+    """What the picture shows, in a sentence."""
+    cases = [case for case in report.unique(result, "case") if case.endswith("all on one")]
+    gains = " and ".join(f"{gain_pct(result, case, 'ps'):+.0f}% {case.split(',')[0]}"
+                         for case in cases)
+    return (f"octokvd with all connections on one of two reactors: {gains} per second with the "
+            "balancer's policy ps")
 
 
 def draw(result, plt):
     """Requests per second, a group for each case."""
-    cases, colors = report.unique(result, "case"), {"off": "#8a8a8a", "rr": "#7f9fc6", "ps": "#1f4e8c"}
-    figure, axis = plt.subplots(figsize=(8, 4))
-    for number, (how, color) in enumerate(colors.items()):
-        shown = [(place, case) for place, case in enumerate(cases) if report.value(result, case, how, "rate")]
-        bars = axis.bar([place + (number - 1) * 0.27 for place, _ in shown], [report.value(result, case, how, "rate") for _, case in shown], 0.27, color=color,
-                        label=how)
-        axis.bar_label(bars, [f"{gain_pct(result, case, how):+.0f}%" if how != REFERENCE else "" for _, case in shown], fontsize=8)
-    axis.set_xticks(range(len(cases)), cases)
+    cases, ours = report.unique(result, "case"), style.PEERS["octokvd"]
+    series = {REFERENCE: style.GUIDE, "rr": style.lighter(ours, 0.5), "ps": ours}
+    figure, ((axis,),) = style.panels(plt, 1, 1, 8, 3.3)
+    style.bars(axis, cases, series, lambda case, how: report.value(result, case, how, "rate"))
+    drawn = iter(axis.containers)
+    for case in cases:
+        for how in (how for how in series if report.value(result, case, how, "rate")):
+            gain = f"{gain_pct(result, case, how):+.0f}%" if how != REFERENCE else ""
+            axis.bar_label(next(drawn), [gain], fontsize=style.SMALL_PT, padding=1)
     axis.set_ylabel("requests per second")
-    axis.legend(frameon=False, fontsize=8, title="--balance")
     parameters = result["parameters"]
-    figure.suptitle("Two reactors of octokvd, all connections on one of them, and even", fontsize=12, fontweight="bold")
-    figure.text(0.01, 0.01, f"Device: {parameters['device']}. Values of {parameters['value_bytes']} bytes, {parameters['clients']} clients. Each reactor has "
-                f"{parameters['reactor_pct']}% of a processor.\n{result['backend']} (one instruction = 1 ns), Linux {result['kernel']}, {parameters['cpus']} CPUs, "
-                f"{parameters['runtime_s']} s per case, median of {max(entry['repeats'] for entry in result['rows'])}.", fontsize=7.5, color="#444444", va="bottom")
-    figure.tight_layout(rect=(0, 0.1, 1, 0.95))
-    return figure
+    footer = style.conditions(
+        result, f"Values of {parameters['value_bytes']} bytes, {parameters['clients']} clients. "
+        f"Each reactor has {parameters['reactor_pct']}% of a processor. Median of "
+        f"{max(entry['repeats'] for entry in result['rows'])}.")
+    legend = style.patches({f"--balance {how}": color for how, color in series.items()})
+    return style.finish(figure, finding(result), footer, legend)

@@ -1,55 +1,73 @@
 # SPDX-License-Identifier: GPL-2.0
 """peers: durable puts and gets of octokvd beside fio, Host-KVS, Valkey and RocksDB.
 
-What each makes of one drive: values of 16 KiB, written so that they survive power loss, by 1, 16 and 64 clients, and read at random. fio with as many
-requests in flight is what the drive gives. Host-KVS, what the OctoKV paper compares with (its figures 4 to 6), is at its best here: records of a file per thread on ext4 with
-fsync, written by the load generator itself, with no server and no network. octokvd has the drive without a file system; the others have a new ext4. The work is that of tools/octokv/bench/peers, which also runs on real drives.
+Each writes values of 16 KiB to one drive, so that they survive power loss, with 1, 16 and 64
+clients, and some read them at random. fio with as many requests in flight is the drive's limit.
+Host-KVS is what the OctoKV paper compares with (its figures 4 to 6): records of a file per thread
+on ext4 with fsync. Here it is at its best: the load generator itself writes them, with no server
+and no network. octokvd has the drive without a file system; the others have a new ext4.
+tools/octokv/bench/peers does the work; it also runs on real drives.
 
-Three drives: ssdsim's default; one whose reads take four times as long; and one of 4 GiB, on which octokvd has its 16 partitions, and not 4. A guest under virtual time has 10^9 instructions a second for clients, server, TCP and the drive's driver
-together, as one slow core; on the default drive that is what bounds gets, on the second it is the drive.
+Three drives: ssdsim's default; one whose reads take four times as long; and one of 4 GiB, on which
+octokvd has its 16 partitions instead of 4. A guest under virtual time has 10^9 instructions a
+second for clients, server, TCP and the drive's driver together, as one slow core. That core limits
+gets on the default drive; on the second one the drive does.
 """
 import os
-import time
 
-from kit import lab, report
+from kit import lab, report, style
 
-ONE_LINE = "durable puts and gets of octokvd beside fio, files, Valkey and RocksDB (vm, virtual time)"
+ONE_LINE = ("durable puts and gets of octokvd beside fio, files, Valkey and RocksDB "
+            "(vm, virtual time)")
 
 CPUS = 2
 PARAMS = {"queues": CPUS, "size_mb": 1024}
+SLOW_READS = {**PARAMS, "read_ns": 430000, "xfer_unit_ns": 102800}
 PROGRAM = os.path.join(lab.CHECKOUT, "tools/octokv/bench/peers")
 WHO = ("fio", "octokvd", "Host-KVS", "Valkey", "RocksDB")
 QUICK_WHO = ("fio", "octokvd", "Host-KVS")
-# The size of the drive is nothing to those that are left out.
-DRIVES = {"default": (PARAMS, WHO), "slow reads": ({**PARAMS, "read_ns": 430000, "xfer_unit_ns": 102800}, WHO), "4 GiB": ({**PARAMS, "size_mb": 4096}, QUICK_WHO)}
+# The size of the drive makes no difference to those that its entry leaves out.
+DRIVES = {"default": (PARAMS, WHO), "slow reads": (SLOW_READS, WHO),
+          "4 GiB": ({**PARAMS, "size_mb": 4096}, QUICK_WHO)}
 REFERENCE = WHO[0]
 SECONDS = 4
-METRICS = {"per_s": ("rate", "1/s", 1), "mean_us": ("mean", "ms", 1000), "p999_us": ("p99.9", "ms", 1000)}
+METRICS = {"per_s": ("rate", "1/s", 1), "mean_us": ("mean", "ms", 1000),
+           "p999_us": ("p99.9", "ms", 1000)}
 WORDS = {"put": "puts", "get": "gets"}
 
 
+def _step(drive, params, who):
+    return {"label": f"{drive}, {who}", "drive": drive,
+            "device": {"kind": "ssdsim", "params": params, "sysfs": {}}, "fresh": True,
+            "scheduler": "none", "measure": "peers", "program": PROGRAM, "build": lab.OCTOKV,
+            "who": who, "seconds": SECONDS}
+
+
 def plans(quick):
-    """A plan for each drive, a step for each peer, each on a drive that nobody has written to."""
-    return [[{"label": f"{drive}, {who}", "drive": drive, "device": {"kind": "ssdsim", "params": params, "sysfs": {}}, "fresh": True, "scheduler": "none",
-              "measure": "peers", "program": PROGRAM, "build": lab.OCTOKV, "who": who, "seconds": SECONDS} for who in (QUICK_WHO if quick else all_of_them)]
-            for drive, (params, all_of_them) in (list(DRIVES.items())[:1] if quick else DRIVES.items())]
+    """A plan for each drive, a step for each peer, each on a new drive."""
+    drives = list(DRIVES.items())[:1] if quick else DRIVES.items()
+    return [[_step(drive, params, who) for who in (QUICK_WHO if quick else everyone)]
+            for drive, (params, everyone) in drives]
 
 
 def rows(step, answer):
     """The rows of one peer on one drive."""
-    return [report.row(f"{step['drive']}, {WORDS[found['what']]}, {found['clients']}", step["who"], metric, [found[key] / scale], unit, digits=2)
+    return [report.row(f"{step['drive']}, {WORDS[found['what']]}, {found['clients']}", step["who"],
+                       metric, [found[key] / scale], unit, digits=2)
             for found in answer for key, (metric, unit, scale) in METRICS.items()]
 
 
 def run(args):
     """Measure; the result dictionary."""
-    started = time.monotonic()
     todo = plans(args.quick)
-    backend, release, results = lab.run_octokvd(args.kernel, CPUS, todo)
-    return {"benchmark": "peers", "backend": backend, "kernel": release,
-            "parameters": {"device": "ssdsim, default profile, 1 GiB; slow reads: four times as long; 4 GiB", "cpus": CPUS, "value_bytes": 16384, "runtime_s": SECONDS,
-                           "wall_s": round(time.monotonic() - started)},
-            "rows": [entry for plan, answers in zip(todo, results) for step, answer in zip(plan, answers) for entry in rows(step, answer)]}
+    lab.build_octokvd()
+    ran, results = lab.measure_virtual(args.kernel, CPUS, todo)
+    parameters = {"device": "ssdsim, default profile, 1 GiB; slow reads: four times as long; "
+                            "4 GiB",
+                  "cpus": CPUS, "value_bytes": 16384, "runtime_s": SECONDS}
+    return report.result("peers", ran, parameters,
+                         [entry for step, answer in lab.flat(todo, results)
+                          for entry in rows(step, answer)])
 
 
 def share_pct(result, case, who):
@@ -59,40 +77,79 @@ def share_pct(result, case, who):
 
 
 def _cell(result, case, who):
-    if share_pct(result, case, who) is None:
+    share = share_pct(result, case, who)
+    if share is None:
         return ""
-    text = f"{report.value(result, case, who, 'rate'):.0f}"
-    return (text if who == REFERENCE else f"{text} {share_pct(result, case, who):.0f}%") + f" {report.value(result, case, who, 'p99.9'):.1f}"
+    rate = f"{report.value(result, case, who, 'rate'):.0f}"
+    tail = f"{report.value(result, case, who, 'p99.9'):.1f}"
+    return f"{rate} {tail}" if who == REFERENCE else f"{rate} {share:.0f}% {tail}"
 
 
 def table(result):
     """The figures as text."""
     names = report.unique(result, "scheduler")
     return report.table(["per second, % of fio, p99.9 in ms", *names],
-                        [[case, *(_cell(result, case, who) for who in names)] for case in report.unique(result, "case")])
+                        [[case, *(_cell(result, case, who) for who in names)]
+                         for case in report.unique(result, "case")])
+
+
+# ---- the picture ----
+
+def finding(result):
+    """What the picture shows, in a sentence."""
+    cases = report.unique(result, "case")
+    clients = cases[-1].rpartition(", ")[2]
+    puts = [case for case in cases if case.endswith(f"puts, {clients}")]
+    ours = [share_pct(result, case, "octokvd") for case in puts]
+    others = [share_pct(result, case, who) for case in puts
+              for who in report.unique(result, "scheduler") if who not in (REFERENCE, "octokvd")]
+    best = max(share for share in others if share is not None)
+    return (f"Durable puts of {clients} clients, in percent of fio's: octokvd {min(ours):.0f} to "
+            f"{max(ours):.0f}, the best of the others {best:.0f}")
+
+
+def _draw_panel(axis, result, panel, clients):
+    """A group of lines for each number of clients, a line for each peer."""
+    labels, place = {}, 0
+    for count in clients:
+        case = f"{panel}, {count}"
+        shown = [who for who in style.PEERS if who != REFERENCE and share_pct(result, case, who)]
+        rate = report.value(result, case, REFERENCE, "rate")
+        word = f"{count} client{'' if count == '1' else 's'}"
+        labels[place + (len(shown) - 1) / 2] = f"{word}\n(fio: {rate:.0f}/s)"
+        for who in shown:
+            share = share_pct(result, case, who)
+            axis.plot([share], [place], "o", color=style.PEERS[who], zorder=3)
+            axis.annotate(f"{share:.0f}%", (share, place), xytext=(6, 0), va="center",
+                          textcoords="offset points", fontsize=style.SMALL_PT)
+            place += 1
+        place += 0.7
+    axis.set_yticks(list(labels), labels.values())
+    axis.set_ylim(place - 0.9, -0.8)
+    axis.tick_params(axis="y", length=0)
+    axis.set_xscale("log")
+    axis.set_xlim(15, 3500)
+    ticks = (20, 50, 100, 300, 1000)
+    axis.set_xticks(ticks, [f"{tick}%" for tick in ticks])
+    axis.minorticks_off()
+    style.guide(axis, 100)
 
 
 def draw(result, plt):
-    """Share of what fio has, a panel for each drive and kind of request."""
-    colors = dict(zip(WHO, ("#cccccc", "#1f4e8c", "#b0413e", "#8a8a8a", "#c9a227")))
-    cases, names = report.unique(result, "case"), [name for name in report.unique(result, "scheduler") if name != REFERENCE]
-    panels = list(dict.fromkeys(case.rpartition(", ")[0] for case in cases))
-    figure, axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 4), squeeze=False, sharey=True)
-    for axis, panel in zip(axes[0], panels):
-        clients = [case.rpartition(", ")[2] for case in cases if case.rpartition(", ")[0] == panel]
-        shown = [name for name in names if share_pct(result, f"{panel}, {clients[0]}", name) is not None]
-        for number, name in enumerate(shown):
-            width = 0.8 / len(shown)
-            axis.bar([place + (number - (len(shown) - 1) / 2) * width for place in range(len(clients))],
-                     [share_pct(result, f"{panel}, {count}", name) for count in clients], width, color=colors[name], label=name)
-        axis.axhline(100, color="#888888", linewidth=0.8, linestyle=":")
-        axis.set_xticks(range(len(clients)), [f"{count} client{'s' if count != '1' else ''}" for count in clients], fontsize=8)
-        axis.set_title(f"drive: {panel}", fontsize=9)
-        axis.legend(frameon=False, fontsize=8)
-    axes[0][0].set_ylabel("rate, % of fio's")
-    figure.suptitle("Durable puts, and gets, of 16 KiB", fontsize=12, fontweight="bold")
-    parameters = result["parameters"]
-    figure.text(0.01, 0.01, f"Device: {parameters['device']}.\n{result['backend']} (one instruction = 1 ns), Linux {result['kernel']}, {parameters['cpus']} CPUs, "
-                f"{parameters['runtime_s']} s per figure.", fontsize=7.5, color="#444444", va="bottom")
-    figure.tight_layout(rect=(0, 0.1, 1, 0.95))
-    return figure
+    """The share of fio's rate, a panel for each drive and kind of request."""
+    cases = report.unique(result, "case")
+    drives = list(dict.fromkeys(case.split(", ")[0] for case in cases))
+    kinds = list(dict.fromkeys(case.split(", ")[1] for case in cases))
+    clients = list(dict.fromkeys(case.split(", ")[2] for case in cases))
+    figure, axes = style.panels(plt, len(kinds), len(drives), 3.7, 2.5)
+    for line, kind in zip(axes, kinds):
+        for axis, drive in zip(line, drives):
+            _draw_panel(axis, result, f"{drive}, {kind}", clients)
+            axis.set_title(f"{kind}, drive: {drive}", loc="left")
+    for axis in axes[-1]:
+        axis.set_xlabel("rate, % of fio's (log)")
+    shown = {who: style.PEERS[who] for who in report.unique(result, "scheduler")
+             if who != REFERENCE}
+    footer = style.conditions(result, "Dotted: fio. Valkey answers gets from memory.",
+                              each="figure")
+    return style.finish(figure, finding(result), footer, style.marks(shown))

@@ -1,32 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The demonstration: the tail of a real-time reader's latency on an NVMe/TCP drive, under none and under mq-k2.
+"""The demonstration: the tail of a real-time reader's latency on an NVMe/TCP drive.
 
-The drive is ssdsim behind the kernel's NVMe target; the host side connects to it over TCP on the loopback interface, and the
-scheduler sits on the namespace's queue. Under virtual time (the default) the figures do not depend on what the machine does besides;
-with --backend uml it is real time, and each case is repeated, interleaved with the others, and pooled.
+The drive is ssdsim behind the kernel's NVMe target. The host side connects to it over TCP on the
+loopback interface, and the scheduler sits on the namespace's queue: none, then mq-k2. Under virtual
+time (the default) the load of the host has no influence on the figures. With --backend uml it is
+real time; each case is repeated, interleaved with the others, and pooled.
 """
 import os
 
-from kit import fio, lab, report
+from kit import fio, lab, report, style
 
 BOUNDS = (8, 2)
 RT_JOB = "rt"
 CPUS = 4
-# Half of the default profile's dies: host, network and drive share a guest of 1000 MIPS, and the drive has to be the bottleneck.
+# Half of the default profile's dies: host, network and drive share a guest of 1000 MIPS, and the
+# drive has to be the bottleneck.
 DEVICE = {"kind": "nvme-tcp", "params": {"queues": CPUS, "channels": 2}}
 DEVICE_WORDS = "NVMe/TCP namespace over loopback; behind it ssdsim, default profile with 2 dies"
-COLORS = ("#b0413e", "#7fa8d1", "#1f4e8c")
+CASE = "randread"
 
 
 def _step(name, scheduler, tunables):
-    return {"label": name, "name": name, "scheduler": scheduler, "tunables": tunables, "device": DEVICE, "measure": "fio",
-            "bins": True, "job": os.path.join(lab.JOBS, "latency", "demo.fio")}
+    return {"label": name, "name": name, "scheduler": scheduler, "tunables": tunables,
+            "device": DEVICE, "measure": "fio", "bins": True,
+            "job": os.path.join(lab.JOBS, "latency", "demo.fio")}
 
 
 def steps():
     """none, then mq-k2 with falling bounds."""
-    return [_step("none", "none", {})] + [_step(f"mq-k2, max_inflight {bound}", "mq-k2", {"max_inflight": bound})
-                                          for bound in BOUNDS]
+    return [_step("none", "none", {})] + [_step(f"mq-k2, max_inflight {bound}", "mq-k2",
+                                                {"max_inflight": bound}) for bound in BOUNDS]
 
 
 def pooled(runs):
@@ -48,7 +51,7 @@ def curve(pairs):
 
 
 def collect(measured, how):
-    """The result dictionary, with the curves beside the rows, from [(step, fio's jobs)] and what the demo says of itself."""
+    """The result dictionary, with curves, from [(step, fio's jobs)] and the demo's own words."""
     runs = {}
     for step, jobs in measured:
         runs.setdefault(step["name"], []).append(jobs)
@@ -57,76 +60,102 @@ def collect(measured, how):
         pairs = pooled(repeats)
         curves[name] = curve(pairs)
         for metric, share in (("rt_p50", 0.5), ("rt_p99", 0.99), ("rt_p99.9", 0.999)):
-            entry = report.row("randread", name, metric, [fio.percentile_of(pairs, share)], "us")
+            entry = report.row(CASE, name, metric, [fio.percentile_of(pairs, share)], "us")
             rows.append(dict(entry, repeats=len(repeats)))
-        rows.append(report.row("randread", name, "bandwidth", [fio.bandwidth_mb_s(jobs) for jobs in repeats], "MB/s"))
-    return {"benchmark": "demo-latency", "drawn_by": "tail", "backend": how["backend"], "kernel": how["kernel"],
-            "parameters": {"device": DEVICE_WORDS, "job": "fio-jobs/latency/demo.fio", **how["parameters"]},
+        bandwidths = [fio.bandwidth_mb_s(jobs) for jobs in repeats]
+        rows.append(report.row(CASE, name, "bandwidth", bandwidths, "MB/s"))
+    return {"benchmark": "demo-latency", "drawn_by": "tail", "backend": how["backend"],
+            "kernel": how["kernel"],
+            "parameters": {"device": DEVICE_WORDS, "job": "fio-jobs/latency/demo.fio",
+                           **how["parameters"]},
             "rows": rows, "curves": curves}
 
 
 def table(result):
     """The figures as text."""
     lines = []
-    base = report.value(result, "randread", "none", "rt_p99.9")
+    base = report.value(result, CASE, "none", "rt_p99.9")
     for name in report.unique(result, "scheduler"):
-        figures = [report.value(result, "randread", name, f"rt_{metric}") for metric in ("p50", "p99", "p99.9")]
-        lines.append([name, *(f"{figure / 1000:.2f} ms" for figure in figures), f"{base / figures[2]:.1f}x",
-                      f"{report.value(result, 'randread', name, 'bandwidth'):.1f} MB/s"])
-    return report.table(["real-time reader under", "p50", "p99", "p99.9", "p99.9 lower", "all tasks"], lines)
+        figures = [report.value(result, CASE, name, f"rt_{metric}")
+                   for metric in ("p50", "p99", "p99.9")]
+        lines.append([name, *(f"{figure / 1000:.2f} ms" for figure in figures),
+                      f"{base / figures[2]:.1f}x",
+                      f"{report.value(result, CASE, name, 'bandwidth'):.1f} MB/s"])
+    return report.table(["real-time reader under", "p50", "p99", "p99.9", "p99.9 lower",
+                         "all tasks"], lines)
 
 
-def _draw_tails(axes, result):
-    for (name, points), color in zip(result["curves"].items(), COLORS):
+# ---- the picture ----
+
+def _colors(result):
+    """mq-k2's colour, lighter for a looser bound."""
+    ours = style.SCHEDULERS["mq-k2"]
+    bounds = [name for name in result["curves"] if name != "none"]
+    return {"none": style.SCHEDULERS["none"],
+            **{name: style.lighter(ours, 0.45 if name != bounds[-1] else 0) for name in bounds}}
+
+
+def finding(result):
+    """What the picture shows, in a sentence, of none and the first bound."""
+    base, name = list(result["curves"])[:2]
+    tails = [report.value(result, CASE, which, "rt_p99.9") / 1000 for which in (base, name)]
+    rates = [report.value(result, CASE, which, "bandwidth") for which in (base, name)]
+    return (f"A real-time reader beside three greedy ones: p99.9 is {tails[0]:.1f} ms under "
+            f"{base} and {tails[1]:.1f} ms under {name}, which keeps {rates[1] / rates[0]:.0%} of "
+            "the bandwidth")
+
+
+def _draw_tails(axis, result, colors):
+    for name, points in result["curves"].items():
         edges = [edge / 1000 for edge, _ in points]
         shares = [1.0] + [share for _, share in points[:-1]]
-        axes.step(edges, [share * 100 for share in shares], where="post", color=color, linewidth=2, label=name)
-        tail = report.value(result, "randread", name, "rt_p99.9") / 1000
-        axes.plot([tail], [0.1], "o", color=color, markersize=6, zorder=5)
-        axes.annotate(f"{tail:.1f} ms" if tail >= 1 else f"{tail:.2f} ms", (tail, 0.1), textcoords="offset points",
-                      xytext=(6, 7), color=color, fontsize=10, fontweight="bold")
-    axes.axhline(0.1, color="#888888", linewidth=0.7, linestyle=":")
-    axes.text(0.99, 0.096, "99.9th percentile: 1 read of 1000 takes longer ", transform=axes.get_yaxis_transform(), ha="right", va="top",
-              fontsize=8, color="#666666")
-    axes.set_xscale("log")
-    axes.margins(x=0.09)
-    axes.set_yscale("log")
-    axes.set_ylim(0.07, 130)
-    axes.set_yticks([100, 10, 1, 0.1], ["100%", "10%", "1%", "0.1%"])
-    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200) if axes.get_xlim()[0] <= tick <= axes.get_xlim()[1]]
-    axes.set_xticks(ticks, [f"{tick:g} ms" for tick in ticks])
-    axes.minorticks_off()
-    axes.set_xlabel("latency of a 4 KiB random read by the real-time task (further left is better)")
-    axes.set_ylabel("reads that took longer than that")
-    axes.set_title("The real-time reader")
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.56, 0.28), fontsize=9)
+        axis.step(edges, [share * 100 for share in shares], where="post", color=colors[name],
+                  linewidth=2)
+        tail = report.value(result, CASE, name, "rt_p99.9") / 1000
+        axis.plot([tail], [0.1], "o", color=colors[name], markersize=6, zorder=5)
+        axis.annotate(f"{tail:.1f} ms" if tail >= 1 else f"{tail:.2f} ms", (tail, 0.1),
+                      textcoords="offset points", xytext=(6, 7), color=colors[name], fontsize=10,
+                      fontweight="bold")
+    style.guide(axis, 0.1, across=True)
+    axis.text(0.99, 0.094, "99.9th percentile: 1 read of 1000 takes longer ", ha="right",
+              va="top", transform=axis.get_yaxis_transform(), fontsize=8, color=style.QUIET)
+    axis.set_xscale("log")
+    axis.margins(x=0.05)
+    style.room(axis, right=0.12)
+    axis.set_yscale("log")
+    axis.set_ylim(0.07, 130)
+    axis.set_yticks([100, 10, 1, 0.1], ["100%", "10%", "1%", "0.1%"])
+    axis.minorticks_off()
+    style.log_ticks(axis, unit=" ms")
+    axis.set_xlabel("latency of a 4 KiB random read by the real-time task (further left is better)")
+    axis.set_ylabel("reads that took longer than that")
+    axis.set_title("The real-time reader", loc="left")
 
 
-def _draw_bandwidth(axes, result):
-    names = list(result["curves"])
-    values = [report.value(result, "randread", name, "bandwidth") for name in names]
-    for place, (value, color) in enumerate(zip(values, COLORS)):
-        axes.bar(place, value, color=color, width=0.65)
-        axes.text(place, value, f"{value:.0f} MB/s\n{value / values[0]:.0%}", ha="center", va="bottom", fontsize=9)
-    axes.set_xticks(range(len(names)), [name.replace(", max_inflight ", "\nmax_inflight ") for name in names], fontsize=8)
-    axes.set_ylim(0, max(values) * 1.2)
-    axes.set_ylabel("bandwidth of all tasks, MB/s")
-    axes.set_title("What it costs")
+def _draw_bandwidth(axis, result, colors):
+    values = [report.value(result, CASE, name, "bandwidth") for name in colors]
+    drawn = axis.bar(range(len(values)), values, color=colors.values(), width=0.65)
+    axis.bar_label(drawn, [f"{value:.0f} MB/s\n{value / values[0]:.0%}" for value in values],
+                   fontsize=9, padding=1)
+    words = [name.replace(", max_inflight ", "\nmax_inflight ") for name in colors]
+    axis.set_xticks(range(len(values)), words)
+    axis.set_ylim(0, max(values) * 1.2)
+    axis.set_ylabel("bandwidth of all tasks, MB/s")
+    axis.set_title("Its cost", loc="left")
 
 
 def draw(result, plt):
     """Left the tails, right the bandwidth."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 5.3), gridspec_kw={"width_ratios": [2.3, 1]})
-    _draw_tails(left, result)
-    _draw_bandwidth(right, result)
-    figure.suptitle("A real-time reader beside three greedy ones: mq-k2 shortens its tail, at the price of bandwidth",
-                    fontsize=12, fontweight="bold")
+    colors = _colors(result)
+    figure, ((left, right),) = style.panels(plt, 1, 2, 5.3, 4.3,
+                                            gridspec_kw={"width_ratios": [2.2, 1]})
+    _draw_tails(left, result, colors)
+    _draw_bandwidth(right, result, colors)
     parameters = result["parameters"]
-    how = ("one instruction is 1 ns: not a matter of how busy the host is" if "virtual" in result["backend"] else
-           f"real time, {parameters['repeats']} interleaved repeats pooled; a busy host shows in the tails")
-    figure.text(0.01, 0.012, f"Device: {parameters['device']}. Load: {parameters['job']}:\n"
-                "one task of class real-time, depth 1, 1 ms between reads; three best-effort tasks, depth 20. "
-                f"Linux {result['kernel']}, {parameters['cpus']} CPUs.\n{result['backend']} ({how}).",
-                fontsize=7.5, color="#444444", va="bottom")
-    figure.tight_layout(rect=(0, 0.085, 1, 1))
-    return figure
+    repeats = "" if "virtual" in result["backend"] else (
+        f"Real time, {parameters['repeats']} interleaved repeats pooled; the tails are longer on a "
+        "busy host.")
+    footer = style.conditions(
+        result, f"Load: {parameters['job']}: one task of class real-time, depth 1, 1 ms between "
+        f"reads; three best-effort tasks, depth 20. {repeats}".rstrip())
+    return style.finish(figure, finding(result), footer, style.patches(colors))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the benchmarks share: running steps in a guest, reading fio's output, rows, files and pictures."""
+"""What benchmarks share: guests, fio's output, results, pictures, and loads that several use."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The module of each benchmark, by the name that `make bench NAME=` takes and that its result carries."""
+"""The module of each benchmark, by the name that `make bench` takes and that its result carries."""
 import importlib
 
 BENCHMARKS = {

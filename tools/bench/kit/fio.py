@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What we take from fio's JSON: the latency of the real-time job, the bandwidth of all jobs, and a latency distribution."""
+"""What we take from fio's JSON: latency of a job, bandwidth of all jobs, a latency distribution."""
 from .say import BenchError
 
 PERCENTILES = {"p50": "50.000000", "p99": "99.000000", "p99.9": "99.900000"}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Run a plan of steps in a guest of the lab, with a progress line per step, and bring back the results.
+"""Run a plan of steps in a guest of the lab, with a progress line per step, and return the results.
 
-A plan is a list of dictionaries that guest/run_steps understands, each with a "label" for people. The guest prints a line of JSON
-per step as it finishes; the plan and what the lab prints lie in a scratch folder below results/, which is removed at the end.
+A plan is a list of dictionaries that guest/run_steps understands, each with a "label" for people.
+The guest prints a line of JSON when a step has finished. The plan lies in a scratch folder below
+results/, which is removed at the end.
 """
 import contextlib
 import json
@@ -17,12 +18,21 @@ from dataclasses import dataclass
 
 from .say import BenchError, duration, say
 
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+CHECKOUT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
 LAB = os.path.join(CHECKOUT, "tools/lab/lab")
 BENCH = os.path.join(CHECKOUT, "tools/bench")
 RESULTS = os.path.join(CHECKOUT, "results")
 JOBS = os.path.join(CHECKOUT, "fio-jobs")
 OCTOKV = os.path.join(RESULTS, "octokv-guest")
+# The schedulers to compare; others() adds those of the checkout that are not named here.
+ALWAYS = ("none", "mq-k2", "mq-deadline", "kyber", "bfq")
+
+
+def others():
+    """The checkout's schedulers that ALWAYS does not name: mq-* folders with a Kbuild file."""
+    return tuple(name for name in sorted(os.listdir(CHECKOUT))
+                 if name.startswith("mq-") and name not in ALWAYS
+                 and os.path.exists(os.path.join(CHECKOUT, name, "Kbuild")))
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,8 @@ class Guest:
 
     def argv(self):
         """The start of the lab's command line, up to --."""
-        argv = [LAB, "run", "--backend", self.backend, "--cpus", str(self.cpus), "--timeout", str(self.timeout_s)]
+        argv = [LAB, "run", "--backend", self.backend, "--cpus", str(self.cpus),
+                "--timeout", str(self.timeout_s)]
         if self.backend == "vm":
             argv += ["--kernel", self.kernel]
         return argv + (["--virtual-time"] if self.virtual_time else [])
@@ -44,6 +55,19 @@ class Guest:
     def words(self):
         """The backend as the result file names it."""
         return self.backend + (" --virtual-time" if self.virtual_time else "")
+
+
+def virtual(kernel, cpus):
+    """A guest under virtual time."""
+    return Guest("vm", kernel, cpus, virtual_time=True)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a result says of the run that it came from."""
+    backend: str
+    kernel: str             # release
+    started: float          # time.monotonic()
 
 
 @contextlib.contextmanager
@@ -58,9 +82,10 @@ def scratch():
 
 
 def enter(argv, what):
-    """Run @argv in the lab's root filesystem; BenchError with its last words if it fails."""
-    done = subprocess.run([LAB, "enter", "--", *argv], cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    """Run @argv in the lab's root filesystem; if it fails, BenchError with its last output."""
+    done = subprocess.run([LAB, "enter", "--", *argv], cwd=CHECKOUT, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", check=False)
     if done.returncode != 0:
         lines = done.stdout.strip().splitlines() or ["no output"]
         raise BenchError(f"{what} failed with status {done.returncode}: {lines[-1]}")
@@ -73,7 +98,7 @@ def build_octokvd():
 
 
 class _Progress:
-    """Counts the steps of all plans that run now and says after each how long the rest will take."""
+    """Counts the steps of all plans that run, and estimates after each how long the rest takes."""
 
     def __init__(self, total):
         self._total, self._done, self._lock = total, 0, threading.Lock()
@@ -83,18 +108,19 @@ class _Progress:
         with self._lock:
             self._done += 1
             left = (time.monotonic() - self._started) / self._done * (self._total - self._done)
-            say(f"{self._done} of {self._total}  {label}" + (f"  (about {duration(left)} left)" if left else ""))
+            rest = f"  (about {duration(left)} left)" if left else ""
+            say(f"{self._done} of {self._total}  {label}{rest}")
 
 
 class _Runner:
-    """Runs plans in guests; when one fails or we are interrupted, none goes on."""
+    """Runs plans in guests. All of them end when one fails, or when we are interrupted."""
 
     def __init__(self, folder, total):
         self._folder, self._progress = folder, _Progress(total)
         self._lock, self._live, self._stopped = threading.Lock(), set(), False
 
     def stop(self):
-        """End the guests that run, and start no more."""
+        """End the guests that run; start no other."""
         with self._lock:
             self._stopped = True
             for process in self._live:
@@ -104,7 +130,8 @@ class _Runner:
         with self._lock:
             if self._stopped:
                 raise BenchError("interrupted")
-            process = subprocess.Popen(argv, cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+            process = subprocess.Popen(argv, cwd=CHECKOUT, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, text=True)
             self._live.add(process)
             return process
 
@@ -114,13 +141,15 @@ class _Runner:
         with open(path, "w", encoding="utf-8") as handle:
             json.dump(plan, handle)
         kernel, results, error = None, [], None
-        process = self._start([*guest.argv(), "--", os.path.join(BENCH, "guest/run_steps"), path])
+        program = os.path.join(BENCH, "guest/run_steps")
+        process = self._start([*guest.argv(), "--", program, path])
         for line in process.stdout:
             answer = json.loads(line)
             if "kernel" in answer:
                 kernel = answer["kernel"]
             elif "error" in answer:
-                label = plan[answer["step"]]["label"] if answer["step"] < len(plan) else "at the end"
+                is_step = answer["step"] < len(plan)
+                label = plan[answer["step"]]["label"] if is_step else "at the end"
                 error = f"{label}: {answer['error']}"
             else:
                 results.append(answer["result"])
@@ -131,28 +160,30 @@ class _Runner:
         if error:
             raise BenchError(error)
         if status != 0 or len(results) != len(plan):
-            raise BenchError(f"the guest ended with status {status} after {len(results)} of {len(plan)} steps; "
-                             "its kernel log is in results/lab/dmesg.txt")
+            raise BenchError(f"the guest ended with status {status} after {len(results)} of "
+                             f"{len(plan)} steps; its kernel log is in results/lab/dmesg.txt")
         return kernel, results
 
 
 def run_plans(pairs):
     """Run each (guest, plan) of @pairs, two guests at a time under virtual time, else one.
 
-    Virtual time does not notice what else the machine does; real time does.
+    The load of the host has no influence on virtual time; it does on real time.
     Returns the kernel's release and the results in the order of @pairs.
     """
-    parallel = min(2, os.cpu_count() or 1) if all(guest.virtual_time for guest, _ in pairs) else 1
+    is_virtual = all(guest.virtual_time for guest, _ in pairs)
+    parallel = min(2, os.cpu_count() or 1) if is_virtual else 1
     results, failures = [None] * len(pairs), []
     with scratch() as folder, ThreadPoolExecutor(parallel) as pool:
         runner = _Runner(folder, sum(len(plan) for _, plan in pairs))
         try:
-            jobs = {pool.submit(runner.run, guest, plan): index for index, (guest, plan) in enumerate(pairs)}
+            jobs = {pool.submit(runner.run, guest, plan): index
+                    for index, (guest, plan) in enumerate(pairs)}
             for job in as_completed(jobs):
                 try:
                     results[jobs[job]] = job.result()
                 except (BenchError, OSError, ValueError) as error:
-                    failures.append(error)      # the first is the cause, the others follow from stop()
+                    failures.append(error)      # the first is the cause, stop() leads to the others
                     runner.stop()
         except BaseException:
             runner.stop()
@@ -162,8 +193,18 @@ def run_plans(pairs):
     return results[0][0], [found for _, found in results]
 
 
-def run_octokvd(series, cpus, plans):
-    """Build octokvd and run @plans in guests under virtual time: (words for the backend, the kernel's release, the results)."""
-    build_octokvd()
-    guest = Guest("vm", series, cpus, virtual_time=True)
-    return guest.words(), *run_plans([(guest, plan) for plan in plans])
+def measure(pairs):
+    """run_plans(), with what the result will say of it: (Run, a list of answers per plan)."""
+    started = time.monotonic()
+    release, results = run_plans(pairs)
+    return Run(pairs[0][0].words(), release, started), results
+
+
+def measure_virtual(kernel, cpus, plans):
+    """measure() with all @plans in guests of one kind."""
+    return measure([(virtual(kernel, cpus), plan) for plan in plans])
+
+
+def flat(plans, results):
+    """[(step, answer)] of all plans."""
+    return [pair for plan, answers in zip(plans, results) for pair in zip(plan, answers)]

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The part of `fairness` that shares alone do not tell: what a modest tenant suffers, and how fast shares follow a change.
+"""What shares alone do not tell: what a modest tenant loses, and how fast shares follow a change.
 
-  slowdown   a tenant that asks for less than its share, alone and then beside an antagonist: bandwidth alone over bandwidth beside
-  settle     a tenant of 64 KiB requests that is joined by one of 4 KiB and left again: time until each has half, and until the first has all it had.
-             In windows of WINDOW_MS, from the change to the first of SETTLED windows in a row within BAND of where they belong
-  shallow    a tenant with one request at a time beside eight deep ones: it cannot have its share, and this is what it has
+  slowdown   a tenant that asks for less than its share, alone and then beside an antagonist:
+             bandwidth alone over bandwidth beside it
+  settle     a tenant with 64 KiB requests; one with 4 KiB requests joins it and leaves again: time
+             until each has half, and until the first has all again. Counted in windows of
+             WINDOW_MS, from the change to the first of SETTLED windows in a row within BAND
+  shallow    bandwidth of a tenant with one request at a time beside eight deep ones; it cannot
+             reach its share
 """
 from . import fio, report
 from .say import BenchError
@@ -14,8 +17,8 @@ SETTLED = 3
 BAND = 0.1
 COMES_MS, STAYS_MS, GOES_ON_MS = 400, 500, 400
 
-COMMON = ("filename=${DEV}\ndirect=1\nioengine=libaio\nnorandommap\nrandrepeat=1\ntime_based\ncgroup_nodelete=1\ngroup_reporting=1\n"
-          "rw=randread\nbs=4k\n")
+COMMON = ("filename=${DEV}\ndirect=1\nioengine=libaio\nnorandommap\nrandrepeat=1\ntime_based\n"
+          "cgroup_nodelete=1\ngroup_reporting=1\nrw=randread\nbs=4k\n")
 MODEST = "new_group\ncgroup=victim\niodepth=16\nrate_iops=1500\n"
 SLOWDOWN = f"""[global]
 {COMMON}ramp_time=200ms
@@ -54,16 +57,24 @@ startdelay={COMES_MS}ms
 runtime={STAYS_MS}ms
 """
 DEEP = [f"deep{i}" for i in range(1, 9)]
-SHALLOW = (f"[global]\n{COMMON}ramp_time=300ms\nruntime=700ms\n\n[shallow]\nnew_group\ncgroup=shallow\niodepth=1\n"
+SHALLOW = (f"[global]\n{COMMON}ramp_time=300ms\nruntime=700ms\n\n"
+           "[shallow]\nnew_group\ncgroup=shallow\niodepth=1\n"
            + "".join(f"\n[{name}]\nnew_group\ncgroup={name}\niodepth=32\n" for name in DEEP))
-# name: words, job, cgroups, jobs whose bandwidth over time is wanted
-CASES = {"slowdown": ("a modest tenant beside an antagonist", SLOWDOWN, ("victim", "antagonist"), ()),
-         "settle": ("4 KiB come to 64 KiB and go", SETTLE, ("first", "second"), ("first", "second")),
-         "shallow": ("one request at a time beside 8 x 32", SHALLOW, ("shallow", *DEEP), ())}
+# Name: words, job, cgroups, jobs whose bandwidth over time is wanted.
+CASES = {
+    "slowdown": ("a modest tenant beside an antagonist", SLOWDOWN, ("victim", "antagonist"), ()),
+    "settle": ("4 KiB come to 64 KiB and go", SETTLE, ("first", "second"), ("first", "second")),
+    "shallow": ("one request at a time beside 8 x 32", SHALLOW, ("shallow", *DEEP), ()),
+}
+# Metric: words, format.
+TABLE = {"slowdown": ("slowdown of the modest tenant", "{:.2f}"),
+         "settle_coming": ("shares settle after a tenant comes, ms", "{:.0f}"),
+         "settle_going": ("and after it has gone, ms", "{:.0f}"),
+         "bandwidth shallow": ("depth-1 tenant beside 8 deep ones, MB/s", "{:.2f}")}
 
 
 def job(name):
-    """What a step says of its load: the job's text, its tenants with their weights, the jobs whose series is wanted."""
+    """A step's load: the job's text, its tenants with their weights, the jobs to record."""
     _, text, groups, series = CASES[name]
     return {"job_text": text, "tenants": [(group, 100) for group in groups], "series": list(series)}
 
@@ -77,7 +88,7 @@ def _windows(jobs, name):
 
 
 def _settled_ms(windows, is_settled):
-    """Time until SETTLED windows of the range @windows in a row are settled; all of it if they never are."""
+    """Time until SETTLED windows of the range @windows in a row are settled; else all of it."""
     row = 0
     for number in windows:
         row = row + 1 if is_settled(number) else 0
@@ -87,7 +98,10 @@ def _settled_ms(windows, is_settled):
 
 
 def settle_ms(jobs):
-    """Times from the second tenant's coming and going until shares had settled; a tenant that never gets there counts with all the time it had."""
+    """Times that shares take to settle after the second tenant has come, and after it has gone.
+
+    A tenant that never gets there counts with all the time it had.
+    """
     first, second = _windows(jobs, "first"), _windows(jobs, "second")
     comes, goes, end = min(second), max(second), max(first)
     before = [value for number, value in first.items() if min(first) + 2 < number < comes]
@@ -105,19 +119,19 @@ def settle_ms(jobs):
 
 
 def rows(case, name, scheduler, jobs):
-    """The rows of case @name, which the result calls @case."""
+    """The rows of reaction @name, which the result calls @case."""
+    def row(metric, value, unit, **more):
+        return report.row(case, scheduler, metric, [value], unit, **more)
+
+    def bandwidth(job_name):
+        return fio.bandwidth_of_mb_s(jobs, job_name)
+
     if name == "slowdown":
-        alone, beside = fio.bandwidth_of_mb_s(jobs, "alone"), fio.bandwidth_of_mb_s(jobs, "victim")
-        return [report.row(case, scheduler, "slowdown", [alone / beside], "1", digits=3),
-                report.row(case, scheduler, "bandwidth victim", [beside], "MB/s"),
-                report.row(case, scheduler, "bandwidth antagonist", [fio.bandwidth_of_mb_s(jobs, "antagonist")], "MB/s")]
+        return [row("slowdown", bandwidth("alone") / bandwidth("victim"), "1", digits=3),
+                row("bandwidth victim", bandwidth("victim"), "MB/s"),
+                row("bandwidth antagonist", bandwidth("antagonist"), "MB/s")]
     if name == "settle":
         comes, goes = settle_ms(jobs)
-        return [report.row(case, scheduler, "settle_coming", [comes], "ms"), report.row(case, scheduler, "settle_going", [goes], "ms")]
-    return [report.row(case, scheduler, "bandwidth shallow", [fio.bandwidth_of_mb_s(jobs, "shallow")], "MB/s", digits=2),
-            report.row(case, scheduler, "mean_latency", [fio.mean_us(jobs, "shallow")], "us")]
-
-
-# metric: words, format
-TABLE = {"slowdown": ("slowdown of the modest tenant", "{:.2f}"), "settle_coming": ("shares settle after a tenant comes, ms", "{:.0f}"),
-         "settle_going": ("and after it has gone, ms", "{:.0f}"), "bandwidth shallow": ("depth-1 tenant beside 8 deep ones, MB/s", "{:.2f}")}
+        return [row("settle_coming", comes, "ms"), row("settle_going", goes, "ms")]
+    return [row("bandwidth shallow", bandwidth("shallow"), "MB/s", digits=2),
+            row("mean_latency", fio.mean_us(jobs, "shallow"), "us")]

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Rows, the result file and the table. A result is whole or not there: files are written aside and renamed at the end."""
+"""Rows, the result file and the table.
+
+A result is whole or not there: files are written aside and renamed at the end.
+"""
 import json
 import os
 import statistics
+import time
 
 from . import lab
 from .say import BenchError
@@ -11,60 +15,108 @@ ROW_KEYS = ("case", "scheduler", "metric", "value", "unit", "repeats", "spread")
 
 
 def row(case, scheduler, metric, values, unit, digits=1):
-    """One row from its repeats: the median, and (highest - lowest) / median as spread; None where there was one run."""
+    """One row from its repeats: the median, and (highest - lowest) / median as spread.
+
+    The spread is None if there was one run.
+    """
     if not values:
         raise BenchError(f"{case}, {scheduler}: no value of {metric}")
     middle = statistics.median(values)
     spread = round((max(values) - min(values)) / middle, 4) if len(values) > 1 and middle else None
-    return {"case": case, "scheduler": scheduler, "metric": metric, "value": round(middle, digits), "unit": unit,
-            "repeats": len(values), "spread": spread}
+    return {"case": case, "scheduler": scheduler, "metric": metric, "value": round(middle, digits),
+            "unit": unit, "repeats": len(values), "spread": spread}
 
 
-def check(result):
+def result(name, run, parameters, rows, **more):
+    """The result of benchmark @name from a lab.Run and its rows."""
+    wall_s = round(time.monotonic() - run.started)
+    return {"benchmark": name, "backend": run.backend, "kernel": run.kernel,
+            "parameters": {**parameters, "wall_s": wall_s}, **more, "rows": rows}
+
+
+def check(found):
     """Refuse a result that is not of the documented form."""
     for key in ("benchmark", "backend", "kernel", "parameters", "rows"):
-        if key not in result:
+        if key not in found:
             raise BenchError(f"the result lacks {key}")
-    if not result["rows"]:
+    if not found["rows"]:
         raise BenchError("the result has no rows")
-    for entry in result["rows"]:
+    for entry in found["rows"]:
         if tuple(entry) != ROW_KEYS:
             raise BenchError(f"a row has {', '.join(entry)} instead of {', '.join(ROW_KEYS)}")
         if not isinstance(entry["value"], (int, float)) or entry["value"] < 0:
-            raise BenchError(f"{entry['case']}, {entry['scheduler']}: {entry['metric']} is {entry['value']}")
+            raise BenchError(f"{entry['case']}, {entry['scheduler']}: "
+                             f"{entry['metric']} is {entry['value']}")
 
 
-def value(result, case, scheduler, metric):
+def value(found, case, scheduler, metric):
     """One figure of a result, None if it has no such row."""
-    return next((entry["value"] for entry in result["rows"] if entry["case"] == case and entry["metric"] == metric
-                 and entry["scheduler"] == scheduler), None)
+    wanted = (case, scheduler, metric)
+    return next((entry["value"] for entry in found["rows"]
+                 if (entry["case"], entry["scheduler"], entry["metric"]) == wanted), None)
 
 
-def unique(result, key):
+def values(found, scheduler, metric, cases=None):
+    """The figures that @scheduler has of @metric, in @cases or in all."""
+    return [entry["value"] for entry in found["rows"]
+            if (entry["scheduler"], entry["metric"]) == (scheduler, metric)
+            and (cases is None or entry["case"] in cases)]
+
+
+def unique(found, key):
     """The values of @key in order of first appearance."""
-    return list(dict.fromkeys(entry[key] for entry in result["rows"]))
+    return list(dict.fromkeys(entry[key] for entry in found["rows"]))
 
 
-def store(result, folder=None):
-    """Write NAME.json, NAME.svg and NAME.png; returns the paths. Nothing is replaced unless all three could be made."""
-    check(result)
+def cases_with(found, metric):
+    """The cases that have @metric, in order."""
+    return list(dict.fromkeys(entry["case"] for entry in found["rows"]
+                              if entry["metric"] == metric))
+
+
+def store(found, folder=None):
+    """Write NAME.json, NAME.svg and NAME.png; returns the paths.
+
+    Nothing is replaced unless all three could be made.
+    """
+    check(found)
     folder = folder or lab.RESULTS
-    names = [f"{result['benchmark']}.{kind}" for kind in ("json", "svg", "png")]
+    names = [f"{found['benchmark']}.{kind}" for kind in ("json", "svg", "png")]
     with lab.scratch() as aside:
         path = os.path.join(aside, names[0])
         with open(path, "w", encoding="utf-8") as handle:
-            handle.write(dump(result))
+            handle.write(dump(found))
         lab.enter(["python3", os.path.join(lab.BENCH, "draw"), path, aside], "drawing the picture")
         for name in names:
             os.replace(os.path.join(aside, name), os.path.join(folder, name))
     return [os.path.join(folder, name) for name in names]
 
 
-def dump(result):
-    """The result as JSON text with one row per line, so that two results can be compared by diff."""
-    rows = ",\n".join("  " + json.dumps(entry) for entry in result["rows"])
-    head = json.dumps({key: entry for key, entry in result.items() if key != "rows"}, indent=1)
+def dump(found):
+    """The result as JSON text, one row per line, so that diff can compare two results."""
+    rows = ",\n".join("  " + json.dumps(entry) for entry in found["rows"])
+    head = json.dumps({key: entry for key, entry in found.items() if key != "rows"}, indent=1)
     return head[:-2] + f',\n "rows": [\n{rows}\n ]\n}}\n'
+
+
+def cell(figure, form):
+    """A figure as text, empty if there is none."""
+    return "" if figure is None else form.format(figure)
+
+
+def by_scheduler(found, metric, words, form, schedulers, cases):
+    """A table of one metric: a line per case, a column per scheduler. Empty lines are left out."""
+    lines = [[case, *(cell(value(found, case, name, metric), form) for name in schedulers)]
+             for case in cases]
+    return table([words, *schedulers], [line for line in lines if any(line[1:])])
+
+
+def by_metric(found, case, metrics):
+    """Lines of a table for one case: a line per scheduler, a column per metric {name: format}."""
+    names = dict.fromkeys(entry["scheduler"] for entry in found["rows"] if entry["case"] == case)
+    lines = [[name, *(cell(value(found, case, name, metric), form)
+                      for metric, form in metrics.items())] for name in names]
+    return [line for line in lines if any(line[1:])]
 
 
 def table(header, lines):
@@ -73,8 +125,8 @@ def table(header, lines):
     widths = [max(len(str(line[i])) for line in cells) for i in range(len(header))]
     out = []
     for number, line in enumerate(cells):
-        out.append("  ".join(str(cell).ljust(width) if i == 0 else str(cell).rjust(width)
-                             for i, (cell, width) in enumerate(zip(line, widths))).rstrip())
+        out.append("  ".join(str(text).ljust(width) if i == 0 else str(text).rjust(width)
+                             for i, (text, width) in enumerate(zip(line, widths))).rstrip())
         if number == 0:
             out.append("  ".join("-" * width for width in widths))
     return "\n".join(out)

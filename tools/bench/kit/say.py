@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a person sees of a benchmark while it runs, and the one kind of failure that is not a bug."""
+"""What a person sees while a benchmark runs, and the one kind of failure that is not a bug."""
 import sys
 
 
 class BenchError(Exception):
-    """The benchmark can not be done; its text is one sentence that says why, and what to do where there is something."""
+    """The benchmark cannot be done. The text is one sentence: why, and what to do about it."""
 
 
 def say(text):
