@@ -2,10 +2,11 @@
 #
 # mqfair: I/O schedulers for fast multi-queue storage, as modules for stock kernels
 #
-# This file is what people type; kbuild reads Kbuild. Modules are built for the kernel whose build directory, or headers package, is KDIR.
+# This file is for people; kbuild reads Kbuild. KDIR is the build directory, or the headers package,
+# of the kernel to build for.
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
-# DESTDIR of the modules; the default is the system's own /lib/modules.
+# Install the modules below this folder; the default is the system's own /lib/modules.
 INSTALL_MOD_PATH ?=
 V ?= 0
 NAME ?=
@@ -17,18 +18,21 @@ Q := $(if $(filter 1,$(V)),,@)
 release = $(file <$(KDIR)/include/config/kernel.release)
 has_kunit = $(shell grep -s '^CONFIG_KUNIT=[ym]' $(KDIR)/include/config/auto.conf)
 
-# What to build, in the words of Kconfig: all that is here, and the unit tests if the kernel can run them.
-config = $(if $(wildcard mq-mqfq/Kbuild),CONFIG_MQ_IOSCHED_MQFQ=m) $(if $(wildcard mq-k2/Kbuild),CONFIG_MQ_IOSCHED_K2=m) $(if $(wildcard mq-tabs/Kbuild),CONFIG_MQ_IOSCHED_TABS=m) \
+# What to build, as Kconfig symbols: all that is here, and the unit tests if the kernel has KUnit.
+config = $(if $(wildcard mq-mqfq/Kbuild),CONFIG_MQ_IOSCHED_MQFQ=m) \
+	$(if $(wildcard mq-k2/Kbuild),CONFIG_MQ_IOSCHED_K2=m) \
+	$(if $(wildcard mq-tabs/Kbuild),CONFIG_MQ_IOSCHED_TABS=m) \
 	$(if $(wildcard mq-octofas/Kbuild),CONFIG_MQ_IOSCHED_OCTOFAS=m) \
 	$(if $(wildcard tools/ssdsim/Kbuild),CONFIG_BLK_DEV_SSDSIM=m) \
 	$(if $(wildcard kunit/Kbuild),$(if $(has_kunit),CONFIG_MQFAIR_KUNIT_TEST=m))
 kbuild = +$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) V=$(V)
 
-# Headers packages come without the key that their configuration wants modules signed with: do not try.
+# A headers package lacks the key that its configuration wants modules signed with: do not sign.
 unsigned = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)
 
 .DEFAULT_GOAL := modules
-.PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo simulate fuzz lab deb docs graft help
+.PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo \
+	simulate fuzz lab deb docs graft help
 
 modules: preflight
 	$(kbuild) $(config) modules
@@ -40,7 +44,8 @@ clean:
 	$(kbuild) $(config) clean
 
 install: modules
-	$(kbuild) $(config) $(unsigned) modules_install $(if $(INSTALL_MOD_PATH),INSTALL_MOD_PATH=$(INSTALL_MOD_PATH))
+	$(kbuild) $(config) $(unsigned) modules_install \
+		$(if $(INSTALL_MOD_PATH),INSTALL_MOD_PATH=$(INSTALL_MOD_PATH))
 	$(Q)depmod -a $(if $(INSTALL_MOD_PATH),-b $(INSTALL_MOD_PATH)) $(release)
 
 layout: preflight
@@ -72,13 +77,15 @@ simulate:
 	$(Q)tools/lab/lab enter -- nice make -s -C tools/octokv simulate SEEDS=$(SEEDS)
 
 fuzz:
-	$(Q)tools/lab/lab enter -- nice make -s -C tools/octokv fuzz fuzz-disk FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600)
+	$(Q)tools/lab/lab enter -- nice make -s -C tools/octokv fuzz fuzz-disk \
+		FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600)
 
 lab:
 	$(Q)tools/lab/lab setup $(ARGS)
 
 docs:
-	$(Q)tools/lab/lab enter -- sphinx-build -q -W --keep-going -b html -d results/docs/.doctrees Documentation results/docs
+	$(Q)tools/lab/lab enter -- sphinx-build -q -W --keep-going -b html \
+		-d results/docs/.doctrees Documentation results/docs
 	@echo 'docs: results/docs/index.html'
 
 deb:
@@ -88,24 +95,28 @@ graft:
 	$(Q)tools/package/graft $(KSRC)
 
 help:
-	@echo 'Build (KDIR=DIR: the kernel to build for, default the running one; V=1: print commands)'
-	@echo '  make               build the modules, after comparing the layouts that they rely on with the kernel'
-	@echo '  make install       install them (INSTALL_MOD_PATH=DIR: below DIR) and run depmod'
+	@echo 'Build (KDIR=DIR: the kernel to build for, default: the running one; V=1: verbose)'
+	@echo '  make               compare the layouts with the kernel, then build the modules'
+	@echo '  make install       install them (INSTALL_MOD_PATH=DIR: below DIR), run depmod'
 	@echo '  make clean         remove what the build left'
 	@echo '  make layout        only compare the layouts'
 	@echo '  make docs          the manual as HTML, in results/docs'
-	@echo '  make deb           Debian packages, in results/deb: the modules as source for DKMS, and the tools'
+	@echo '  make deb           Debian packages in results/deb: modules for DKMS, the tools'
 	@echo '  make graft         put the sources into the kernel tree KSRC=DIR, as block/mqfair'
 	@echo 'Check'
 	@echo '  make check         style and consistency (ARGS=RULE: one rule)'
-	@echo '  make selftest      see each of these checks find what it is for, in trees made for that'
-	@echo '  make mutants       alter each declared layout and see that the layout check stops the build'
-	@echo '  make test          everything in the lab, ends with the number passed, failed, skipped'
+	@echo '  make selftest      test the rules: each must find the faults that it is for'
+	@echo '  make mutants       alter each declared layout: the check must stop the build'
+	@echo '  make test          all tests, in the lab; ends with a count of passed and failed'
 	@echo '  make test-long     the same with soaks and long stress'
-	@echo '  make simulate      the key-value store on a simulated device, SEEDS=N (20000) lives; prints the seed that fails'
-	@echo '  make fuzz          libFuzzer on the protocol and on what reads the device, FUZZ_SECONDS=N (600) each'
+	@echo '  make simulate      the key-value store on a simulated device, SEEDS=N lives'
+	@echo '                     (20000); prints the seed that fails'
+	@echo '  make fuzz          libFuzzer on the protocol and on the device format,'
+	@echo '                     FUZZ_SECONDS=N (600) each'
 	@echo 'See'
-	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us, as tables and pictures'
-	@echo '  make bench NAME=X  a benchmark: fairness, latency, full, cost, throughput, tabs, octofas, timeline,'
-	@echo '                      postgres, octokv, balancer, peers, auto, k2-auto, defaults'
+	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us:'
+	@echo '                     tables and pictures'
+	@echo '  make bench NAME=X  a benchmark: fairness, latency, full, cost, throughput, tabs,'
+	@echo '                     octofas, timeline, postgres, octokv, balancer, peers, auto,'
+	@echo '                     k2-auto, defaults'
 	@echo '  make lab           make the guests that test, bench and demo run in'
