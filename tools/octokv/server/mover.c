@@ -164,7 +164,7 @@ void mover_run(struct worker *w)
 		return;
 	}
 	if (!move->paused || move->handed_over || w->routes[move->partition].nr_jobs ||
-	    !okv_partition_settle(okv_store_partition(w->store, move->partition)))
+	    !okv_partition_quiesce(okv_store_partition(w->store, move->partition)))
 		return;
 	move->handed_over = true;
 	move->taken = okv_store_detach(w->store, move->partition);

@@ -20,7 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "map.h"
+#include "mem.h"
 #include "partition.h"
+#include "segment.h"
 
 enum { NR_TRIES = 3 };
 
@@ -34,15 +37,6 @@ static uint32_t chunk_limit(const struct okv_partition *p)
 	return p->segment_bytes / 4 < OKV_CHUNK_BYTES ? p->segment_bytes / 4 : OKV_CHUNK_BYTES;
 }
 
-/* How many segments the next one may need: an upper bound, with room for the index to grow meanwhile. */
-uint32_t okv_checkpoint_segments(const struct okv_partition *p)
-{
-	uint64_t bytes = p->index.nr_entries * sizeof(struct okv_entry) + okv_index_nr_shards(&p->index) * sizeof(struct okv_shard_disk) +
-			 p->nr_segments * sizeof(struct okv_segment_disk) + 2 * p->disk->block_bytes;
-
-	return 1 + (bytes + bytes / 2) / p->segment_bytes;
-}
-
 bool okv_checkpoint_is_due(const struct okv_partition *p)
 {
 	uint64_t bytes = p->nr_segments / 8 * (uint64_t)p->segment_bytes, index_bytes = 2 * p->index.nr_entries * sizeof(struct okv_entry);
@@ -50,31 +44,6 @@ bool okv_checkpoint_is_due(const struct okv_partition *p)
 	if (bytes < p->segment_bytes)
 		bytes = p->segment_bytes;
 	return p->bytes_since_checkpoint > (bytes > index_bytes ? bytes : index_bytes);
-}
-
-/* Segments that neither root needs any more are free. */
-void okv_segments_reclaim(struct okv_partition *p)
-{
-	uint64_t oldest = p->roots[0].generation < p->roots[1].generation ? p->roots[0].generation : p->roots[1].generation;
-
-	for (uint32_t i = 0; i < p->nr_segments; i++) {
-		struct okv_segment *s = &p->segments[i];
-
-		if (s->state == OKV_SEGMENT_DRAINED && s->drained_generation <= oldest) {
-			s->state = OKV_SEGMENT_FREE;
-			p->nr_free++;
-		}
-	}
-}
-
-static void release_segments(struct okv_partition *p, const uint32_t *segments, uint32_t nr)
-{
-	for (uint32_t i = 0; i < nr; i++) {
-		struct okv_segment *s = &p->segments[segments[i]];
-
-		p->nr_free += s->state == OKV_SEGMENT_CHECKPOINT;
-		s->state = OKV_SEGMENT_FREE;
-	}
 }
 
 static void step(struct okv_partition *p);
@@ -93,7 +62,7 @@ static void end(struct okv_partition *p)
 /* Nothing refers to the chunks: give them up and begin anew later, or refuse writes if that has failed too often. */
 static void give_up(struct okv_partition *p)
 {
-	release_segments(p, p->checkpoint.root->segments, p->checkpoint.root->nr_segments);
+	okv_segments_release(p, p->checkpoint.root->segments, p->checkpoint.root->nr_segments);
 	end(p);
 	if (++p->nr_checkpoint_failures >= NR_TRIES)
 		okv_log_stop(p);
@@ -128,7 +97,7 @@ static void io_done(struct okv_io *io)
 		}
 		step(p);
 	}
-	okv_log_pump(p);
+	okv_changed(p);
 }
 
 static void send(struct okv_partition *p, enum okv_io_kind kind, uint64_t offset_bytes, void *buf, uint32_t bytes)
@@ -222,17 +191,17 @@ static void finish(struct okv_partition *p)
 	struct okv_checkpoint *c = &p->checkpoint;
 	struct okv_root *root = &p->roots[c->root->generation % OKV_NR_ROOTS];
 
-	release_segments(p, root->segments, root->nr_segments);
+	okv_segments_release(p, root->segments, root->nr_segments);
 	free(root->segments);
 	root->generation = c->root->generation;
 	root->nr_segments = c->root->nr_segments;
-	root->segments = okv_alloc(root->nr_segments * sizeof(*root->segments));
+	root->segments = mem_zalloc(root->nr_segments * sizeof(*root->segments));
 	memcpy(root->segments, c->root->segments, root->nr_segments * sizeof(*root->segments));
 	p->generation = root->generation;
 	p->nr_checkpoint_failures = 0;
 	p->stats.nr_checkpoints++;
-	if (c->settles && p->nr_unsettled)
-		p->nr_unsettled--;
+	if (c->clears_doubt && p->nr_roots_in_doubt)
+		p->nr_roots_in_doubt--;
 	end(p);
 	okv_segments_reclaim(p);
 }
@@ -297,7 +266,7 @@ void okv_checkpoint_start(struct okv_partition *p)
 	struct okv_checkpoint *c = &p->checkpoint;
 
 	c->step = OKV_CHECKPOINT_CHUNKS;
-	c->settles = p->nr_unsettled;
+	c->clears_doubt = p->nr_roots_in_doubt;
 	c->next_shard = 0;
 	c->root = okv_alloc_blocks(p->disk, OKV_PAGE_BYTES);
 	memset(c->root, 0, OKV_PAGE_BYTES);
@@ -319,7 +288,7 @@ int okv_checkpoint_wait(struct okv_partition *p)
 		error = p->disk->ops->wait(p->disk);
 	generation = p->generation;
 	while (!error && p->generation == generation && !p->refusing) {
-		okv_log_allocate(p);
+		okv_segment_allocate(p, !okv_log_is_idle(p));
 		if (p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->allocating)
 			okv_checkpoint_start(p);
 		if (p->checkpoint.step != OKV_CHECKPOINT_NONE || p->allocating)
@@ -346,16 +315,6 @@ static int load_segments(struct okv_partition *p, const char *payload, uint32_t 
 	return 0;
 }
 
-static bool entry_is_possible(const struct okv_partition *p, const struct okv_entry *e)
-{
-	uint64_t begin = e->location * OKV_ALIGN_BYTES, end = begin + e->size * OKV_ALIGN_BYTES;
-
-	/* Less than a block behind where a value that lies apart begins, there may be the end: a read of it is cut there. */
-	return e->size && end <= (uint64_t)p->nr_segments * p->segment_bytes &&
-	       begin / p->segment_bytes == (end - 1) / p->segment_bytes &&
-	       begin % p->segment_bytes / p->disk->block_bytes + e->apart < p->segment_bytes / p->disk->block_bytes && e->size * OKV_ALIGN_BYTES > sizeof(struct okv_record_disk);
-}
-
 /* Shards come in order, each once: *next_shard is the first that may come. */
 static int load_shards(struct okv_partition *p, const char *payload, uint32_t bytes, uint32_t *next_shard)
 {
@@ -375,10 +334,8 @@ static int load_shards(struct okv_partition *p, const char *payload, uint32_t by
 		okv_index_reserve(&p->index, disk.shard, disk.nr_entries);
 		for (uint32_t i = 0; i < disk.nr_entries; i++, payload += sizeof(e)) {
 			memcpy(&e, payload, sizeof(e));
-			if (!entry_is_possible(p, &e))
+			if (!okv_map_load(p, disk.shard, &e))
 				return -EUCLEAN;
-			okv_index_add(&p->index, disk.shard, &e);
-			okv_map_count(p, &e, 1);
 		}
 	}
 	return 0;

@@ -8,7 +8,6 @@
  * that is valid under the new secret.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -17,6 +16,7 @@
 #include <xxhash.h>
 
 #include "format.h"
+#include "mem.h"
 
 uint64_t okv_sum(const void *data, size_t bytes, uint64_t seed)
 {
@@ -35,27 +35,11 @@ uint64_t okv_seed(const struct okv_super_disk *super, uint32_t partition, uint64
 	return okv_sum(place, sizeof(place), super->secret);
 }
 
-void *okv_alloc(size_t bytes)
-{
-	void *memory = calloc(1, bytes);
-
-	if (!memory) {
-		fprintf(stderr, "octokv: no memory for %zu bytes\n", bytes);
-		abort();
-	}
-	return memory;
-}
-
 void *okv_alloc_blocks(const struct okv_disk *disk, size_t bytes)
 {
 	size_t align = disk->block_bytes > OKV_PAGE_BYTES ? disk->block_bytes : OKV_PAGE_BYTES;
-	void *memory = aligned_alloc(align, okv_round_up(bytes, align));
 
-	if (!memory) {
-		fprintf(stderr, "octokv: no memory for a request of %zu bytes\n", bytes);
-		abort();
-	}
-	return memory;
+	return mem_aligned(align, okv_round_up(bytes, align));
 }
 
 static void io_done(struct okv_io *io)

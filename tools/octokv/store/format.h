@@ -209,8 +209,7 @@ int okv_disk_io(struct okv_disk *disk, enum okv_io_kind kind, uint64_t offset_by
 uint64_t okv_root_offset(uint32_t partition, uint32_t slot);
 uint64_t okv_root_seed(const struct okv_super_disk *super, uint32_t partition, uint32_t slot);
 
-/* Memory for requests, or the end of the process with a sentence: the store has no other way to go on. */
+/* Memory for the buffer of a request. */
 void *okv_alloc_blocks(const struct okv_disk *disk, size_t bytes);
-void *okv_alloc(size_t bytes);
 
 #endif

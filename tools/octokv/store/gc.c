@@ -17,51 +17,24 @@
  */
 #include <stdlib.h>
 
+#include "mem.h"
 #include "partition.h"
+#include "record.h"
+#include "segment.h"
 
 enum {
 	SWEEP_SLOTS	= 4096,	/* of the index, looked at in a tick */
 	SWEEP_OPS	= 16,	/* reads of what may have expired at a time */
 	SWEEP_OPS_MORE	= 112,	/* and so many more where much has */
 	SWEEP_GAIN	= 4,	/* more for each that had expired, one less for each that had not */
-	ROUNDS		= 64,	/* of work that makes more work */
-	LOOK_AFTER	= 16,	/* batches between two searches for a victim, unless somebody waits */
 };
 
-struct load_part {
-	struct okv_io io;
-	struct okv_load *load;
-	struct okv_partition *p;
-};
-
-static void part_done(struct okv_io *io)
+/* A write of a user went through since: what was collected before it was not in vain. */
+void okv_gc_forget_vain(struct okv_partition *p)
 {
-	struct load_part *part = io->owner;
-	struct okv_load *load = part->load;
-	struct okv_partition *p = part->p;
-
-	if (io->result)
-		load->error = io->result;
-	free(part);
-	if (--load->nr_pending == 0)
-		load->done(p);
-}
-
-void okv_segment_load(struct okv_partition *p, struct okv_load *load, uint32_t segment, void *buf, void (*done)(struct okv_partition *p))
-{
-	load->done = done;
-	load->error = 0;
-	load->nr_pending = (p->segment_bytes + OKV_READ_BYTES - 1) / OKV_READ_BYTES;
-	for (uint32_t at = 0; at < p->segment_bytes; at += OKV_READ_BYTES) {
-		struct load_part *part = okv_alloc(sizeof(*part));
-
-		part->load = load;
-		part->p = p;
-		part->io = (struct okv_io){ .kind = OKV_READ, .offset_bytes = okv_segment_offset(p, segment) + at, .buf = (char *)buf + at,
-					    .bytes = p->segment_bytes - at < OKV_READ_BYTES ? p->segment_bytes - at : OKV_READ_BYTES,
-					    .done = part_done, .owner = part };
-		p->disk->ops->submit(p->disk, &part->io);
-	}
+	if (p->gc.nr_puts_then != p->nr_puts_begun)
+		p->gc.nr_in_vain = 0;
+	p->gc.nr_puts_then = p->nr_puts_begun;
 }
 
 static void gc_end(struct okv_partition *p)
@@ -72,11 +45,12 @@ static void gc_end(struct okv_partition *p)
 	free(gc->buf);
 	gc->buf = NULL;
 	gc->active = false;
+	okv_gc_forget_vain(p);
 	gc->nr_in_vain++;
 	p->stats.nr_gc_segments++;
 	if (s->live_bytes && !gc->gave_up)
 		s->state = OKV_SEGMENT_BAD;
-	okv_log_pump(p);
+	okv_changed(p);
 }
 
 static void gc_step(struct okv_partition *p);
@@ -97,7 +71,7 @@ static void move_done(struct okv_op *op)
 
 static void move(struct okv_partition *p, const struct okv_record_disk *record, const char *value, uint64_t location)
 {
-	struct okv_op *op = okv_alloc(sizeof(*op));
+	struct okv_op *op = mem_zalloc(sizeof(*op));
 
 	op->kind = OKV_OP_RELOCATE;
 	op->tenant = record->tenant;
@@ -171,19 +145,17 @@ static bool gc_has_more(const struct okv_partition *p)
 static void gc_round(struct okv_partition *p)
 {
 	struct okv_gc *gc = &p->gc;
-	bool was_in_pump = p->in_pump;
 	enum found found = MADE_OUT;
 
 	gc->round_head_bytes = sizeof(struct okv_batch_disk);
 	gc->round_apart_bytes = 0;
-	p->in_pump = true;
+	okv_log_plug(p);
 	while (found != NEXT_ROUND && gc_has_more(p)) {
 		found = gc->offset < gc->batch.head_end ? gc_record(p) : SPOILT;
 		if (found == SPOILT)
 			gc_next_batch(p);
 	}
-	p->in_pump = was_in_pump;
-	okv_log_pump(p);
+	okv_log_unplug(p);
 }
 
 static void gc_step(struct okv_partition *p)
@@ -209,7 +181,7 @@ static void gc_loaded(struct okv_partition *p)
 	gc_step(p);
 }
 
-static void gc_start(struct okv_partition *p, uint32_t victim)
+void okv_gc_start(struct okv_partition *p, uint32_t victim)
 {
 	struct okv_gc *gc = &p->gc;
 
@@ -222,26 +194,8 @@ static void gc_start(struct okv_partition *p, uint32_t victim)
 	okv_segment_load(p, &gc->load, victim, gc->buf, gc_loaded);
 }
 
-/* Sealed segments without live records are drained; returns how many of these there are. */
-static uint32_t mark_drained(struct okv_partition *p)
-{
-	uint32_t nr = 0;
-
-	for (uint32_t i = 0; i < p->nr_segments; i++) {
-		struct okv_segment *s = &p->segments[i];
-
-		if ((s->state == OKV_SEGMENT_SEALED || s->state == OKV_SEGMENT_BAD) && !s->live_bytes && !s->nr_headers &&
-		    s->last_seq < okv_log_durable_seq(p) && !(p->gc.active && p->gc.victim == i)) {
-			s->state = OKV_SEGMENT_DRAINED;
-			s->drained_generation = p->generation + 1 + (p->checkpoint.step != OKV_CHECKPOINT_NONE);
-		}
-		nr += s->state == OKV_SEGMENT_DRAINED;
-	}
-	return nr;
-}
-
 /* The sealed segment with the least that lives, if moving that gains something; else p->nr_segments. */
-static uint32_t find_victim(const struct okv_partition *p, uint32_t live_bytes_max)
+uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max)
 {
 	uint32_t victim = p->nr_segments;
 
@@ -253,111 +207,6 @@ static uint32_t find_victim(const struct okv_partition *p, uint32_t live_bytes_m
 			victim = i;
 	}
 	return victim;
-}
-
-static void start_checkpoint(struct okv_partition *p)
-{
-	if (p->checkpoint.step == OKV_CHECKPOINT_NONE && p->nr_free >= okv_checkpoint_segments(p))
-		okv_checkpoint_start(p);
-}
-
-/* Somebody waits and nothing is under way that could make room. */
-static void refuse(struct okv_partition *p)
-{
-	/* Only after failed writes: they used up what was kept for these. */
-	if (okv_log_is_stalled(p, OKV_MOVES))
-		okv_log_refuse(p, OKV_MOVES);
-	if (okv_log_is_stalled(p, OKV_PUTS))
-		okv_log_refuse(p, OKV_PUTS);
-	if (okv_log_is_stalled(p, OKV_DELETES))
-		okv_log_refuse(p, OKV_DELETES);
-}
-
-/* Returns the victim that is begun, or p->nr_segments: none can be, or none is worth it. */
-static uint32_t start_victim(struct okv_partition *p, bool stalled)
-{
-	uint32_t victim = p->nr_segments;
-
-	if (!p->gc.active && p->nr_free > okv_checkpoint_segments(p))
-		victim = find_victim(p, p->segment_bytes / 32 * (stalled ? 31 : 28));
-	if (victim < p->nr_segments)
-		gc_start(p, victim);
-	return victim;
-}
-
-/* May the open segment end before it is full? It is the last resort: what has just been moved there would be moved again. */
-static bool may_seal(const struct okv_partition *p)
-{
-	return p->open_segment < p->nr_segments && !p->batches && (!p->gc.active || okv_log_is_stalled(p, OKV_MOVES));
-}
-
-static void make_room(struct okv_partition *p, bool stalled)
-{
-	struct okv_gc *gc = &p->gc;
-	uint32_t nr_drained = mark_drained(p), victim = start_victim(p, stalled);
-
-	gc->looked_seq = p->next_seq;
-	if (stalled && !nr_drained && victim == p->nr_segments && may_seal(p)) {
-		okv_log_seal(p);
-		nr_drained = mark_drained(p);
-		victim = start_victim(p, stalled);
-	}
-	if (nr_drained && (victim == p->nr_segments || nr_drained > p->nr_segments / 32 || p->nr_free <= okv_checkpoint_segments(p) + 1))
-		start_checkpoint(p);
-	if (!stalled)
-		return;
-	if (gc->nr_in_vain > p->nr_segments && okv_log_is_stalled(p, OKV_PUTS)) {
-		gc->nr_in_vain = 0;
-		okv_log_refuse(p, OKV_PUTS);
-	} else if ((!gc->active || okv_log_is_stalled(p, OKV_MOVES)) && p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->batches) {
-		refuse(p);
-	}
-}
-
-static void maintain_once(struct okv_partition *p)
-{
-	bool stalled;
-
-	okv_log_allocate(p);
-	stalled = !p->nr_preparing && !p->allocating &&
-		  (okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) || okv_log_is_stalled(p, OKV_MOVES));
-	if (p->nr_unsettled) {
-		start_checkpoint(p);
-		if (p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->allocating)
-			okv_log_stop(p);
-		return;
-	}
-	if (p->is_quiet) {
-		if (okv_log_is_stalled(p, OKV_MOVES))
-			okv_log_refuse(p, OKV_MOVES);
-		return;
-	}
-	if (okv_checkpoint_is_due(p)) {
-		mark_drained(p);
-		start_checkpoint(p);
-	}
-	if (stalled || (okv_log_is_low(p) && p->next_seq >= p->gc.looked_seq + LOOK_AFTER))
-		make_room(p, stalled);
-}
-
-/*
- * Called whenever something has changed: cheap when there is nothing to do. What it does may call it from within: an operation that is
- * refused leaves its lock to the next one, which then waits for the same room. A caller that submits anew from within done() is
- * left to the next tick.
- */
-void okv_maintain(struct okv_partition *p)
-{
-	struct okv_gc *gc = &p->gc;
-
-	gc->again = true;
-	if (gc->in_maintain || p->in_pump)
-		return;
-	gc->in_maintain = true;
-	for (uint32_t i = 0; i < ROUNDS && gc->again && !p->refusing && !p->failing; i++) {
-		gc->again = false;
-		maintain_once(p);
-	}
-	gc->in_maintain = false;
 }
 
 static void expire_done(struct okv_op *op)
@@ -376,7 +225,7 @@ static void expire_done(struct okv_op *op)
 /* Remove a record with this identity that has expired, if there is one. */
 void okv_expire(struct okv_partition *p, uint16_t tenant, uint64_t hash)
 {
-	struct okv_op *op = okv_alloc(sizeof(*op));
+	struct okv_op *op = mem_zalloc(sizeof(*op));
 
 	op->kind = OKV_OP_EXPIRE;
 	op->tenant = tenant;
@@ -398,7 +247,7 @@ static bool may_have_expired(const struct okv_partition *p, const struct okv_ent
  * Look for what has expired, from where the last tick stopped, to the end of the index at most: nothing is looked at twice in a tick. While
  * more than one in five that are read have expired, more are read at a time.
  */
-static void sweep(struct okv_partition *p)
+void okv_expire_some(struct okv_partition *p)
 {
 	uint32_t nr_max = SWEEP_OPS + p->nr_sweeping_more;
 
@@ -418,16 +267,4 @@ static void sweep(struct okv_partition *p)
 		if (!p->sweep_shard)
 			break;
 	}
-}
-
-void okv_partition_set_clock(struct okv_partition *p, uint64_t now_ms)
-{
-	p->now_ms = now_ms;
-}
-
-void okv_partition_tick(struct okv_partition *p, uint64_t now_ms)
-{
-	okv_partition_set_clock(p, now_ms);
-	sweep(p);
-	okv_log_pump(p);
 }

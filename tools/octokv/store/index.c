@@ -11,6 +11,7 @@
 
 #include "format.h"
 #include "index.h"
+#include "mem.h"
 
 static_assert(sizeof(struct okv_entry) == 16, "an index entry has 16 bytes");
 static_assert((OKV_VALUE_BYTES_MAX + OKV_KEY_BYTES_MAX + sizeof(struct okv_record_disk)) / OKV_ALIGN_BYTES + 1 < 1 << 20,
@@ -25,7 +26,7 @@ void okv_index_init(struct okv_index *ix, uint32_t partition_bits, uint64_t part
 	ix->partition_bits = partition_bits;
 	while (ix->shard_bits < OKV_SHARD_BITS_MAX && (1ULL << 20 << ix->shard_bits) < partition_bytes)
 		ix->shard_bits++;
-	ix->shards = okv_alloc(sizeof(*ix->shards) << ix->shard_bits);
+	ix->shards = mem_zalloc(sizeof(*ix->shards) << ix->shard_bits);
 }
 
 void okv_index_free(struct okv_index *ix)
@@ -112,7 +113,7 @@ static void rebuild(struct okv_index *ix, struct okv_shard *s, uint32_t nr_slots
 	ix->nr_slots += nr_slots;
 	ix->nr_slots -= old.nr_slots;
 	s->nr_slots = nr_slots;
-	s->entries = nr_slots ? okv_alloc(nr_slots * sizeof(*s->entries)) : NULL;
+	s->entries = nr_slots ? mem_zalloc(nr_slots * sizeof(*s->entries)) : NULL;
 	for (uint32_t i = 0; i < old.nr_slots; i++) {
 		if (old.entries[i].size)
 			put_in(s, &old.entries[i]);

@@ -7,10 +7,11 @@
 
 #include "format.h"
 #include "known.h"
+#include "mem.h"
 
 void okv_known_init(struct okv_known_table *t, uint32_t nr)
 {
-	t->places = okv_alloc(nr * sizeof(*t->places));
+	t->places = mem_zalloc(nr * sizeof(*t->places));
 	t->nr = nr;
 }
 

@@ -36,95 +36,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mem.h"
 #include "partition.h"
-
-enum { ALLOCATE_AGAIN_MS = 1000 };
+#include "segment.h"
 
 static void advance(struct okv_partition *p);
 
-uint32_t okv_segment_take(struct okv_partition *p, enum okv_segment_state state)
-{
-	for (uint32_t i = 0; i < p->nr_segments; i++) {
-		struct okv_segment *s = &p->segments[i];
-
-		if (s->state == OKV_SEGMENT_FREE) {
-			s->state = state;
-			s->life = p->next_life++;
-			s->last_seq = 0;
-			s->is_known = false;
-			p->nr_free--;
-			return i;
-		}
-	}
-	return p->nr_segments;
-}
-
-static void allocated(struct okv_io *io)
-{
-	struct okv_partition *p = io->owner;
-
-	p->allocating = false;
-	if (io->result) {
-		p->nr_refused_holes++;
-		p->allocate_ms = p->now_ms + ALLOCATE_AGAIN_MS;
-	} else {
-		p->nr_refused_holes = 0;
-		p->segments[p->next_hole].state = OKV_SEGMENT_FREE;
-		p->nr_holes--;
-		p->nr_free++;
-	}
-	p->next_hole++;
-	okv_log_pump(p);
-}
-
-static bool needs_free(const struct okv_partition *p)
-{
-	return p->nr_free < okv_checkpoint_segments(p) || (p->nr_free <= okv_reserve(p) && !okv_log_is_idle(p));
-}
-
-/* Make a hole a free segment, if one is needed: what is kept back, and one that the log goes on in. */
-void okv_log_allocate(struct okv_partition *p)
-{
-	if (p->allocating || !p->nr_holes || !needs_free(p) || (p->nr_refused_holes >= p->nr_holes && p->now_ms < p->allocate_ms))
-		return;
-	while (p->segments[p->next_hole % p->nr_segments].state != OKV_SEGMENT_HOLE)
-		p->next_hole++;
-	p->next_hole %= p->nr_segments;
-	p->allocating = true;
-	p->allocation = (struct okv_io){ .kind = OKV_ALLOCATE, .offset_bytes = okv_segment_offset(p, p->next_hole), .bytes = p->segment_bytes,
-					 .done = allocated, .owner = p };
-	p->disk->ops->submit(p->disk, &p->allocation);
-}
-
-/* Segments that no write of a user may take: for a checkpoint, for moving records, and for deletes. */
-uint32_t okv_reserve(const struct okv_partition *p)
-{
-	return okv_checkpoint_segments(p) + 2;
-}
-
-/* Segments that are free, or will be when they are allocated. */
-static uint32_t nr_usable(const struct okv_partition *p)
-{
-	return p->nr_free + (p->nr_refused_holes ? 0 : p->nr_holes);
-}
-
-/* Few enough of them that garbage collection is to begin. */
-bool okv_log_is_low(const struct okv_partition *p)
-{
-	return nr_usable(p) <= okv_reserve(p) + p->nr_segments / 16;
-}
-
-/* How much may live, so that moving what lives gains room. */
-uint64_t okv_log_capacity(const struct okv_partition *p)
-{
-	uint32_t kept = okv_reserve(p) + 2 * okv_checkpoint_segments(p) + 1;
-
-	return p->nr_segments > kept ? (uint64_t)(p->nr_segments - kept) * p->segment_bytes / 8 * 7 : 0;
-}
-
 bool okv_log_has_room(const struct okv_partition *p, uint32_t record_bytes)
 {
-	return p->live_bytes + p->waiting_bytes + record_bytes <= okv_log_capacity(p);
+	return p->live_bytes + p->waiting_bytes + record_bytes <= okv_segments_capacity(p);
 }
 
 bool okv_log_is_idle(const struct okv_partition *p)
@@ -178,7 +98,7 @@ static bool fits(const struct okv_partition *p, uint32_t bytes)
 static bool may_begin(const struct okv_partition *p, const struct okv_op *op)
 {
 	bool has_place = fits(p, alone_bytes(p, op));
-	uint32_t kept = okv_checkpoint_segments(p), reserve = okv_reserve(p);
+	uint32_t kept = okv_segments_of_checkpoint(p), reserve = okv_segments_kept(p);
 
 	switch (class_of(op)) {
 	case OKV_MOVES:
@@ -337,7 +257,7 @@ static uint32_t place_of(const struct okv_partition *p, const struct okv_batch *
 	uint32_t head_bytes = okv_round_up(b->head_bytes, p->disk->block_bytes);
 	uint32_t best = okv_round_up(p->open_offset + head_bytes, b->align_bytes) - head_bytes;
 
-	bool has_room = class_of(b->ops.head) == OKV_MOVES ? nr_usable(p) > okv_reserve(p) : !okv_log_is_low(p);
+	bool has_room = class_of(b->ops.head) == OKV_MOVES ? okv_segments_usable(p) > okv_segments_kept(p) : !okv_segments_are_low(p);
 
 	return has_room && p->open_offset > p->disk->block_bytes && fits(p, best - p->open_offset + bytes) ? best : p->open_offset;
 }
@@ -347,7 +267,7 @@ static void write_done(struct okv_io *io);
 /* A batch that may begin with @first. */
 static void send_batch(struct okv_partition *p, const struct okv_op *first)
 {
-	struct okv_batch *b = okv_alloc(sizeof(*b));
+	struct okv_batch *b = mem_zalloc(sizeof(*b));
 	uint32_t block_bytes = p->disk->block_bytes, end;
 
 	b->partition = p;
@@ -401,7 +321,7 @@ static void header_done(struct okv_io *io)
 
 static void write_header(struct okv_partition *p, uint32_t offset)
 {
-	struct segment_header *h = okv_alloc(sizeof(*h));
+	struct segment_header *h = mem_zalloc(sizeof(*h));
 	uint32_t bytes = p->disk->block_bytes;
 	struct okv_batch_disk *header;
 
@@ -449,13 +369,13 @@ static void prepared(struct okv_io *io)
 	if (p->open_segment == prep->segment)
 		write_headers(p);
 	free(prep);
-	okv_log_pump(p);
+	okv_changed(p);
 }
 
 /* On a sparse file each write would come to a hole, under locks and with a journal: have zeros in the whole segment before. */
 static void prepare_segment(struct okv_partition *p)
 {
-	struct preparation *prep = okv_alloc(sizeof(*prep));
+	struct preparation *prep = mem_zalloc(sizeof(*prep));
 
 	*prep = (struct preparation){ .p = p, .segment = p->open_segment };
 	prep->io = (struct okv_io){ .kind = OKV_PREPARE, .offset_bytes = okv_segment_offset(p, p->open_segment), .bytes = p->segment_bytes,
@@ -501,19 +421,18 @@ static struct okv_op *next_op(struct okv_partition *p)
 	return NULL;
 }
 
-void okv_log_pump(struct okv_partition *p)
+/* Write what may be written now. */
+void okv_log_send(struct okv_partition *p)
 {
 	struct okv_op *op;
 
-	if (p->in_pump)
+	if (p->nr_plugs)
 		return;
-	p->in_pump = true;
-	while (!p->nr_preparing && !p->failing && !p->refusing && !p->nr_unsettled) {
+	while (!p->nr_preparing && !p->failing && !p->refusing && !p->nr_roots_in_doubt) {
 		op = next_op(p);
 		if (!op)
 			break;
-		if (class_of(op) == OKV_PUTS)
-			p->gc.nr_in_vain = 0;
+		p->nr_puts_begun += class_of(op) == OKV_PUTS;
 		if (!fits(p, alone_bytes(p, op))) {
 			okv_log_seal(p);
 			begin_segment(p);
@@ -521,21 +440,31 @@ void okv_log_pump(struct okv_partition *p)
 		}
 		send_batch(p, op);
 	}
-	p->in_pump = false;
-	okv_maintain(p);
+}
+
+/* From now on, what is submitted gathers, and no write and no checkpoint begins. */
+void okv_log_plug(struct okv_partition *p)
+{
+	p->nr_plugs++;
+}
+
+void okv_log_unplug(struct okv_partition *p)
+{
+	p->nr_plugs--;
+	okv_changed(p);
 }
 
 void okv_log_submit(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
 
-	if (okv_op_yields(op))
+	if (p->ops->yields(op))
 		return;
 	if (class_of(op) == OKV_PUTS)
 		p->waiting_bytes += op->record_bytes;
 	set_queued(op, true);
 	okv_queue_add(&p->queues[class_of(op)], op);
-	okv_log_pump(p);
+	okv_changed(p);
 }
 
 static void leave(struct okv_partition *p, struct okv_op *op)
@@ -571,7 +500,7 @@ static void fail_queue(struct okv_partition *p, struct okv_queue *q, enum okv_st
 		set_queued(op, false);
 	while ((op = okv_queue_take(&failed))) {
 		leave(p, op);
-		okv_op_finish(op, status);
+		p->ops->failed(op, status);
 	}
 }
 
@@ -579,7 +508,7 @@ static void fail_queue(struct okv_partition *p, struct okv_queue *q, enum okv_st
 void okv_log_stop(struct okv_partition *p)
 {
 	p->refusing = true;
-	p->nr_unsettled = 0;
+	p->nr_roots_in_doubt = 0;
 	for (int i = 0; i < OKV_NR_CLASSES; i++)
 		fail_queue(p, &p->queues[i], OKV_IO_ERROR);
 }
@@ -604,15 +533,15 @@ static void free_batch(struct okv_batch *b)
 }
 
 /* Those that wait again let moves of their records go first, which did not wait for them while they were in flight. */
-static void yield_all(struct okv_queue *q)
+static void yield_all(struct okv_partition *p, struct okv_queue *q)
 {
 	struct okv_op *op, *next;
 
 	for (op = q->head; op; op = next) {
 		next = op->next;
-		if (op->lock->movers.head) {
+		if (op->lock->moves.head) {
 			okv_log_withdraw(op);
-			okv_op_yields(op);
+			p->ops->yields(op);
 		}
 	}
 }
@@ -638,15 +567,13 @@ static void go_back(struct okv_partition *p)
 		okv_queue_put_back(&p->queues[i], &ops[i]);
 	okv_log_seal(p);
 	p->failing = false;
-	p->nr_unsettled = OKV_NR_ROOTS;
+	p->nr_roots_in_doubt = OKV_NR_ROOTS;
 	if (p->refusing || p->nr_retries++ >= OKV_NR_RETRIES) {
 		okv_log_stop(p);
 		return;
 	}
-	p->in_pump = true;
-	yield_all(&p->queues[OKV_DELETES]);
-	yield_all(&p->queues[OKV_PUTS]);
-	p->in_pump = false;
+	yield_all(p, &p->queues[OKV_DELETES]);
+	yield_all(p, &p->queues[OKV_PUTS]);
 }
 
 static void note_durable(struct okv_batch *b)
@@ -725,7 +652,7 @@ static void acknowledge(struct okv_partition *p)
 		p->nr_retries = 0;
 		while ((op = okv_queue_take(&b->ops))) {
 			leave(p, op);
-			okv_op_applied(op);
+			p->ops->applied(op);
 		}
 		free_batch(b);
 	}
@@ -737,11 +664,10 @@ static void advance(struct okv_partition *p)
 	for (struct okv_batch *b = p->batches; b; b = b->next)
 		p->failing |= b->failed;
 	/* No batch and no checkpoint begins while one is half applied. */
-	p->in_pump = true;
+	okv_log_plug(p);
 	acknowledge(p);
-	p->in_pump = false;
 	start_flush(p);
 	if (p->failing && !p->nr_writing && !p->flush_in_flight)
 		go_back(p);
-	okv_log_pump(p);
+	okv_log_unplug(p);
 }

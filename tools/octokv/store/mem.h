@@ -31,6 +31,11 @@ static inline void *mem_zalloc(size_t bytes)
 	return mem_checked(calloc(1, bytes ? bytes : 1));
 }
 
+static inline void *mem_aligned(size_t align, size_t bytes)
+{
+	return mem_checked(aligned_alloc(align, bytes));
+}
+
 static inline void *mem_grow(void *memory, size_t bytes)
 {
 	return mem_checked(realloc(memory, bytes ? bytes : 1));

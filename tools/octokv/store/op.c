@@ -31,7 +31,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "map.h"
+#include "mem.h"
 #include "partition.h"
+#include "record.h"
 
 static bool is_reader(const struct okv_op *op)
 {
@@ -49,7 +52,7 @@ static struct okv_lock **lock_slot(struct okv_partition *p, uint64_t identity)
 
 static bool lock_admits(const struct okv_lock *lock, const struct okv_op *op)
 {
-	return !lock->writer && (!lock->nr_readers || (is_reader(op) && !lock->movers.head));
+	return !lock->writer && (!lock->nr_readers || (is_reader(op) && !lock->moves.head));
 }
 
 static void lock_hold(struct okv_lock *lock, struct okv_op *op)
@@ -60,10 +63,10 @@ static void lock_hold(struct okv_lock *lock, struct okv_op *op)
 		lock->writer = op;
 }
 
-static void lock_lend(struct okv_lock *lock, struct okv_op *mover)
+static void lock_lend(struct okv_lock *lock, struct okv_op *move)
 {
-	mover->yielder = lock->writer;
-	lock->writer = mover;
+	move->yielder = lock->writer;
+	lock->writer = move;
 }
 
 /* True if it has the lock; else it waits and is made ready in its turn. */
@@ -73,7 +76,7 @@ static bool lock_take(struct okv_partition *p, struct okv_op *op)
 	struct okv_lock **at = lock_slot(p, identity), *lock;
 
 	if (!*at) {
-		*at = okv_alloc(sizeof(**at));
+		*at = mem_zalloc(sizeof(**at));
 		(*at)->identity = identity;
 	}
 	lock = *at;
@@ -82,7 +85,7 @@ static bool lock_take(struct okv_partition *p, struct okv_op *op)
 		okv_log_withdraw(lock->writer);
 		lock_lend(lock, op);
 	} else if (op->kind == OKV_OP_RELOCATE && !lock_admits(lock, op)) {
-		okv_queue_add(&lock->movers, op);
+		okv_queue_add(&lock->moves, op);
 		return false;
 	} else if (lock->waiting.head || !lock_admits(lock, op)) {
 		okv_queue_add(&lock->waiting, op);
@@ -98,12 +101,12 @@ static void run_ready(struct okv_partition *p);
 /* Before it waits for room: is there a move that waits for its lock? Then that goes first. */
 bool okv_op_yields(struct okv_op *op)
 {
-	struct okv_op *mover = op->kind == OKV_OP_RELOCATE ? NULL : okv_queue_take(&op->lock->movers);
+	struct okv_op *move = op->kind == OKV_OP_RELOCATE ? NULL : okv_queue_take(&op->lock->moves);
 
-	if (!mover)
+	if (!move)
 		return false;
-	lock_lend(op->lock, mover);
-	okv_queue_add(&op->partition->ready, mover);
+	lock_lend(op->lock, move);
+	okv_queue_add(&op->partition->ready, move);
 	run_ready(op->partition);
 	return true;
 }
@@ -118,8 +121,8 @@ static void lock_release(struct okv_partition *p, struct okv_lock *lock, bool re
 		lock->nr_readers--;
 	else
 		lock->writer = NULL;
-	if (!lock->writer && !lock->nr_readers && lock->movers.head) {
-		op = okv_queue_take(&lock->movers);
+	if (!lock->writer && !lock->nr_readers && lock->moves.head) {
+		op = okv_queue_take(&lock->moves);
 		lock_hold(lock, op);
 		okv_queue_add(&p->ready, op);
 	}
@@ -133,20 +136,6 @@ static void lock_release(struct okv_partition *p, struct okv_lock *lock, bool re
 		*at = lock->next;
 		free(lock);
 	}
-}
-
-bool okv_value_is_good(const struct okv_partition *p, const void *value, uint32_t value_len, uint64_t sum)
-{
-	return okv_sum(value, value_len, p->layout->super.secret) == sum;
-}
-
-/* Header and key. @bytes of it are there to be looked at, at least a header. */
-bool okv_record_is_good(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location, uint32_t bytes)
-{
-	if (record->magic != OKV_RECORD_MAGIC || !record->key_len || record->key_len > OKV_KEY_BYTES_MAX ||
-	    sizeof(*record) + record->key_len > bytes || okv_is_apart(p->disk->block_bytes, record->value_len) != (record->apart != 0))
-		return false;
-	return record->sum == okv_sum_behind(record, sizeof(*record) + record->key_len, okv_location_seed(p, location));
 }
 
 /* The record in op->buf, which was read from the sector on that it begins in. */
@@ -164,6 +153,7 @@ static bool wants_value(const struct okv_op *op)
 
 static void op_probe(struct okv_op *op, uint64_t from);
 static void op_decide(struct okv_op *op);
+static void op_write(struct okv_op *op);
 
 /* Go on with the value of op->out_len bytes, of which so many have been read, if it is as it should be; else the operation is over. */
 static void op_take_value(struct okv_op *op, const void *value, uint32_t bytes)
@@ -233,7 +223,7 @@ static void op_judge_record(struct okv_op *op)
 	}
 	if (op->kind == OKV_OP_KEYS) {
 		if (!okv_is_expired(record->expire_ms, p->now_ms))
-			okv_scan_found(op, record);
+			op->seen(op, record);
 		else
 			op->expired = true;
 		op_probe(op, op->at + 1);
@@ -375,7 +365,7 @@ static void op_decide_put(struct okv_op *op)
 	else {
 		if (op->flags & OKV_KEEP_TTL && op->found)
 			op->expire_ms = op->out_expire_ms;
-		okv_op_write(op);
+		op_write(op);
 	}
 }
 
@@ -386,7 +376,7 @@ static void op_decide_update(struct okv_op *op)
 	op->expire_ms = op->out_expire_ms;
 	status = op->update(op);
 	if (status == OKV_OK)
-		okv_op_write(op);
+		op_write(op);
 	else
 		okv_op_finish(op, status);
 }
@@ -427,7 +417,7 @@ static void op_decide(struct okv_op *op)
 		if (op->found) {
 			op->value = op->out;
 			op->value_len = op->out_len;
-			okv_op_write(op);
+			op_write(op);
 		} else {
 			okv_op_finish(op, OKV_NOT_FOUND);
 		}
@@ -435,7 +425,7 @@ static void op_decide(struct okv_op *op)
 	case OKV_OP_DELETE:
 	case OKV_OP_EXPIRE:
 		if (op->present)
-			okv_op_write(op);
+			op_write(op);
 		else
 			okv_op_finish(op, OKV_NOT_FOUND);
 		break;
@@ -453,7 +443,7 @@ static bool makes_room(const struct okv_op *op)
 }
 
 /* To the log, if there is room. */
-void okv_op_write(struct okv_op *op)
+static void op_write(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
 
@@ -507,7 +497,7 @@ static void op_start(struct okv_op *op)
 	} else if (okv_index_at(&p->index, op->hash, op->at)) {
 		op->present = true;
 		op->expired = okv_is_expired(op->expire_ms, p->now_ms);
-		okv_op_write(op);
+		op_write(op);
 	} else {
 		okv_op_finish(op, OKV_NOT_FOUND);
 	}
@@ -526,13 +516,13 @@ static void run_ready(struct okv_partition *p)
 }
 
 /* The move has ended: the writer that yielded has its lock again, and goes on. */
-static void give_back(struct okv_lock *lock, const struct okv_op *mover)
+static void give_back(struct okv_lock *lock, const struct okv_op *move)
 {
-	struct okv_op *writer = mover->yielder;
+	struct okv_op *writer = move->yielder;
 
 	lock->writer = writer;
-	if (mover->status == OKV_OK && writer->present && writer->at == mover->at)
-		writer->at = okv_op_removes(mover) ? OKV_NOWHERE : mover->to;
+	if (move->status == OKV_OK && writer->present && writer->at == move->at)
+		writer->at = okv_op_removes(move) ? OKV_NOWHERE : move->to;
 }
 
 void okv_op_finish(struct okv_op *op, enum okv_status status)
@@ -556,7 +546,7 @@ void okv_op_finish(struct okv_op *op, enum okv_status status)
 	p->nr_ops--;
 	op->done(op);
 	if (yielder)
-		okv_op_write(yielder);
+		op_write(yielder);
 	else if (lock)
 		lock_release(p, lock, reader);
 	run_ready(p);

@@ -28,7 +28,6 @@
 enum {
 	OKV_NR_LOCK_LISTS	= 256,
 	OKV_NR_RETRIES		= 3,		/* of writing to another segment before writes are refused */
-	OKV_READ_BYTES		= 1 << 20,	/* of a request, when a whole segment is read */
 	OKV_CHUNK_BYTES		= 256 << 10,
 	OKV_NR_LANES		= 16,
 };
@@ -78,7 +77,7 @@ struct okv_queue {
 struct okv_lock {
 	uint64_t identity;
 	struct okv_lock *next;
-	struct okv_queue waiting, movers;
+	struct okv_queue waiting, moves;
 	uint32_t nr_readers;
 	bool is_ending;			/* its writer is being told, and may be gone */
 	struct okv_op *writer;
@@ -137,7 +136,7 @@ enum okv_checkpoint_step {
 
 struct okv_checkpoint {
 	enum okv_checkpoint_step step;
-	bool settles;			/* it began when nothing was in doubt */
+	bool clears_doubt;			/* it began when nothing was in doubt */
 	struct okv_root_disk *root;	/* a page */
 	struct okv_io io;
 	char *buf;
@@ -154,9 +153,18 @@ struct okv_gc {
 	struct okv_bounds batch;	/* of the one that it is in */
 	uint32_t offset;
 	uint32_t nr_moving, round_head_bytes, round_apart_bytes;
-	uint32_t nr_in_vain;	/* victims since a write of a user was last let through */
+	uint32_t nr_in_vain;	/* victims since a write of a user last began */
+	uint64_t nr_puts_then;	/* nr_puts_begun when that was looked at */
 	uint64_t looked_seq;	/* when a victim was last looked for */
-	bool in_maintain, in_step, again, gave_up;
+	bool in_step, gave_up;
+};
+
+/* What the lower files of a partition tell the upper ones. */
+struct okv_partition_ops {
+	void (*applied)(struct okv_op *op);	/* its record is durable */
+	void (*failed)(struct okv_op *op, enum okv_status status);
+	bool (*yields)(struct okv_op *op);	/* before it waits for room: does it let a move go first? */
+	void (*changed)(struct okv_partition *p);
 };
 
 struct okv_usage {
@@ -164,6 +172,7 @@ struct okv_usage {
 };
 
 struct okv_partition {
+	const struct okv_partition_ops *ops;
 	struct okv_store *store;
 	struct okv_disk *disk;
 	const struct okv_layout *layout;
@@ -199,9 +208,10 @@ struct okv_partition {
 	uint32_t open_offset;
 	uint64_t next_seq, next_life;
 	uint32_t nr_retries;
-	uint32_t nr_unsettled;		/* checkpoints to be written before the next batch */
+	uint32_t nr_roots_in_doubt;		/* checkpoints to be written before the next batch */
 	bool failing;
-	bool in_pump;
+	uint32_t nr_plugs;		/* while there is one, what is submitted gathers */
+	uint64_t nr_puts_begun;
 	struct okv_io flush;
 	bool flush_in_flight;
 	struct okv_io allocation;
@@ -220,6 +230,7 @@ struct okv_partition {
 	uint32_t sweep_shard, sweep_slot;	/* where it goes on */
 	uint32_t nr_sweeping, nr_sweeping_more;
 
+	uint32_t nr_changes;		/* since store.c began to look after it; 0: it does not */
 	struct okv_stats stats;
 };
 
@@ -308,63 +319,55 @@ static inline bool okv_is_expired(uint64_t expire_ms, uint64_t now_ms)
 	return expire_ms && expire_ms <= now_ms;
 }
 
+/* Something has changed that a write, a checkpoint or garbage collection may have waited for. */
+static inline void okv_changed(struct okv_partition *p)
+{
+	if (!p->nr_plugs)
+		p->ops->changed(p);
+}
+
 /* Does its record take the key away? */
 static inline bool okv_op_removes(const struct okv_op *op)
 {
 	return op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE || (op->kind == OKV_OP_RELOCATE && op->expired);
 }
 
-/* store.c: the index and the sums that go with it */
-void okv_map_add(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location);
-bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location);
-void okv_map_count(struct okv_partition *p, const struct okv_entry *entry, int sign);
-
-/* op.c */
-void okv_op_finish(struct okv_op *op, enum okv_status status);
-void okv_op_write(struct okv_op *op);
-bool okv_record_is_good(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location, uint32_t bytes);
-bool okv_value_is_good(const struct okv_partition *p, const void *value, uint32_t value_len, uint64_t sum);
-void okv_op_applied(struct okv_op *op);
-bool okv_op_yields(struct okv_op *op);
+/* ---- what its files ask of each other, from the ground up; segment.h, record.h and map.h have more ---- */
 
 /* log.c */
 void okv_log_submit(struct okv_op *op);
 void okv_log_withdraw(struct okv_op *op);
-void okv_log_pump(struct okv_partition *p);
+void okv_log_send(struct okv_partition *p);
+void okv_log_plug(struct okv_partition *p);
+void okv_log_unplug(struct okv_partition *p);
 void okv_log_refuse(struct okv_partition *p, enum okv_class class);
 void okv_log_stop(struct okv_partition *p);
-void okv_log_allocate(struct okv_partition *p);
 bool okv_log_is_stalled(const struct okv_partition *p, enum okv_class class);
 void okv_log_seal(struct okv_partition *p);
 bool okv_log_has_room(const struct okv_partition *p, uint32_t record_bytes);
-uint64_t okv_log_capacity(const struct okv_partition *p);
-bool okv_log_is_low(const struct okv_partition *p);
 bool okv_log_is_idle(const struct okv_partition *p);
 uint64_t okv_log_durable_seq(const struct okv_partition *p);
-uint32_t okv_segment_take(struct okv_partition *p, enum okv_segment_state state);
-uint32_t okv_reserve(const struct okv_partition *p);
 
 /* checkpoint.c */
-uint32_t okv_checkpoint_segments(const struct okv_partition *p);
 void okv_checkpoint_start(struct okv_partition *p);
 int okv_checkpoint_wait(struct okv_partition *p);
 bool okv_checkpoint_is_due(const struct okv_partition *p);
 int okv_checkpoint_load(struct okv_partition *p, const struct okv_root_disk *root);
-void okv_segments_reclaim(struct okv_partition *p);
 
 /* recover.c */
 int okv_recover(struct okv_partition *p);
-bool okv_batch_is_good(const struct okv_partition *p, const struct okv_batch_disk *batch, uint32_t segment, uint32_t offset);
-const struct okv_record_disk *okv_record_at(struct okv_partition *p, const char *buf, uint32_t segment, uint32_t offset, const struct okv_bounds *bounds);
 int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *root);
 
-/* scan.c */
-void okv_scan_found(struct okv_op *op, const struct okv_record_disk *record);
+/* op.c */
+void okv_op_finish(struct okv_op *op, enum okv_status status);
+void okv_op_applied(struct okv_op *op);
+bool okv_op_yields(struct okv_op *op);
 
 /* gc.c */
-void okv_maintain(struct okv_partition *p);
-void okv_segment_load(struct okv_partition *p, struct okv_load *load, uint32_t segment, void *buf,
-		      void (*done)(struct okv_partition *p));
+uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max);
+void okv_gc_start(struct okv_partition *p, uint32_t victim);
+void okv_gc_forget_vain(struct okv_partition *p);
 void okv_expire(struct okv_partition *p, uint16_t tenant, uint64_t hash);
+void okv_expire_some(struct okv_partition *p);
 
 #endif

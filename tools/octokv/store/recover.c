@@ -26,7 +26,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "map.h"
+#include "mem.h"
 #include "partition.h"
+#include "record.h"
+#include "segment.h"
 
 struct tail_segment {
 	uint32_t segment;
@@ -44,17 +48,6 @@ struct recovery {
 	uint64_t gap_seq;	/* the first one that is missing before others; UINT64_MAX: none */
 	char *buf;		/* a segment */
 };
-
-bool okv_batch_is_good(const struct okv_partition *p, const struct okv_batch_disk *b, uint32_t segment, uint32_t offset)
-{
-	uint64_t seed;
-
-	if (b->magic != OKV_BATCH_MAGIC || b->partition != p->number || b->head_bytes < sizeof(*b) || b->bytes < b->head_bytes ||
-	    b->bytes > p->segment_bytes - offset)
-		return false;
-	seed = okv_seed(&p->layout->super, p->number, okv_location(p, segment, offset), b->life);
-	return b->sum == okv_sum_behind(b, sizeof(*b), seed);
-}
 
 int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *root)
 {
@@ -192,7 +185,7 @@ static int find_tail(struct recovery *r, const struct okv_root_disk *root)
 {
 	struct okv_partition *p = r->p;
 
-	r->tail = okv_alloc(p->nr_segments * sizeof(*r->tail));
+	r->tail = mem_zalloc(p->nr_segments * sizeof(*r->tail));
 	r->max_life = root->next_life;
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
 		const struct okv_batch_disk *b;
@@ -237,25 +230,6 @@ static int find_witness(struct recovery *r)
 }
 
 enum verdict { GOOD, BAD_VALUE, BAD };
-
-/*
- * The record at @offset of a segment that is in @buf, if it can be made out and all of it lies within its batch; else NULL. Its value has not been
- * looked at.
- */
-const struct okv_record_disk *okv_record_at(struct okv_partition *p, const char *buf, uint32_t segment, uint32_t offset, const struct okv_bounds *bounds)
-{
-	const struct okv_record_disk *record = (const void *)(buf + offset);
-	uint32_t left = bounds->head_end - offset, block_bytes = p->disk->block_bytes, value_offset;
-
-	if (offset > bounds->head_end || left < sizeof(*record) || !okv_record_is_good(p, record, okv_location(p, segment, offset), left) ||
-	    record->value_len > p->layout->value_bytes_max || record->tenant >= OKV_NR_TENANTS ||
-	    okv_head_bytes(block_bytes, record->key_len, record->value_len) > left)
-		return NULL;
-	value_offset = okv_value_offset(block_bytes, offset, record);
-	if (record->apart && (value_offset < bounds->head_end || value_offset > bounds->end || record->value_len > bounds->end - value_offset))
-		return NULL;
-	return record;
-}
 
 /* Are all records of a batch there? */
 static enum verdict judge_batch(const struct recovery *r, const struct okv_batch_disk *b, uint32_t segment, uint32_t offset)
@@ -351,7 +325,7 @@ static int replay(struct recovery *r, const struct okv_root_disk *root)
 }
 
 /* All entries lie in segments of the log, and what is not in one is free, or would be if there were room for it. */
-static int settle_segments(struct okv_partition *p, uint64_t seq)
+static int count_segments(struct okv_partition *p, uint64_t seq)
 {
 	p->nr_free = p->nr_holes = 0;
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
@@ -389,7 +363,7 @@ static void take_root(struct okv_partition *p, const struct okv_root_disk *root,
 	p->generation = root->generation + (fallback ? 2 : 0);
 	mine->generation = root->generation;
 	mine->nr_segments = root->nr_segments;
-	mine->segments = okv_alloc(root->nr_segments * sizeof(*mine->segments));
+	mine->segments = mem_zalloc(root->nr_segments * sizeof(*mine->segments));
 	memcpy(mine->segments, root->segments, root->nr_segments * sizeof(*mine->segments));
 	for (uint32_t i = 0; i < root->nr_segments; i++)
 		p->segments[root->segments[i]].state = OKV_SEGMENT_CHECKPOINT;
@@ -415,9 +389,9 @@ static int recover_from(struct okv_partition *p, const struct okv_root_disk *roo
 		p->next_seq = r.seq;
 		/* More than can have been used since that root: a segment is used again only after two more. */
 		p->next_life = r.max_life + 4ULL * p->nr_segments;
-		p->nr_unsettled = r.gap_seq == UINT64_MAX ? 1 : OKV_NR_ROOTS;
+		p->nr_roots_in_doubt = r.gap_seq == UINT64_MAX ? 1 : OKV_NR_ROOTS;
 		take_root(p, root, fallback);
-		error = settle_segments(p, r.seq);
+		error = count_segments(p, r.seq);
 	}
 	free(r.buf);
 	free(r.tail);
@@ -443,7 +417,7 @@ int okv_recover(struct okv_partition *p)
 	/* What it lacks may be in the root, or in its chunks, that could not be read this time. */
 	if (error == -EUCLEAN && (errors[0] == -EIO || errors[1] == -EIO))
 		error = -EIO;
-	while (!error && p->nr_unsettled)
+	while (!error && p->nr_roots_in_doubt)
 		error = okv_checkpoint_wait(p);
 	return error;
 }

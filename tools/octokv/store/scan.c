@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mem.h"
 #include "partition.h"
 
 enum { SCAN_SLOTS = 16384 };	/* some 100 us */
@@ -30,7 +31,7 @@ static uint32_t tags_of(const struct okv_partition *p, uint32_t shard, uint16_t 
 	const struct okv_shard *s = &p->index.shards[shard];
 	uint32_t nr = 0, nr_single = 0;
 
-	*tags = okv_alloc((s->nr_entries + 1) * sizeof(**tags));
+	*tags = mem_zalloc((s->nr_entries + 1) * sizeof(**tags));
 	for (uint32_t i = 0; i < s->nr_slots; i++) {
 		const struct okv_entry *e = &s->entries[i];
 
@@ -45,7 +46,7 @@ static uint32_t tags_of(const struct okv_partition *p, uint32_t shard, uint16_t 
 	return nr_single;
 }
 
-void okv_scan_found(struct okv_op *op, const struct okv_record_disk *record)
+static void op_seen(struct okv_op *op, const struct okv_record_disk *record)
 {
 	struct okv_scan *scan = op->owner;
 
@@ -72,12 +73,13 @@ static void op_done(struct okv_op *op)
 
 static void read_keys(struct okv_partition *p, struct okv_scan *scan, uint32_t shard, uint64_t tag)
 {
-	struct okv_op *op = okv_alloc(sizeof(*op));
+	struct okv_op *op = mem_zalloc(sizeof(*op));
 
 	op->kind = OKV_OP_KEYS;
 	op->tenant = scan->tenant;
 	op->ioprio = scan->ioprio;
 	op->hash = okv_index_hash(&p->index, p->number, shard, tag);
+	op->seen = op_seen;
 	op->done = op_done;
 	op->owner = scan;
 	scan->nr_pending++;

@@ -9,42 +9,155 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mem.h"
 #include "partition.h"
+#include "segment.h"
 
-enum { WRITES_OF_A_DEVICE = 4 };
+enum {
+	WRITES_OF_A_DEVICE	= 4,
+	ROUNDS			= 64,	/* of upkeep that makes more work */
+	LOOK_AFTER		= 16,	/* batches between two searches for a victim, unless an operation waits */
+};
 
-void okv_map_count(struct okv_partition *p, const struct okv_entry *entry, int sign)
+/* ---- upkeep: checkpoints and garbage collection ---- */
+
+/* Sealed segments without live records are drained; returns how many of these there are. */
+static uint32_t mark_drained(struct okv_partition *p)
 {
-	int64_t bytes = (int64_t)sign * entry->size * OKV_ALIGN_BYTES;
+	uint32_t nr = 0;
 
-	p->segments[okv_segment_of(p, entry->location)].live_bytes += bytes;
-	p->live_bytes += bytes;
-	p->usage[entry->tenant].bytes += bytes;
-	p->usage[entry->tenant].nr_keys += sign;
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		struct okv_segment *s = &p->segments[i];
+
+		if ((s->state == OKV_SEGMENT_SEALED || s->state == OKV_SEGMENT_BAD) && !s->live_bytes && !s->nr_headers &&
+		    s->last_seq < okv_log_durable_seq(p) && !(p->gc.active && p->gc.victim == i)) {
+			s->state = OKV_SEGMENT_DRAINED;
+			s->drained_generation = p->generation + 1 + (p->checkpoint.step != OKV_CHECKPOINT_NONE);
+		}
+		nr += s->state == OKV_SEGMENT_DRAINED;
+	}
+	return nr;
 }
 
-void okv_map_add(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location)
+static void start_checkpoint(struct okv_partition *p)
 {
-	struct okv_entry e = {
-		.location = location, .tenant = record->tenant, .expires = record->expire_ms != 0,
-		.size = okv_record_bytes(p->disk->block_bytes, record->key_len, record->value_len) / OKV_ALIGN_BYTES, .tag = record->hash,
-		.apart = record->apart,
-	};
-
-	okv_index_add(&p->index, okv_index_shard(&p->index, record->hash), &e);
-	okv_map_count(p, &e, 1);
+	if (p->checkpoint.step == OKV_CHECKPOINT_NONE && p->nr_free >= okv_segments_of_checkpoint(p))
+		okv_checkpoint_start(p);
 }
 
-bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location)
+/* Somebody waits and nothing is under way that could make room. */
+static void refuse(struct okv_partition *p)
 {
-	struct okv_entry *e = okv_index_at(&p->index, hash, location);
-
-	if (!e)
-		return false;
-	okv_map_count(p, e, -1);
-	okv_index_remove(&p->index, okv_index_shard(&p->index, hash), e);
-	return true;
+	/* Only after failed writes: they used up what was kept for these. */
+	if (okv_log_is_stalled(p, OKV_MOVES))
+		okv_log_refuse(p, OKV_MOVES);
+	if (okv_log_is_stalled(p, OKV_PUTS))
+		okv_log_refuse(p, OKV_PUTS);
+	if (okv_log_is_stalled(p, OKV_DELETES))
+		okv_log_refuse(p, OKV_DELETES);
 }
+
+/* Returns the victim that is begun, or p->nr_segments: none can be, or none is worth it. */
+static uint32_t start_victim(struct okv_partition *p, bool stalled)
+{
+	uint32_t victim = p->nr_segments;
+
+	if (!p->gc.active && p->nr_free > okv_segments_of_checkpoint(p))
+		victim = okv_gc_victim(p, p->segment_bytes / 32 * (stalled ? 31 : 28));
+	if (victim < p->nr_segments)
+		okv_gc_start(p, victim);
+	return victim;
+}
+
+/* May the open segment end before it is full? It is the last resort: what has just been moved there would be moved again. */
+static bool may_seal(const struct okv_partition *p)
+{
+	return p->open_segment < p->nr_segments && !p->batches && (!p->gc.active || okv_log_is_stalled(p, OKV_MOVES));
+}
+
+static void make_room(struct okv_partition *p, bool stalled)
+{
+	struct okv_gc *gc = &p->gc;
+	uint32_t nr_drained = mark_drained(p), victim = start_victim(p, stalled);
+
+	gc->looked_seq = p->next_seq;
+	if (stalled && !nr_drained && victim == p->nr_segments && may_seal(p)) {
+		okv_log_seal(p);
+		nr_drained = mark_drained(p);
+		victim = start_victim(p, stalled);
+	}
+	if (nr_drained && (victim == p->nr_segments || nr_drained > p->nr_segments / 32 || p->nr_free <= okv_segments_of_checkpoint(p) + 1))
+		start_checkpoint(p);
+	if (!stalled)
+		return;
+	okv_gc_forget_vain(p);
+	if (gc->nr_in_vain > p->nr_segments && okv_log_is_stalled(p, OKV_PUTS)) {
+		gc->nr_in_vain = 0;
+		okv_log_refuse(p, OKV_PUTS);
+	} else if ((!gc->active || okv_log_is_stalled(p, OKV_MOVES)) && p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->batches) {
+		refuse(p);
+	}
+}
+
+static void maintain_once(struct okv_partition *p)
+{
+	bool stalled;
+
+	okv_segment_allocate(p, !okv_log_is_idle(p));
+	stalled = !p->nr_preparing && !p->allocating &&
+		  (okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) || okv_log_is_stalled(p, OKV_MOVES));
+	if (p->nr_roots_in_doubt) {
+		start_checkpoint(p);
+		if (p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->allocating)
+			okv_log_stop(p);
+		return;
+	}
+	if (p->is_quiet) {
+		if (okv_log_is_stalled(p, OKV_MOVES))
+			okv_log_refuse(p, OKV_MOVES);
+		return;
+	}
+	if (okv_checkpoint_is_due(p)) {
+		mark_drained(p);
+		start_checkpoint(p);
+	}
+	if (stalled || (okv_segments_are_low(p) && p->next_seq >= p->gc.looked_seq + LOOK_AFTER))
+		make_room(p, stalled);
+}
+
+/*
+ * What the store does by itself when something has changed; cheap when there is nothing to do. It may
+ * make changes of its own: an operation that is refused leaves its lock to the next one, which then
+ * waits for the same room. They are counted, and the outermost call looks again. A caller that
+ * submits again from within done() is left to the next tick after so many rounds.
+ */
+static void maintain(struct okv_partition *p)
+{
+	uint32_t seen = 0;
+
+	if (p->nr_plugs || p->nr_changes++)
+		return;
+	for (uint32_t i = 0; i < ROUNDS && seen != p->nr_changes && !p->refusing && !p->failing; i++) {
+		seen = p->nr_changes;
+		maintain_once(p);
+	}
+	p->nr_changes = 0;
+}
+
+static void changed(struct okv_partition *p)
+{
+	okv_log_send(p);
+	maintain(p);
+}
+
+static const struct okv_partition_ops partition_ops = {
+	.applied	= okv_op_applied,
+	.failed		= okv_op_finish,
+	.yields		= okv_op_yields,
+	.changed	= changed,
+};
+
+/* ---- open and close ---- */
 
 static void free_partition(struct okv_partition *p)
 {
@@ -67,9 +180,10 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 {
 	const struct okv_super_disk *super = &store->layout.super;
 	const struct okv_open_options *options = &store->options;
-	struct okv_partition *p = okv_alloc(sizeof(*p));
+	struct okv_partition *p = mem_zalloc(sizeof(*p));
 	int error;
 
+	p->ops = &partition_ops;
 	p->store = store;
 	p->disk = store->disk;
 	p->layout = &store->layout;
@@ -81,8 +195,8 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 	p->nr_writes_max = options->nr_writes_max ? options->nr_writes_max : writes_max(super);
 	p->batch_bytes_max = options->batch_bytes_max ? options->batch_bytes_max : 256 << 10;
 	p->now_ms = options->now_ms;
-	p->segments = okv_alloc(p->nr_segments * sizeof(*p->segments));
-	p->usage = okv_alloc(OKV_NR_TENANTS * sizeof(*p->usage));
+	p->segments = mem_zalloc(p->nr_segments * sizeof(*p->segments));
+	p->usage = mem_zalloc(OKV_NR_TENANTS * sizeof(*p->usage));
 	okv_known_init(&p->known, options->nr_known ? options->nr_known : OKV_NR_KNOWN);
 	p->is_quiet = true;
 	error = okv_recover(p);
@@ -133,7 +247,7 @@ void okv_store_drop(struct okv_store *store)
 
 int okv_store_open(struct okv_store **opened, struct okv_disk *disk, const struct okv_open_options *options)
 {
-	struct okv_store *store = okv_alloc(sizeof(*store));
+	struct okv_store *store = mem_zalloc(sizeof(*store));
 	uint32_t nr_bad, nr;
 	int error;
 
@@ -151,7 +265,7 @@ int okv_store_open(struct okv_store **opened, struct okv_disk *disk, const struc
 		error = -EINVAL;
 		goto err_store;
 	}
-	store->partitions = okv_alloc(store->info.nr_partitions * sizeof(struct okv_partition *));
+	store->partitions = mem_zalloc(store->info.nr_partitions * sizeof(struct okv_partition *));
 	for (uint32_t i = options->first_partition; i < options->first_partition + nr && !error; i++)
 		error = open_partition(store, i, &store->partitions[i]);
 	if (error) {
@@ -168,7 +282,7 @@ err_store:
 
 static bool is_busy(const struct okv_partition *p)
 {
-	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight || p->nr_headers || p->nr_preparing || p->allocating || p->nr_unsettled ||
+	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight || p->nr_headers || p->nr_preparing || p->allocating || p->nr_roots_in_doubt ||
 	       p->checkpoint.step != OKV_CHECKPOINT_NONE;
 }
 
@@ -179,7 +293,7 @@ static void close_partition(struct okv_partition *p)
 	while (p->nr_ops > p->gc.nr_moving && !error)
 		error = p->disk->ops->wait(p->disk);
 	p->is_quiet = true;
-	okv_maintain(p);
+	maintain(p);
 	while (is_busy(p) && !error)
 		error = p->disk->ops->wait(p->disk);
 	/* With no segment open there is nothing to look for behind the checkpoint. */
@@ -197,15 +311,27 @@ void okv_store_close(struct okv_store *store)
 	okv_store_drop(store);
 }
 
-bool okv_partition_settle(struct okv_partition *p)
+bool okv_partition_quiesce(struct okv_partition *p)
 {
 	if (!p->is_quiet) {
 		if (p->nr_ops > p->gc.nr_moving)
 			return false;
 		p->is_quiet = true;
-		okv_maintain(p);
+		maintain(p);
 	}
 	return !is_busy(p);
+}
+
+void okv_partition_set_clock(struct okv_partition *p, uint64_t now_ms)
+{
+	p->now_ms = now_ms;
+}
+
+void okv_partition_tick(struct okv_partition *p, uint64_t now_ms)
+{
+	okv_partition_set_clock(p, now_ms);
+	okv_expire_some(p);
+	changed(p);
 }
 
 struct okv_partition *okv_store_detach(struct okv_store *store, uint32_t partition)
@@ -223,7 +349,7 @@ void okv_store_attach(struct okv_store *store, struct okv_partition *p)
 	p->disk = store->disk;
 	p->layout = &store->layout;
 	p->is_quiet = false;
-	okv_maintain(p);
+	maintain(p);
 }
 
 uint32_t okv_store_partition_of(const struct okv_store *store, uint64_t hash)
@@ -251,7 +377,7 @@ static void add_stats(const struct okv_partition *p, struct okv_stats *sum)
 		to[i] += from[i];
 	sum->nr_keys += p->index.nr_entries;
 	sum->live_bytes += p->live_bytes;
-	sum->capacity_bytes += okv_log_capacity(p);
+	sum->capacity_bytes += okv_segments_capacity(p);
 	sum->index_bytes += okv_index_bytes(&p->index);
 	sum->known_bytes += p->known.nr * sizeof(*p->known.places);
 	sum->nr_segments += p->nr_segments;

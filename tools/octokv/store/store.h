@@ -31,6 +31,7 @@ struct okv_store;
 struct okv_partition;
 struct okv_op;
 struct okv_lock;
+struct okv_record_disk;
 
 enum {
 	OKV_KEY_BYTES_MAX	= 1024,
@@ -134,6 +135,7 @@ struct okv_op {
 	bool tried;		/* was in a write that failed: it may have happened */
 	uint32_t nr_suspects;	/* candidates that could not be made out */
 	uint64_t suspect_at;	/* the last of them */
+	void (*seen)(struct okv_op *op, const struct okv_record_disk *record);	/* KEYS: called for each key */
 };
 
 /** struct okv_scan - one step through the keys of a tenant in a partition
@@ -260,12 +262,12 @@ void okv_store_close(struct okv_store *store);
 void okv_store_drop(struct okv_store *store);
 
 /**
- * okv_partition_settle() - let a partition come to rest, to be moved to another store of the same device
+ * okv_partition_quiesce() - let a partition come to rest, to be moved to another store of the same device
  *
  * To be called again and again, with nothing submitted in between, until it returns true: then nothing of it is in flight, and
  * okv_store_detach() takes it out of its store and the thread of another one puts it there by okv_store_attach(), which ends the rest.
  */
-bool okv_partition_settle(struct okv_partition *p);
+bool okv_partition_quiesce(struct okv_partition *p);
 struct okv_partition *okv_store_detach(struct okv_store *store, uint32_t partition);
 void okv_store_attach(struct okv_store *store, struct okv_partition *p);
 

@@ -313,7 +313,7 @@ int okv_store_open(struct okv_store **store, struct okv_disk *disk, const struct
 	return 0;
 }
 
-bool okv_partition_settle(struct okv_partition *p)
+bool okv_partition_quiesce(struct okv_partition *p)
 {
 	return !p->store->held;
 }

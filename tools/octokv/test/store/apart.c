@@ -142,12 +142,12 @@ static void test_little_room(void)
 {
 	uint32_t key = 2000, nr = 0;	/* puts that were looked at */
 
-	while (!okv_log_is_low(p))
+	while (!okv_segments_are_low(p))
 		put(key++, PAGE_BYTES);
 	for (uint32_t i = 0; i < NR_KEYS; i++) {
 		uint32_t before = p->open_offset, segment = p->open_segment;
 		uint64_t batch_bytes = p->stats.batch_bytes;
-		bool was_low = okv_log_is_low(p);
+		bool was_low = okv_segments_are_low(p);
 
 		put(0, PAGE_BYTES);
 		/* Nothing else was written, and no segment begun. */

@@ -40,11 +40,11 @@ int main(void)
 	EXPECT(!okv_store_open(&store, &disk.disk, &options));
 	p = okv_store_partition(store, 0);
 	/* The index grows, and what is kept back for it. */
-	while (p->live_bytes < okv_log_capacity(p) / 10 * 9)
+	while (p->live_bytes < okv_segments_capacity(p) / 10 * 9)
 		put(p, nr++);
 	for (uint32_t key = 0; key < nr; key++)
 		put(p, key);
-	settle(&disk);
+	wait_idle(&disk);
 	moved_bytes = p->stats.batch_bytes - 2ULL * nr * BLOCK_BYTES;
 	EXPECT(p->stats.nr_gc_segments > NR_SEGMENTS && moved_bytes <= p->stats.gc_bytes / 16 * 17);
 	printf("ok store_dense: %u keys twice, %lu segments collected, %lu KiB of records moved in %lu KiB\n", nr,

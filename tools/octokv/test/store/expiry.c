@@ -37,7 +37,7 @@ static uint64_t nr_keys(void)
 {
 	struct okv_stats stats;
 
-	settle(&disk);
+	wait_idle(&disk);
 	okv_store_stats(store, &stats);
 	return stats.nr_keys;
 }
@@ -100,7 +100,7 @@ static void test_walk(void)
 	p->now_ms++;
 	do {
 		okv_partition_scan(p, &scan);
-		settle(&disk);
+		wait_idle(&disk);
 	} while (scan.cursor);
 	EXPECT(nr_seen == 5 && nr_keys() == 5);
 	for (uint32_t i = 0; i < 10; i += 2)

@@ -122,7 +122,7 @@ static void test_bad_headers(void)
 
 	for (uint32_t i = 0; i < 2 * NR_KEYS; i++)
 		EXPECT(run_op(store, OKV_OP_PUT, i % NR_KEYS) == OKV_OK);
-	settle(&disk);
+	wait_idle(&disk);
 	okv_store_drop(store);
 	EXPECT(!okv_layout_read(&disk.disk, &layout, NULL));
 	for (uint32_t i = 0; i < NR_SEGMENTS; i++) {
@@ -148,7 +148,7 @@ static void test_no_beginning(void)
 
 	for (uint32_t i = 0; i < NR_KEYS || p->open_offset < 4 * BLOCK_BYTES; i++)
 		EXPECT(run_op(store, OKV_OP_PUT, i % NR_KEYS) == OKV_OK);
-	settle(&disk);
+	wait_idle(&disk);
 	segment = disk.cache + okv_segment_offset(p, p->open_segment);
 	first_seq = ((struct okv_batch_disk *)(segment + BLOCK_BYTES))->seq;
 	for (uint32_t at = BLOCK_BYTES; at < p->open_offset; at += BLOCK_BYTES) {

@@ -40,7 +40,7 @@ static uint32_t walk(uint16_t tenant, uint32_t nr_max)
 	nr_seen = 0;
 	do {
 		okv_partition_scan(p, &scan);
-		settle(&disk);
+		wait_idle(&disk);
 		nr_steps++;
 	} while (scan.cursor);
 	return nr_steps;

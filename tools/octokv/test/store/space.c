@@ -104,7 +104,7 @@ static void test_full(void)
 		EXPECT(run_op(OKV_OP_DELETE, i) == OKV_OK);
 	nr_again = fill(0);
 	EXPECT(nr_again >= nr_few / 2);
-	settle(&disk);
+	wait_idle(&disk);
 	okv_store_close(store);
 	open_store();
 	for (uint32_t i = 0; i < nr_again; i++)
@@ -112,7 +112,7 @@ static void test_full(void)
 	fill(0);
 	disk.room_bytes = UINT64_MAX;
 	okv_partition_tick(p, 2000);
-	settle(&disk);
+	wait_idle(&disk);
 	nr_more = fill(nr_again);
 	EXPECT(nr_more > 2 * nr_few);
 	okv_store_close(store);
@@ -145,12 +145,12 @@ static void test_prepare(void)
 
 	make_store();
 	EXPECT(run_op(OKV_OP_PUT, 0) == OKV_OK);
-	settle(&disk);
+	wait_idle(&disk);
 	okv_log_seal(p);
-	use_up(okv_reserve(p));
+	use_up(okv_segments_kept(p));
 	holds = true;
 	begin_op(&delete, OKV_OP_DELETE, 0);
-	settle(&disk);
+	wait_idle(&disk);
 	segment = p->open_segment;
 	EXPECT(held && segment < NR_SEGMENTS);
 	/* It waits for room, and there is none. */
@@ -162,7 +162,7 @@ static void test_prepare(void)
 	}
 	holds = false;
 	sim_ops->submit(&disk.disk, held);
-	settle(&disk);
+	wait_idle(&disk);
 	EXPECT(delete.done && delete.op.status == OKV_OK && put.done && put.op.status == OKV_FULL);
 	okv_store_drop(store);
 	sim_disk_free(&disk);

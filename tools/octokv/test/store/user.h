@@ -4,6 +4,8 @@
 #define STORE_USER_H
 
 #include "store/partition.h"
+#include "store/record.h"
+#include "store/segment.h"
 #include "store/sim/sim_disk.h"
 #include "test/test.h"
 
@@ -44,7 +46,7 @@ static inline enum okv_status user_wait(const struct user *u, struct sim_disk *d
 }
 
 /* Until nothing is under way at the device. */
-static inline void settle(struct sim_disk *disk)
+static inline void wait_idle(struct sim_disk *disk)
 {
 	while (disk->in_flight)
 		disk->disk.ops->wait(&disk->disk);

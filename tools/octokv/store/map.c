@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * map.c - the entries of the index, and the sums that change with them: see map.h
+ */
+#include "map.h"
+
+static void count(struct okv_partition *p, const struct okv_entry *entry, int sign)
+{
+	int64_t bytes = (int64_t)sign * entry->size * OKV_ALIGN_BYTES;
+
+	p->segments[okv_segment_of(p, entry->location)].live_bytes += bytes;
+	p->live_bytes += bytes;
+	p->usage[entry->tenant].bytes += bytes;
+	p->usage[entry->tenant].nr_keys += sign;
+}
+
+void okv_map_add(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location)
+{
+	uint32_t bytes = okv_record_bytes(p->disk->block_bytes, record->key_len, record->value_len);
+	struct okv_entry e = {
+		.location = location, .tenant = record->tenant, .expires = record->expire_ms != 0,
+		.size = bytes / OKV_ALIGN_BYTES, .tag = record->hash,
+		.apart = record->apart,
+	};
+
+	okv_index_add(&p->index, okv_index_shard(&p->index, record->hash), &e);
+	count(p, &e, 1);
+}
+
+bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location)
+{
+	struct okv_entry *e = okv_index_at(&p->index, hash, location);
+
+	if (!e)
+		return false;
+	count(p, e, -1);
+	okv_index_remove(&p->index, okv_index_shard(&p->index, hash), e);
+	return true;
+}
+
+/* May an entry say this? The record has to lie within one segment. */
+static bool is_possible(const struct okv_partition *p, const struct okv_entry *e)
+{
+	uint64_t begin = e->location * OKV_ALIGN_BYTES, bytes = e->size * OKV_ALIGN_BYTES;
+	uint64_t end = begin + bytes, block = begin % p->segment_bytes / p->disk->block_bytes;
+
+	/* An apart value may begin less than a block before the end: a read of it is cut there. */
+	return e->size && end <= (uint64_t)p->nr_segments * p->segment_bytes &&
+	       begin / p->segment_bytes == (end - 1) / p->segment_bytes &&
+	       block + e->apart < p->segment_bytes / p->disk->block_bytes &&
+	       bytes > sizeof(struct okv_record_disk);
+}
+
+bool okv_map_load(struct okv_partition *p, uint32_t shard, const struct okv_entry *entry)
+{
+	if (!is_possible(p, entry))
+		return false;
+	okv_index_add(&p->index, shard, entry);
+	count(p, entry, 1);
+	return true;
+}

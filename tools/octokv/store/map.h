@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * map.h - the entries of the index, and the sums that change with them
+ *
+ * The live bytes of a segment and the usage of a tenant change here, together with the index.
+ */
+#ifndef OKV_MAP_H
+#define OKV_MAP_H
+
+#include "partition.h"
+
+/* Add the entry of the record at @location. */
+void okv_map_add(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location);
+
+/* Remove the entry of the record at @location; false if there is none. */
+bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location);
+
+/* Add an entry of a checkpoint to @shard; false if no record can be where it says. */
+bool okv_map_load(struct okv_partition *p, uint32_t shard, const struct okv_entry *entry);
+
+#endif

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * segment.c - the space of a partition: see segment.h
+ */
+#include "mem.h"
+#include "segment.h"
+
+enum {
+	ALLOCATE_AGAIN_MS	= 1000,
+	READ_BYTES		= 1 << 20,	/* of one request, when a whole segment is read */
+};
+
+/* ---- taking and giving back ---- */
+
+uint32_t okv_segment_take(struct okv_partition *p, enum okv_segment_state state)
+{
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		struct okv_segment *s = &p->segments[i];
+
+		if (s->state == OKV_SEGMENT_FREE) {
+			s->state = state;
+			s->life = p->next_life++;
+			s->last_seq = 0;
+			s->is_known = false;
+			p->nr_free--;
+			return i;
+		}
+	}
+	return p->nr_segments;
+}
+
+void okv_segments_release(struct okv_partition *p, const uint32_t *segments, uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr; i++) {
+		struct okv_segment *s = &p->segments[segments[i]];
+
+		p->nr_free += s->state == OKV_SEGMENT_CHECKPOINT;
+		s->state = OKV_SEGMENT_FREE;
+	}
+}
+
+void okv_segments_reclaim(struct okv_partition *p)
+{
+	uint64_t oldest = p->roots[0].generation;
+
+	if (p->roots[1].generation < oldest)
+		oldest = p->roots[1].generation;
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		struct okv_segment *s = &p->segments[i];
+
+		if (s->state == OKV_SEGMENT_DRAINED && s->drained_generation <= oldest) {
+			s->state = OKV_SEGMENT_FREE;
+			p->nr_free++;
+		}
+	}
+}
+
+/* ---- holes of a sparse device ---- */
+
+static void allocated(struct okv_io *io)
+{
+	struct okv_partition *p = io->owner;
+
+	p->allocating = false;
+	if (io->result) {
+		p->nr_refused_holes++;
+		p->allocate_ms = p->now_ms + ALLOCATE_AGAIN_MS;
+	} else {
+		p->nr_refused_holes = 0;
+		p->segments[p->next_hole].state = OKV_SEGMENT_FREE;
+		p->nr_holes--;
+		p->nr_free++;
+	}
+	p->next_hole++;
+	okv_changed(p);
+}
+
+/* The segments that are kept back are needed, and one for the log to go on in. */
+static bool needs_free(const struct okv_partition *p, bool log_waits)
+{
+	return p->nr_free < okv_segments_of_checkpoint(p) ||
+	       (p->nr_free <= okv_segments_kept(p) && log_waits);
+}
+
+void okv_segment_allocate(struct okv_partition *p, bool log_waits)
+{
+	if (p->allocating || !p->nr_holes || !needs_free(p, log_waits) ||
+	    (p->nr_refused_holes >= p->nr_holes && p->now_ms < p->allocate_ms))
+		return;
+	while (p->segments[p->next_hole % p->nr_segments].state != OKV_SEGMENT_HOLE)
+		p->next_hole++;
+	p->next_hole %= p->nr_segments;
+	p->allocating = true;
+	p->allocation = (struct okv_io){
+		.kind = OKV_ALLOCATE, .offset_bytes = okv_segment_offset(p, p->next_hole),
+		.bytes = p->segment_bytes, .done = allocated, .owner = p,
+	};
+	p->disk->ops->submit(p->disk, &p->allocation);
+}
+
+/* ---- how much there is ---- */
+
+uint32_t okv_segments_of_checkpoint(const struct okv_partition *p)
+{
+	uint64_t bytes = p->index.nr_entries * sizeof(struct okv_entry) +
+			 okv_index_nr_shards(&p->index) * sizeof(struct okv_shard_disk) +
+			 p->nr_segments * sizeof(struct okv_segment_disk) +
+			 2 * p->disk->block_bytes;
+
+	return 1 + (bytes + bytes / 2) / p->segment_bytes;
+}
+
+uint32_t okv_segments_kept(const struct okv_partition *p)
+{
+	return okv_segments_of_checkpoint(p) + 2;
+}
+
+uint32_t okv_segments_usable(const struct okv_partition *p)
+{
+	return p->nr_free + (p->nr_refused_holes ? 0 : p->nr_holes);
+}
+
+bool okv_segments_are_low(const struct okv_partition *p)
+{
+	return okv_segments_usable(p) <= okv_segments_kept(p) + p->nr_segments / 16;
+}
+
+uint64_t okv_segments_capacity(const struct okv_partition *p)
+{
+	uint32_t kept = okv_segments_kept(p) + 2 * okv_segments_of_checkpoint(p) + 1;
+
+	if (p->nr_segments <= kept)
+		return 0;
+	return (uint64_t)(p->nr_segments - kept) * p->segment_bytes / 8 * 7;
+}
+
+/* ---- reading a whole one ---- */
+
+struct load_part {
+	struct okv_io io;
+	struct okv_load *load;
+	struct okv_partition *p;
+};
+
+static void part_done(struct okv_io *io)
+{
+	struct load_part *part = io->owner;
+	struct okv_load *load = part->load;
+	struct okv_partition *p = part->p;
+
+	if (io->result)
+		load->error = io->result;
+	free(part);
+	if (--load->nr_pending == 0)
+		load->done(p);
+}
+
+void okv_segment_load(struct okv_partition *p, struct okv_load *load, uint32_t segment, void *buf,
+		      void (*done)(struct okv_partition *p))
+{
+	load->done = done;
+	load->error = 0;
+	load->nr_pending = (p->segment_bytes + READ_BYTES - 1) / READ_BYTES;
+	for (uint32_t at = 0; at < p->segment_bytes; at += READ_BYTES) {
+		struct load_part *part = mem_zalloc(sizeof(*part));
+		uint32_t left = p->segment_bytes - at;
+
+		part->load = load;
+		part->p = p;
+		part->io = (struct okv_io){
+			.kind = OKV_READ, .offset_bytes = okv_segment_offset(p, segment) + at,
+			.buf = (char *)buf + at, .bytes = left < READ_BYTES ? left : READ_BYTES,
+			.done = part_done, .owner = part,
+		};
+		p->disk->ops->submit(p->disk, &part->io);
+	}
+}
