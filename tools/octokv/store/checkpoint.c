@@ -2,19 +2,23 @@
 /*
  * checkpoint.c - the index to the device, while it is in use, and from it
  *
- * A checkpoint notes where the log is, the first batch that has not taken effect, and then writes shard after shard, each
- * as it is at that moment. Later shards so may show what batches beyond the noted one did. That does no harm: a record
- * in the log says which record it replaces, so replaying removes what is there to be removed and adds what is not there
- * yet, and ends with the same set from any such mixture (recover.c).
+ * A checkpoint notes where the log is: the first batch that has not taken effect. Then it writes
+ * shard after shard, each as it is at that moment. So a later shard may show what batches beyond
+ * the noted one did. That does no harm: a record in the log says which record it replaces. Replay
+ * removes the entry of that record if it is there, and adds its own if it is not. From any mixture
+ * of older and newer shards that gives the same set in the end (recover.c).
  *
- * The chunks go to free segments. When they are durable, and only then, a root that names them is written over the older
- * one of the two roots of the partition, with their generation in turn. Until it is durable the other root is what
- * recovery uses; after that, the other one serves if this one cannot be read. So what both roots need is kept:
+ * The chunks go to free segments. Only when they are durable, a root that names them overwrites the
+ * older one of the two roots of the partition. Until the new root is durable, recovery uses the
+ * other one. After that, the other one serves if the new one cannot be read. So what both roots
+ * need is kept:
  *
  *	the chunks of a root		until a newer root has taken its place
- *	a segment without live records	until both roots come from checkpoints that began when it had none any more
+ *	a segment without live records	until both roots come from checkpoints that began when it
+ *					had no live record any more
  *
- * The second line is also what keeps a deletion: its record stays until no root is left that could bring back the key.
+ * The second line also keeps a deletion: its record stays until no root is left that could bring
+ * back the key.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,9 +31,13 @@
 
 enum { NR_TRIES = 3 };
 
-static uint64_t chunk_seed(const struct okv_partition *p, uint32_t segment, uint32_t offset, uint64_t generation)
+/* ---- writing ---- */
+
+static uint64_t chunk_seed(const struct okv_partition *p, uint32_t segment, uint32_t offset,
+			   uint64_t generation)
 {
-	return okv_seed(&p->layout->super, p->number, okv_location(p, segment, offset), ~generation);
+	return okv_seed(&p->layout->super, p->number, okv_location(p, segment, offset),
+			~generation);
 }
 
 static uint32_t chunk_limit(const struct okv_partition *p)
@@ -37,9 +45,11 @@ static uint32_t chunk_limit(const struct okv_partition *p)
 	return p->segment_bytes / 4 < OKV_CHUNK_BYTES ? p->segment_bytes / 4 : OKV_CHUNK_BYTES;
 }
 
+/* Due after an eighth of the segments, or twice the size of the index, whichever is more. */
 bool okv_checkpoint_is_due(const struct okv_partition *p)
 {
-	uint64_t bytes = p->nr_segments / 8 * (uint64_t)p->segment_bytes, index_bytes = 2 * p->index.nr_entries * sizeof(struct okv_entry);
+	uint64_t bytes = p->nr_segments / 8 * (uint64_t)p->segment_bytes;
+	uint64_t index_bytes = 2 * p->index.nr_entries * sizeof(struct okv_entry);
 
 	if (bytes < p->segment_bytes)
 		bytes = p->segment_bytes;
@@ -59,7 +69,7 @@ static void end(struct okv_partition *p)
 	c->root = NULL;
 }
 
-/* Nothing refers to the chunks: give them up and begin anew later, or refuse writes if that has failed too often. */
+/* No root names the chunks: free them and try again later. After too many failures, refuse writes. */
 static void give_up(struct okv_partition *p)
 {
 	okv_segments_release(p, p->checkpoint.root->segments, p->checkpoint.root->nr_segments);
@@ -78,7 +88,8 @@ static void io_done(struct okv_io *io)
 		if (c->step != OKV_CHECKPOINT_ROOT && c->step != OKV_CHECKPOINT_ROOT_FLUSH) {
 			give_up(p);
 		} else if (++p->nr_checkpoint_failures < NR_TRIES) {
-			c->step = OKV_CHECKPOINT_ROOT;	/* it may be there or not: only writing it again helps */
+			/* The root may be there or not: only writing it again helps. */
+			c->step = OKV_CHECKPOINT_ROOT;
 			step(p);
 		} else {
 			end(p);
@@ -100,15 +111,19 @@ static void io_done(struct okv_io *io)
 	okv_changed(p);
 }
 
-static void send(struct okv_partition *p, enum okv_io_kind kind, uint64_t offset_bytes, void *buf, uint32_t bytes)
+static void send(struct okv_partition *p, enum okv_io_kind kind, uint64_t offset_bytes, void *buf,
+		 uint32_t bytes)
 {
 	struct okv_io *io = &p->checkpoint.io;
 
-	*io = (struct okv_io){ .kind = kind, .offset_bytes = offset_bytes, .buf = buf, .bytes = bytes, .done = io_done, .owner = p };
+	*io = (struct okv_io){
+		.kind = kind, .offset_bytes = offset_bytes, .buf = buf, .bytes = bytes,
+		.done = io_done, .owner = p,
+	};
 	p->disk->ops->submit(p->disk, io);
 }
 
-/* A place for a chunk of so many bytes. */
+/* Find a place for a chunk of so many bytes. */
 static bool find_place(struct okv_partition *p, uint32_t bytes)
 {
 	struct okv_checkpoint *c = &p->checkpoint;
@@ -129,7 +144,8 @@ static uint32_t put_segments(const struct okv_partition *p, char *to)
 {
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
 		const struct okv_segment *s = &p->segments[i];
-		bool holds_log = s->state == OKV_SEGMENT_OPEN || s->state == OKV_SEGMENT_SEALED || s->state == OKV_SEGMENT_BAD;
+		bool holds_log = s->state == OKV_SEGMENT_OPEN || s->state == OKV_SEGMENT_SEALED ||
+				 s->state == OKV_SEGMENT_BAD;
 		struct okv_segment_disk disk = { .life = holds_log ? s->life : 0 };
 
 		memcpy(to + i * sizeof(disk), &disk, sizeof(disk));
@@ -153,17 +169,20 @@ static uint32_t put_shard(const struct okv_partition *p, uint32_t shard, char *t
 	return sizeof(disk) + s->nr_entries * sizeof(struct okv_entry);
 }
 
-/* The next chunk, all its shards as they are now. */
+/* Send the next chunk, with all its shards as they are now. */
 static bool send_chunk(struct okv_partition *p)
 {
 	struct okv_checkpoint *c = &p->checkpoint;
 	uint32_t last = c->next_shard, bytes = sizeof(struct okv_chunk_disk), sent_bytes;
 	struct okv_chunk_disk *header;
+	uint64_t seed;
 
 	if (!c->root->nr_chunks)
 		bytes += p->nr_segments * sizeof(struct okv_segment_disk);
-	while (c->root->nr_chunks && last < okv_index_nr_shards(&p->index) && bytes < chunk_limit(p))
-		bytes += sizeof(struct okv_shard_disk) + p->index.shards[last++].nr_entries * sizeof(struct okv_entry);
+	while (c->root->nr_chunks && last < okv_index_nr_shards(&p->index) &&
+	       bytes < chunk_limit(p))
+		bytes += sizeof(struct okv_shard_disk) +
+			 p->index.shards[last++].nr_entries * sizeof(struct okv_entry);
 	sent_bytes = okv_round_up(bytes, p->disk->block_bytes);
 	if (!find_place(p, sent_bytes))
 		return false;
@@ -177,10 +196,13 @@ static bool send_chunk(struct okv_partition *p)
 		bytes += put_shard(p, c->next_shard, c->buf + bytes);
 	header = (void *)c->buf;
 	*header = (struct okv_chunk_disk){
-		.magic = OKV_CHUNK_MAGIC, .partition = p->number, .generation = c->root->generation, .chunk = c->root->nr_chunks++,
-		.bytes = bytes, .payload_sum = okv_sum(header + 1, bytes - sizeof(*header), p->layout->super.secret),
+		.magic = OKV_CHUNK_MAGIC, .partition = p->number,
+		.generation = c->root->generation, .chunk = c->root->nr_chunks++, .bytes = bytes,
 	};
-	header->sum = okv_sum_behind(header, sizeof(*header), chunk_seed(p, c->segment, c->offset_bytes, c->root->generation));
+	header->payload_sum = okv_sum(header + 1, bytes - sizeof(*header),
+				      p->layout->super.secret);
+	seed = chunk_seed(p, c->segment, c->offset_bytes, c->root->generation);
+	header->sum = okv_sum_behind(header, sizeof(*header), seed);
 	send(p, OKV_WRITE, okv_segment_offset(p, c->segment) + c->offset_bytes, c->buf, sent_bytes);
 	c->offset_bytes += sent_bytes;
 	return true;
@@ -211,7 +233,8 @@ static void send_root(struct okv_partition *p)
 	struct okv_root_disk *root = p->checkpoint.root;
 	uint32_t slot = root->generation % OKV_NR_ROOTS;
 
-	root->sum = okv_sum_behind(root, sizeof(*root), okv_root_seed(&p->layout->super, p->number, slot));
+	root->sum = okv_sum_behind(root, sizeof(*root),
+				   okv_root_seed(&p->layout->super, p->number, slot));
 	send(p, OKV_WRITE, okv_root_offset(p->number, slot), root, OKV_PAGE_BYTES);
 }
 
@@ -243,7 +266,7 @@ static void step(struct okv_partition *p)
 	}
 }
 
-/* Where the log is now: the first batch that is not in the index. */
+/* Note where the log is now: the first batch that is not in the index. */
 static void note_position(const struct okv_partition *p, struct okv_root_disk *root)
 {
 	root->seq = okv_log_durable_seq(p);
@@ -301,6 +324,8 @@ int okv_checkpoint_wait(struct okv_partition *p)
 	return error;
 }
 
+/* ---- reading ---- */
+
 static int load_segments(struct okv_partition *p, const char *payload, uint32_t bytes)
 {
 	struct okv_segment_disk disk;
@@ -315,8 +340,9 @@ static int load_segments(struct okv_partition *p, const char *payload, uint32_t 
 	return 0;
 }
 
-/* Shards come in order, each once: *next_shard is the first that may come. */
-static int load_shards(struct okv_partition *p, const char *payload, uint32_t bytes, uint32_t *next_shard)
+/* Shards come in order, each once; @next_shard is the first that may come. */
+static int load_shards(struct okv_partition *p, const char *payload, uint32_t bytes,
+		       uint32_t *next_shard)
 {
 	const char *to = payload + bytes;
 	struct okv_shard_disk disk;
@@ -341,9 +367,12 @@ static int load_shards(struct okv_partition *p, const char *payload, uint32_t by
 	return 0;
 }
 
-/* The chunk of that number at a place: 0, -EUCLEAN if there is none, or what a read returned. The caller frees it. */
-static int read_chunk(struct okv_partition *p, const struct okv_root_disk *root, uint32_t chunk, uint32_t segment, uint32_t offset,
-		      char **read)
+/*
+ * Read the chunk of that number at a place, which the caller frees. Returns 0, -EUCLEAN if it is not
+ * there, or what a read returned.
+ */
+static int read_chunk(struct okv_partition *p, const struct okv_root_disk *root, uint32_t chunk,
+		      uint32_t segment, uint32_t offset, char **read)
 {
 	char *buf = okv_alloc_blocks(p->disk, OKV_PAGE_BYTES);
 	struct okv_chunk_disk *header = (void *)buf;
@@ -358,14 +387,20 @@ static int read_chunk(struct okv_partition *p, const struct okv_root_disk *root,
 		goto out;
 	h = *header;
 	error = -EUCLEAN;
-	if (h.magic != OKV_CHUNK_MAGIC || h.sum != okv_sum_behind(header, sizeof(h), chunk_seed(p, segment, offset, root->generation)) ||
-	    h.partition != p->number || h.chunk != chunk || h.bytes < sizeof(h) || h.bytes > p->segment_bytes - offset)
+	if (h.magic != OKV_CHUNK_MAGIC ||
+	    h.sum != okv_sum_behind(header, sizeof(h),
+				    chunk_seed(p, segment, offset, root->generation)) ||
+	    h.partition != p->number || h.chunk != chunk || h.bytes < sizeof(h) ||
+	    h.bytes > p->segment_bytes - offset)
 		goto out;
 	free(buf);
 	buf = okv_alloc_blocks(p->disk, okv_round_up(h.bytes, p->disk->block_bytes));
 	header = (void *)buf;
-	error = okv_disk_io(p->disk, OKV_READ, at, buf, okv_round_up(h.bytes, p->disk->block_bytes));
-	if (!error && (memcmp(header, &h, sizeof(h)) || okv_sum(header + 1, h.bytes - sizeof(h), p->layout->super.secret) != h.payload_sum))
+	error = okv_disk_io(p->disk, OKV_READ, at, buf,
+			    okv_round_up(h.bytes, p->disk->block_bytes));
+	if (!error &&
+	    (memcmp(header, &h, sizeof(h)) ||
+	     okv_sum(header + 1, h.bytes - sizeof(h), p->layout->super.secret) != h.payload_sum))
 		error = -EUCLEAN;
 out:
 	if (error)
@@ -380,11 +415,12 @@ int okv_checkpoint_load(struct okv_partition *p, const struct okv_root_disk *roo
 	uint32_t offset = 0, at = 0, next_shard = 0;
 
 	for (uint32_t i = 0; i < root->nr_chunks; i++) {
+		const char *payload;
 		char *chunk;
 		uint32_t bytes;
 		int error = -EUCLEAN;
 
-		/* The next one is behind the last one, or where there was no room for it, at the beginning of the next segment. */
+		/* It is behind the last one or, without room there, begins the next segment. */
 		if (at < root->nr_segments)
 			error = read_chunk(p, root, i, root->segments[at], offset, &chunk);
 		if (error == -EUCLEAN && offset && at + 1 < root->nr_segments) {
@@ -394,8 +430,9 @@ int okv_checkpoint_load(struct okv_partition *p, const struct okv_root_disk *roo
 		if (error)
 			return error;
 		bytes = ((struct okv_chunk_disk *)chunk)->bytes - sizeof(struct okv_chunk_disk);
-		error = i ? load_shards(p, chunk + sizeof(struct okv_chunk_disk), bytes, &next_shard) :
-			load_segments(p, chunk + sizeof(struct okv_chunk_disk), bytes);
+		payload = chunk + sizeof(struct okv_chunk_disk);
+		error = i ? load_shards(p, payload, bytes, &next_shard) :
+			    load_segments(p, payload, bytes);
 		offset += okv_round_up(bytes + sizeof(struct okv_chunk_disk), p->disk->block_bytes);
 		free(chunk);
 		if (error)

@@ -2,22 +2,24 @@
 /*
  * disk.h - the device below the store, as an interface
  *
- * The store knows a device only through this: a size, a block size, whether a write can be made durable by itself, and
- * requests that complete later. disk_uring.c implements it for files and block devices on a ring of the caller's,
- * sim/sim_disk.c for the simulator, where a device loses power, tears, loses and misdirects writes.
+ * The store knows a device only through this: a size, a block size, whether a write can be made
+ * durable by itself, and requests that complete later. disk_uring.c implements it for files and
+ * block devices on a ring of the caller. sim/sim_disk.c implements it for the simulator, where a
+ * device loses power, and tears, loses and misdirects writes.
  *
- * Who calls what. A disk belongs to one thread. submit() takes a request and returns; done() of the request runs later,
- * from the caller's event loop or from wait(), and never from within submit(). The request and its buffer belong to the
- * disk from submit() to done(). Offsets, lengths and buffers are multiples of block_bytes, of reads those of
- * read_align_bytes; flush has none. Requests that are in flight together complete in any order and may be torn at 512 bytes by a power
- * cut. What survives a power cut:
+ * Calls. A disk belongs to one thread. submit() takes a request and returns. done() of the request
+ * runs later, from the caller's event loop or from wait(), and never from within submit(). The
+ * request and its buffer belong to the disk from submit() to done(). Offsets, lengths and buffers
+ * are multiples of block_bytes, for reads of read_align_bytes. A flush has none. Requests that are
+ * in flight together complete in any order. A power cut may tear them at 512 bytes. It leaves:
  *
  *	write with OKV_FUA	once its done() has been called with a result of 0
- *	plain write		once a flush, submitted after its done(), has completed with a result of 0
+ *	plain write		once a flush, submitted after its done(), has completed with 0
  *	anything else		maybe: all of it, none of it, or some of its 512-byte sectors
  *
- * wait() is for the calls of the store that block (format, open, close): it sleeps until something completes, runs the
- * done() of what did and returns 0; or a negative errno if nothing ever will.
+ * wait() is for the calls of the store that block (format, open, close). It sleeps until something
+ * completes, runs the done() of what did and returns 0. It returns a negative errno if nothing will
+ * ever complete.
  */
 #ifndef OKV_DISK_H
 #define OKV_DISK_H
@@ -31,9 +33,18 @@ enum okv_io_kind {
 	OKV_READ,
 	OKV_WRITE,
 	OKV_FLUSH,
-	OKV_DISCARD,	/* a hint: the range may read as anything from now on */
-	OKV_ALLOCATE,	/* see to it that writes to the range find room, whatever it holds; fails where there is none */
-	OKV_PREPARE,	/* a hint: the range has room, holds nothing and will be written; may write zeros, so that this is fast */
+
+	/* A hint: the range may read as anything from now on. */
+	OKV_DISCARD,
+
+	/* Make sure that writes to the range find room, whatever it holds; fails without room. */
+	OKV_ALLOCATE,
+
+	/*
+	 * A hint: the range has room, holds nothing and will be written. The disk may write zeros
+	 * there, so that the writes are fast.
+	 */
+	OKV_PREPARE,
 };
 
 enum okv_io_flags {
@@ -76,10 +87,11 @@ struct okv_disk_ops {
  * @ops:	how to reach it
  * @size_bytes:	multiple of @block_bytes
  * @block_bytes: unit of writes, a power of two of 512 or more
- * @read_align_bytes: unit of reads, no more than @block_bytes: a record seldom fills its last block
- * @is_sparse:	a first write to a range has to allocate it: OKV_ALLOCATE says whether there is room, and OKV_PREPARE does for a whole
- *		segment what is slow by pieces
- * @has_fua:	OKV_FUA costs no more than a write and a flush; else the store writes plainly and shares flushes
+ * @read_align_bytes: unit of reads, at most @block_bytes: a record seldom fills its last block
+ * @has_fua:	OKV_FUA costs no more than a write and a flush; else the store writes plainly and
+ *		shares flushes
+ * @is_sparse:	a first write to a range has to allocate it: OKV_ALLOCATE says whether there is
+ *		room, and OKV_PREPARE does for a whole segment at once what is slow piece by piece
  */
 struct okv_disk {
 	const struct okv_disk_ops *ops;

@@ -2,10 +2,10 @@
 /*
  * format.c - checksums, superblocks, and making an empty store
  *
- * The superblock never changes after the format. It lies in four copies, each with its number in it: two that agree are
- * enough to open. A format that is cut short leaves at most one valid copy or one that no second one agrees with, for the
- * copies are written last, with a flush before them; it also leaves whatever was there in the other places, and none of
- * that is valid under the new secret.
+ * The superblock never changes after the format. It has four copies, each with its number in it: two
+ * that agree are enough to open. The copies are written last, with a flush before them. So a format
+ * that is cut short leaves at most one valid copy, or one that no second one agrees with. It also
+ * leaves what was in the other places before, none of which is valid under the new secret.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,6 +18,8 @@
 #include "format.h"
 #include "mem.h"
 
+/* ---- checksums ---- */
+
 uint64_t okv_sum(const void *data, size_t bytes, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(data, bytes, seed);
@@ -28,12 +30,15 @@ uint64_t okv_sum_behind(const void *data, size_t bytes, uint64_t seed)
 	return okv_sum((const char *)data + sizeof(uint64_t), bytes - sizeof(uint64_t), seed);
 }
 
-uint64_t okv_seed(const struct okv_super_disk *super, uint32_t partition, uint64_t location, uint64_t life)
+uint64_t okv_seed(const struct okv_super_disk *super, uint32_t partition, uint64_t location,
+		  uint64_t life)
 {
 	uint64_t place[3] = { partition, location, life };
 
 	return okv_sum(place, sizeof(place), super->secret);
 }
+
+/* ---- requests and places ---- */
 
 void *okv_alloc_blocks(const struct okv_disk *disk, size_t bytes)
 {
@@ -47,11 +52,14 @@ static void io_done(struct okv_io *io)
 	*(bool *)io->owner = true;
 }
 
-int okv_disk_io(struct okv_disk *disk, enum okv_io_kind kind, uint64_t offset_bytes, void *buf, uint32_t bytes)
+int okv_disk_io(struct okv_disk *disk, enum okv_io_kind kind, uint64_t offset_bytes, void *buf,
+		uint32_t bytes)
 {
 	bool done = false;
-	struct okv_io io = { .kind = kind, .offset_bytes = offset_bytes, .buf = buf, .bytes = bytes, .done = io_done,
-			     .owner = &done };
+	struct okv_io io = {
+		.kind = kind, .offset_bytes = offset_bytes, .buf = buf, .bytes = bytes,
+		.done = io_done, .owner = &done,
+	};
 	int error;
 
 	disk->ops->submit(disk, &io);
@@ -65,7 +73,8 @@ int okv_disk_io(struct okv_disk *disk, enum okv_io_kind kind, uint64_t offset_by
 
 uint64_t okv_root_offset(uint32_t partition, uint32_t slot)
 {
-	return OKV_ROOTS_OFFSET_BYTES + ((uint64_t)partition * OKV_NR_ROOTS + slot) * OKV_PAGE_BYTES;
+	return OKV_ROOTS_OFFSET_BYTES +
+	       ((uint64_t)partition * OKV_NR_ROOTS + slot) * OKV_PAGE_BYTES;
 }
 
 uint64_t okv_root_seed(const struct okv_super_disk *super, uint32_t partition, uint32_t slot)
@@ -78,15 +87,25 @@ static uint64_t data_offset(uint32_t nr_partitions)
 	return okv_round_up(okv_root_offset(nr_partitions, 0), OKV_SUPER_STRIDE_BYTES);
 }
 
-/* Fill in the geometry: as many partitions as asked for, or as have enough segments each. */
-static int lay_out(const struct okv_disk *disk, const struct okv_format_options *options, struct okv_super_disk *super)
+/* ---- formatting ---- */
+
+/*
+ * Fill in the geometry: as many partitions as asked for. The default is halved until each has enough
+ * segments.
+ */
+static int lay_out(const struct okv_disk *disk, const struct okv_format_options *options,
+		   struct okv_super_disk *super)
 {
 	uint32_t nr = options->nr_partitions ? options->nr_partitions : OKV_PARTITIONS_DEFAULT;
-	uint32_t segment_bytes = options->segment_bytes ? options->segment_bytes : OKV_SEGMENT_BYTES;
+	uint32_t segment_bytes = OKV_SEGMENT_BYTES;
 	uint64_t nr_segments = 0;
 
-	if (nr > OKV_PARTITIONS_MAX || nr & (nr - 1) || segment_bytes % OKV_PAGE_BYTES || segment_bytes > OKV_SEGMENT_BYTES ||
-	    segment_bytes < OKV_SEGMENT_BYTES_MIN || segment_bytes / OKV_BLOCKS_MIN < disk->block_bytes || disk->block_bytes > OKV_PAGE_BYTES)
+	if (options->segment_bytes)
+		segment_bytes = options->segment_bytes;
+	if (nr > OKV_PARTITIONS_MAX || nr & (nr - 1) || segment_bytes % OKV_PAGE_BYTES ||
+	    segment_bytes > OKV_SEGMENT_BYTES || segment_bytes < OKV_SEGMENT_BYTES_MIN ||
+	    segment_bytes / OKV_BLOCKS_MIN < disk->block_bytes ||
+	    disk->block_bytes > OKV_PAGE_BYTES)
 		return -EINVAL;
 	for (;; nr /= 2) {
 		if (disk->size_bytes > data_offset(nr))
@@ -119,7 +138,7 @@ static int draw_secrets(struct okv_super_disk *super, uint64_t seed)
 	return 0;
 }
 
-/* Two roots for each partition: no batch yet, nothing in the index. */
+/* Write two roots for each partition: no batch yet, nothing in the index. */
 static int write_roots(struct okv_disk *disk, const struct okv_super_disk *super, void *page)
 {
 	struct okv_root_disk *root = page;
@@ -135,8 +154,10 @@ static int write_roots(struct okv_disk *disk, const struct okv_super_disk *super
 		root->seq = 1;
 		root->next_life = 1;
 		root->segment = super->nr_segments;	/* no batch yet */
-		root->sum = okv_sum_behind(root, sizeof(*root), okv_root_seed(super, partition, slot));
-		error = okv_disk_io(disk, OKV_WRITE, okv_root_offset(partition, slot), page, OKV_PAGE_BYTES);
+		root->sum = okv_sum_behind(root, sizeof(*root),
+					   okv_root_seed(super, partition, slot));
+		error = okv_disk_io(disk, OKV_WRITE, okv_root_offset(partition, slot), page,
+				    OKV_PAGE_BYTES);
 	}
 	return error ? error : okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
 }
@@ -150,7 +171,8 @@ static int write_supers(struct okv_disk *disk, struct okv_super_disk *super, voi
 		super->sum = okv_sum_behind(super, sizeof(*super), OKV_SUPER_MAGIC + i);
 		memset(page, 0, OKV_PAGE_BYTES);
 		memcpy(page, super, sizeof(*super));
-		error = okv_disk_io(disk, OKV_WRITE, (uint64_t)i * OKV_SUPER_STRIDE_BYTES, page, OKV_PAGE_BYTES);
+		error = okv_disk_io(disk, OKV_WRITE, (uint64_t)i * OKV_SUPER_STRIDE_BYTES, page,
+				    OKV_PAGE_BYTES);
 		if (error)
 			return error;
 	}
@@ -159,8 +181,10 @@ static int write_supers(struct okv_disk *disk, struct okv_super_disk *super, voi
 
 int okv_device_format(struct okv_disk *disk, const struct okv_format_options *options)
 {
-	struct okv_super_disk super = { .magic = OKV_SUPER_MAGIC, .version = OKV_VERSION, .generation = 1,
-					.size_bytes = disk->size_bytes, .block_bytes = disk->block_bytes };
+	struct okv_super_disk super = {
+		.magic = OKV_SUPER_MAGIC, .version = OKV_VERSION, .generation = 1,
+		.size_bytes = disk->size_bytes, .block_bytes = disk->block_bytes,
+	};
 	int error = lay_out(disk, options, &super);
 	void *page;
 
@@ -177,23 +201,37 @@ int okv_device_format(struct okv_disk *disk, const struct okv_format_options *op
 	return error;
 }
 
-/* What a copy is: 0 for a good one, else as okv_device_info(). */
+/* ---- reading the superblock ---- */
+
+/* How many segments of each partition have room; only with a plausible geometry. */
+static uint64_t segments_max(const struct okv_super_disk *super)
+{
+	uint64_t bytes = super->size_bytes - super->data_offset_bytes;
+
+	return bytes / super->nr_partitions / super->segment_bytes;
+}
+
+/* Returns 0 for a good copy, else what okv_device_info() does. */
 static int judge_super(const struct okv_super_disk *super, uint32_t copy)
 {
 	if (super->magic != OKV_SUPER_MAGIC)
 		return -ENODATA;
-	if (super->sum != okv_sum_behind(super, sizeof(*super), OKV_SUPER_MAGIC + copy) || super->copy != copy)
+	if (super->sum != okv_sum_behind(super, sizeof(*super), OKV_SUPER_MAGIC + copy) ||
+	    super->copy != copy)
 		return -EUCLEAN;
 	if (super->version != OKV_VERSION)
 		return -EPROTONOSUPPORT;
-	/* Not even one with a checksum may lead us out of the device or into a division by 0. */
-	if (!super->nr_partitions || super->nr_partitions > OKV_PARTITIONS_MAX || super->nr_partitions & (super->nr_partitions - 1) ||
-	    super->segment_bytes < OKV_SEGMENT_BYTES_MIN || super->segment_bytes > OKV_SEGMENT_BYTES ||
-	    super->segment_bytes % OKV_PAGE_BYTES || super->data_offset_bytes != data_offset(super->nr_partitions) ||
-	    super->nr_segments < OKV_NR_SEGMENTS_MIN || super->block_bytes < 512 || super->block_bytes > OKV_PAGE_BYTES ||
-	    super->block_bytes & (super->block_bytes - 1) || super->segment_bytes / OKV_BLOCKS_MIN < super->block_bytes ||
+	/* Not even a copy with a good checksum may lead out of the device or divide by 0. */
+	if (!super->nr_partitions || super->nr_partitions > OKV_PARTITIONS_MAX ||
+	    super->nr_partitions & (super->nr_partitions - 1) ||
+	    super->segment_bytes < OKV_SEGMENT_BYTES_MIN ||
+	    super->segment_bytes > OKV_SEGMENT_BYTES || super->segment_bytes % OKV_PAGE_BYTES ||
+	    super->data_offset_bytes != data_offset(super->nr_partitions) ||
+	    super->nr_segments < OKV_NR_SEGMENTS_MIN || super->block_bytes < 512 ||
+	    super->block_bytes > OKV_PAGE_BYTES || super->block_bytes & (super->block_bytes - 1) ||
+	    super->segment_bytes / OKV_BLOCKS_MIN < super->block_bytes ||
 	    super->size_bytes < super->data_offset_bytes ||
-	    (super->size_bytes - super->data_offset_bytes) / super->nr_partitions / super->segment_bytes < super->nr_segments)
+	    super->nr_segments > segments_max(super))
 		return -EUCLEAN;
 	return 0;
 }
@@ -207,8 +245,9 @@ static bool same_super(const struct okv_super_disk *a, const struct okv_super_di
 	return !memcmp(a, &other, sizeof(other));
 }
 
-/* The copy that most others agree with. */
-static int elect_super(const struct okv_super_disk *supers, const int *verdicts, struct okv_super_disk *elected)
+/* Elect the copy that most others agree with; returns how many agree. */
+static int elect_super(const struct okv_super_disk *supers, const int *verdicts,
+		       struct okv_super_disk *elected)
 {
 	uint32_t nr_most = 0;
 
@@ -229,14 +268,15 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 {
 	struct okv_super_disk supers[OKV_NR_SUPERS] = { 0 };
 	int verdicts[OKV_NR_SUPERS], verdict = -ENODATA;
-	uint32_t nr, block_bytes;
+	uint32_t nr, block_bytes, head_bytes;
 	void *page;
 
 	if (disk->size_bytes < data_offset(1))
 		return -ENODATA;
 	page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);
 	for (uint32_t i = 0; i < OKV_NR_SUPERS; i++) {
-		verdicts[i] = okv_disk_io(disk, OKV_READ, (uint64_t)i * OKV_SUPER_STRIDE_BYTES, page, OKV_PAGE_BYTES);
+		verdicts[i] = okv_disk_io(disk, OKV_READ, (uint64_t)i * OKV_SUPER_STRIDE_BYTES,
+					  page, OKV_PAGE_BYTES);
 		if (!verdicts[i]) {
 			memcpy(&supers[i], page, sizeof(supers[i]));
 			verdicts[i] = judge_super(&supers[i], i);
@@ -256,9 +296,11 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 		return -EINVAL;
 	block_bytes = layout->super.block_bytes;
 	layout->partition_bits = __builtin_ctz(layout->super.nr_partitions);
-	/* Two of the longest have room in a segment beside its headers, each in a batch of its own. */
-	layout->value_bytes_max = layout->super.segment_bytes / 2 / block_bytes * block_bytes - block_bytes -
-				  okv_round_up(sizeof(struct okv_batch_disk) + okv_head_bytes(block_bytes, OKV_KEY_BYTES_MAX, OKV_ALIGN_BYTES), block_bytes);
+	/* A segment has room for two of the longest values, each in a batch of its own. */
+	head_bytes = sizeof(struct okv_batch_disk) +
+		     okv_head_bytes(block_bytes, OKV_KEY_BYTES_MAX, OKV_ALIGN_BYTES);
+	layout->value_bytes_max = layout->super.segment_bytes / 2 / block_bytes * block_bytes -
+				  block_bytes - okv_round_up(head_bytes, block_bytes);
 	if (layout->value_bytes_max > OKV_VALUE_BYTES_MAX)
 		layout->value_bytes_max = OKV_VALUE_BYTES_MAX;
 	return 0;

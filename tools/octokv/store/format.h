@@ -2,9 +2,10 @@
 /*
  * format.h - what lies on the device; Documentation/design/octokv-format.rst tells why
  *
- * All numbers are little-endian. Every structure begins with a checksum of the rest of it, whose seed is made of a secret
- * of the device and of the place where the structure belongs, so that one at another place, of another life of the same
- * place, or of another store that was on the device before is no valid one.
+ * All numbers are little-endian. Every structure begins with a checksum of the rest of it. The seed
+ * of the checksum is made of a secret of the device and of the place where the structure belongs. So
+ * a structure is not valid at another place, in another life of the same place, or for another
+ * store that was on the device before.
  *
  *	0, 256 KiB, 512 KiB, 768 KiB	copies of the superblock
  *	1 MiB				two roots for each partition, 4 KiB each
@@ -34,10 +35,10 @@ enum {
 	OKV_SEGMENT_BYTES	= (16 << 20) + (64 << 10),	/* two of the longest values */
 	OKV_SEGMENT_BYTES_MIN	= 16 << 10,
 	OKV_BLOCKS_MIN		= 8,		/* of a segment */
-	OKV_NR_SEGMENTS_MIN	= 12,		/* of a partition; with fewer the reserve is most of it */
+	OKV_NR_SEGMENTS_MIN	= 12,		/* of a partition; of fewer, most would be kept */
 	OKV_NR_ROOT_SEGMENTS	= 960,
-	OKV_APART_BYTES_MIN	= 4096,		/* of a value that lies apart from its record */
-	OKV_APART_ALIGN_BYTES	= 16 << 10,	/* where such values begin, at most: a flash page of common drives */
+	OKV_APART_BYTES_MIN	= 4096,		/* of an apart value */
+	OKV_APART_ALIGN_BYTES	= 16 << 10,	/* largest alignment of these: a flash page */
 };
 
 #define OKV_SUPER_MAGIC		0x31766b6f74636fULL	/* "octokv1" */
@@ -66,8 +67,9 @@ struct okv_super_disk {
 static_assert(sizeof(struct okv_super_disk) == 104, "superblock has holes");
 
 /*
- * A checkpoint: the index as it was, or later, when all batches below @seq had taken effect, in @nr_chunks chunks in the
- * segments of @segments; and where the log goes on from there. @segment is that of batch @seq, if it had one.
+ * A checkpoint, and where the log goes on from there. @nr_chunks chunks in @segments have the index
+ * as it was when all batches below @seq had taken effect, or later. @segment is that of batch @seq,
+ * if it had one.
  */
 struct okv_root_disk {
 	uint64_t sum;
@@ -85,7 +87,10 @@ struct okv_root_disk {
 };
 static_assert(sizeof(struct okv_root_disk) <= OKV_PAGE_BYTES, "a root is a page");
 
-/* A piece of a checkpoint. The first one holds struct okv_segment_disk for each segment, the others shards of the index. */
+/*
+ * A piece of a checkpoint. The first chunk holds struct okv_segment_disk for each segment, the others
+ * hold shards of the index.
+ */
 struct okv_chunk_disk {
 	uint64_t sum;
 	uint32_t magic;
@@ -107,7 +112,10 @@ struct okv_shard_disk {
 	uint32_t nr_entries;	/* that follow, 16 bytes each */
 };
 
-/* What one write of the log begins with; records follow, each aligned to OKV_ALIGN_BYTES; and from the next block on, values that lie apart. */
+/*
+ * The beginning of one write of the log. Heads of records follow, each aligned to OKV_ALIGN_BYTES.
+ * Apart values follow from the next block on.
+ */
 struct okv_batch_disk {
 	uint64_t sum;
 	uint32_t magic;
@@ -115,9 +123,9 @@ struct okv_batch_disk {
 	uint64_t seq;
 	uint64_t life;
 	uint64_t durable;	/* all batches below this one have been acknowledged */
-	uint32_t bytes;		/* with this header, without what fills the last block */
+	uint32_t bytes;		/* with this header, without the zeros in the last block */
 	uint32_t nr_records;
-	uint32_t head_bytes;	/* with this header, without values that lie apart */
+	uint32_t head_bytes;	/* with this header, without apart values */
 	uint32_t reserved32;
 	uint64_t reserved64;
 };
@@ -128,7 +136,10 @@ enum okv_record_kind {
 	OKV_RECORD_DELETE	= 2,
 };
 
-/* The key follows, then the value, unless it lies apart: then it begins with the block that is @apart behind the one in which this begins. @sum covers the key. */
+/*
+ * The key follows, which @sum covers, then the value. If @apart is not 0, the value is apart: it
+ * begins @apart blocks behind the block in which this header begins.
+ */
 struct okv_record_disk {
 	uint64_t sum;
 	uint32_t magic;
@@ -139,7 +150,7 @@ struct okv_record_disk {
 	uint32_t value_len;
 	uint64_t hash;
 	uint64_t expire_ms;
-	uint64_t prev;		/* the record that this one replaces, or OKV_NOWHERE */
+	uint64_t prev;		/* location of the record that this one replaces, or OKV_NOWHERE */
 	uint64_t value_sum;
 	uint64_t seq;
 };
@@ -157,10 +168,14 @@ static inline uint64_t okv_round_up(uint64_t value, uint64_t unit)
 	return (value + unit - 1) / unit * unit;
 }
 
-/* In blocks of its own behind the records of its batch lies a value of a page or more, if these waste no more than an eighth of it. */
+/*
+ * A value is apart, in blocks of its own behind the heads of its batch, if it has a page or more and
+ * the blocks waste no more than an eighth of it.
+ */
 static inline bool okv_is_apart(uint32_t block_bytes, uint32_t value_len)
 {
-	return value_len >= OKV_APART_BYTES_MIN && (okv_round_up(value_len, block_bytes) - value_len) * 8 <= value_len;
+	return value_len >= OKV_APART_BYTES_MIN &&
+	       (okv_round_up(value_len, block_bytes) - value_len) * 8 <= value_len;
 }
 
 static inline uint32_t okv_apart_bytes(uint32_t block_bytes, uint32_t value_len)
@@ -168,7 +183,7 @@ static inline uint32_t okv_apart_bytes(uint32_t block_bytes, uint32_t value_len)
 	return okv_is_apart(block_bytes, value_len) ? okv_round_up(value_len, block_bytes) : 0;
 }
 
-/* Of a record, what is not apart. */
+/* The part of a record that is not apart. */
 static inline uint32_t okv_head_bytes(uint32_t block_bytes, uint32_t key_len, uint32_t value_len)
 {
 	uint32_t inner_len = okv_is_apart(block_bytes, value_len) ? 0 : value_len;
@@ -178,33 +193,40 @@ static inline uint32_t okv_head_bytes(uint32_t block_bytes, uint32_t key_len, ui
 
 static inline uint32_t okv_record_bytes(uint32_t block_bytes, uint32_t key_len, uint32_t value_len)
 {
-	return okv_head_bytes(block_bytes, key_len, value_len) + okv_apart_bytes(block_bytes, value_len);
+	return okv_head_bytes(block_bytes, key_len, value_len) +
+	       okv_apart_bytes(block_bytes, value_len);
 }
 
-/* What a batch has, whose heads, its header included, and values apart are so many bytes. */
-static inline uint32_t okv_batch_bytes(uint32_t block_bytes, uint32_t head_bytes, uint32_t apart_bytes)
+/* The size of a batch with so many bytes of heads, its header included, and of apart values. */
+static inline uint32_t okv_batch_bytes(uint32_t block_bytes, uint32_t head_bytes,
+				       uint32_t apart_bytes)
 {
 	return apart_bytes ? okv_round_up(head_bytes, block_bytes) + apart_bytes : head_bytes;
 }
 
-/* Where the value begins of a record that begins at @offset of its segment. */
-static inline uint32_t okv_value_offset(uint32_t block_bytes, uint32_t offset, const struct okv_record_disk *record)
+/* The offset in the segment of the value whose record is at @offset. */
+static inline uint32_t okv_value_offset(uint32_t block_bytes, uint32_t offset,
+					const struct okv_record_disk *record)
 {
-	return record->apart ? (offset / block_bytes + record->apart) * block_bytes : offset + sizeof(*record) + record->key_len;
+	if (record->apart)
+		return (offset / block_bytes + record->apart) * block_bytes;
+	return offset + sizeof(*record) + record->key_len;
 }
 
-/* The seed for what lies at @location of @partition in the @life of its segment. */
-uint64_t okv_seed(const struct okv_super_disk *super, uint32_t partition, uint64_t location, uint64_t life);
+/* The seed of the checksum of what lies at @location in the @life of its segment. */
+uint64_t okv_seed(const struct okv_super_disk *super, uint32_t partition, uint64_t location,
+		  uint64_t life);
 
-/* A checksum of @bytes behind the checksum that they begin with. */
+/* The checksum of @data without the checksum that it begins with. */
 uint64_t okv_sum_behind(const void *data, size_t bytes, uint64_t seed);
 uint64_t okv_sum(const void *data, size_t bytes, uint64_t seed);
 
-/* Read the superblock: as okv_device_info(). */
+/* Read the superblock; returns what okv_device_info() does. */
 int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *nr_bad);
 
 /* A request that blocks. */
-int okv_disk_io(struct okv_disk *disk, enum okv_io_kind kind, uint64_t offset_bytes, void *buf, uint32_t bytes);
+int okv_disk_io(struct okv_disk *disk, enum okv_io_kind kind, uint64_t offset_bytes, void *buf,
+		uint32_t bytes);
 
 uint64_t okv_root_offset(uint32_t partition, uint32_t slot);
 uint64_t okv_root_seed(const struct okv_super_disk *super, uint32_t partition, uint32_t slot);

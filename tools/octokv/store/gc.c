@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gc.c - space of dead records comes back; what has expired goes
+ * gc.c - space of dead records comes back; expired records go
  *
- * When free segments run low, the sealed segment with the fewest live bytes is the victim. It is read in whole, and each
- * record that the index points to is written to the log again, under the lock of its identity, as a record that replaces
- * itself, or as a deletion if it has expired. They go in rounds, each as much as a write may have: what is moved one by one
- * would be padded to a block each, and take as much room as it leaves. When none is left the segment is drained, and when two checkpoints have begun since, it is free. Drained
- * segments are collected for a while, for a checkpoint costs as much for one of them as for many; one that is due anyway takes all that there are.
+ * When free segments run low, store.c picks a victim: the sealed segment with the fewest live
+ * bytes. It is read in whole. Each record that the index points to is written to the log again,
+ * under the lock of its identity, as a record that replaces itself, or as a deletion if it has
+ * expired. Moves go in rounds, each as much as one write may have: moved one by one, each would be
+ * padded to a block and take as much room as it leaves. When no live record is left the segment is
+ * drained. When two checkpoints have begun since, it is free. Drained segments gather for a while,
+ * for a checkpoint costs as much for one of them as for many. A checkpoint that is due anyway takes
+ * all that there are.
  *
- * What cannot be read, or has a wrong checksum, is not moved: the segment is BAD from then on and stays as it is, so that
- * reads of it go on to fail or, if only that one read was at fault, to succeed.
+ * A record that cannot be read, or has a wrong checksum, is not moved. The segment is BAD from then
+ * on and stays as it is. So reads of the record go on to fail or, if only that one read was at
+ * fault, succeed.
  *
- * No wedge. The reserve (log.c) is such that a victim that is begun can always be finished. A segment of nothing but
- * tombstones is drained without moving anything. If a write waits for room and there is nothing to be gained, or as
- * many victims as there are segments have gained nothing, it is answered OKV_FULL; it is never left waiting.
+ * No wedge. The kept segments (segment.h) suffice to finish any victim that is begun. A segment of
+ * nothing but tombstones is drained without moving anything. If a write waits for room, and there
+ * is nothing to be gained, or as many victims as there are segments have gained nothing, store.c
+ * answers OKV_FULL. A write is never left waiting.
  */
 #include <stdlib.h>
 
@@ -24,12 +29,14 @@
 
 enum {
 	SWEEP_SLOTS	= 4096,	/* of the index, looked at in a tick */
-	SWEEP_OPS	= 16,	/* reads of what may have expired at a time */
+	SWEEP_OPS	= 16,	/* reads at a time of records that may have expired */
 	SWEEP_OPS_MORE	= 112,	/* and so many more where much has */
-	SWEEP_GAIN	= 4,	/* more for each that had expired, one less for each that had not */
+	SWEEP_GAIN	= 4,	/* more reads for each record that had expired; else one less */
 };
 
-/* A write of a user went through since: what was collected before it was not in vain. */
+/* ---- moves ---- */
+
+/* If a write of a user began since the last look, no victim before it was in vain. */
 void okv_gc_forget_vain(struct okv_partition *p)
 {
 	if (p->gc.nr_puts_then != p->nr_puts_begun)
@@ -69,7 +76,8 @@ static void move_done(struct okv_op *op)
 	gc_step(p);
 }
 
-static void move(struct okv_partition *p, const struct okv_record_disk *record, const char *value, uint64_t location)
+static void move(struct okv_partition *p, const struct okv_record_disk *record, const char *value,
+		 uint64_t location)
 {
 	struct okv_op *op = mem_zalloc(sizeof(*op));
 
@@ -90,15 +98,19 @@ static void move(struct okv_partition *p, const struct okv_record_disk *record, 
 
 enum found { MADE_OUT, SPOILT, NEXT_ROUND };
 
-/* The record at the offset: move it if it lives. SPOILT: it cannot be made out, nor can those behind it in its batch. */
+/*
+ * Move the record at gc->offset if it is live. SPOILT: neither it nor what is behind it in its batch
+ * can be made out.
+ */
 static enum found gc_record(struct okv_partition *p)
 {
 	struct okv_gc *gc = &p->gc;
-	const struct okv_record_disk *record = okv_record_at(p, gc->buf, gc->victim, gc->offset, &gc->batch);
 	uint64_t location = okv_location(p, gc->victim, gc->offset);
 	uint32_t head_bytes, apart_bytes, block_bytes = p->disk->block_bytes;
+	const struct okv_record_disk *record;
 	const char *value;
 
+	record = okv_record_at(p, gc->buf, gc->victim, gc->offset, &gc->batch);
 	if (!record)
 		return SPOILT;
 	head_bytes = okv_head_bytes(block_bytes, record->key_len, record->value_len);
@@ -106,8 +118,9 @@ static enum found gc_record(struct okv_partition *p)
 	value = gc->buf + okv_value_offset(block_bytes, gc->offset, record);
 	if (record->kind == OKV_RECORD_PUT && okv_index_at(&p->index, record->hash, location) &&
 	    okv_value_is_good(p, value, record->value_len, record->value_sum)) {
-		if (gc->nr_moving && okv_batch_bytes(block_bytes, gc->round_head_bytes + head_bytes, gc->round_apart_bytes + apart_bytes) >
-		    p->batch_bytes_max)
+		if (gc->nr_moving &&
+		    okv_batch_bytes(block_bytes, gc->round_head_bytes + head_bytes,
+				    gc->round_apart_bytes + apart_bytes) > p->batch_bytes_max)
 			return NEXT_ROUND;
 		gc->round_head_bytes += head_bytes;
 		gc->round_apart_bytes += apart_bytes;
@@ -117,7 +130,7 @@ static enum found gc_record(struct okv_partition *p)
 	return MADE_OUT;
 }
 
-/* Go to the next batch, over what is none. */
+/* Go to the next batch, over blocks that are none. */
 static void gc_next_batch(struct okv_partition *p)
 {
 	struct okv_gc *gc = &p->gc;
@@ -126,8 +139,12 @@ static void gc_next_batch(struct okv_partition *p)
 	gc->offset = okv_round_up(gc->batch.end, p->disk->block_bytes);
 	for (; gc->offset < p->segment_bytes; gc->offset += p->disk->block_bytes) {
 		b = (void *)(gc->buf + gc->offset);
-		if (okv_batch_is_good(p, b, gc->victim, gc->offset) && b->life == p->segments[gc->victim].life) {
-			gc->batch = (struct okv_bounds){ .head_end = gc->offset + b->head_bytes, .end = gc->offset + b->bytes };
+		if (okv_batch_is_good(p, b, gc->victim, gc->offset) &&
+		    b->life == p->segments[gc->victim].life) {
+			gc->batch = (struct okv_bounds){
+				.head_end = gc->offset + b->head_bytes,
+				.end = gc->offset + b->bytes,
+			};
 			gc->offset += sizeof(*b);
 			return;
 		}
@@ -141,7 +158,7 @@ static bool gc_has_more(const struct okv_partition *p)
 	return gc->offset < p->segment_bytes && p->segments[gc->victim].live_bytes && !gc->gave_up;
 }
 
-/* What one write may have, of what is left of the victim; it is sent as a whole. */
+/* Move as much of the victim as one write may have; the plug makes it one write. */
 static void gc_round(struct okv_partition *p)
 {
 	struct okv_gc *gc = &p->gc;
@@ -194,7 +211,7 @@ void okv_gc_start(struct okv_partition *p, uint32_t victim)
 	okv_segment_load(p, &gc->load, victim, gc->buf, gc_loaded);
 }
 
-/* The sealed segment with the least that lives, if moving that gains something; else p->nr_segments. */
+/* The sealed segment with the fewest live bytes, at most @live_bytes_max; else p->nr_segments. */
 uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max)
 {
 	uint32_t victim = p->nr_segments;
@@ -202,12 +219,15 @@ uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max)
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
 		const struct okv_segment *s = &p->segments[i];
 
-		if (s->state == OKV_SEGMENT_SEALED && s->last_seq < okv_log_durable_seq(p) && s->live_bytes <= live_bytes_max &&
+		if (s->state == OKV_SEGMENT_SEALED && s->last_seq < okv_log_durable_seq(p) &&
+		    s->live_bytes <= live_bytes_max &&
 		    (victim == p->nr_segments || s->live_bytes < p->segments[victim].live_bytes))
 			victim = i;
 	}
 	return victim;
 }
+
+/* ---- expiry ---- */
 
 static void expire_done(struct okv_op *op)
 {
@@ -222,7 +242,7 @@ static void expire_done(struct okv_op *op)
 	free(op);
 }
 
-/* Remove a record with this identity that has expired, if there is one. */
+/* Remove an expired record with this identity, if there is one. */
 void okv_expire(struct okv_partition *p, uint16_t tenant, uint64_t hash)
 {
 	struct okv_op *op = mem_zalloc(sizeof(*op));
@@ -235,23 +255,29 @@ void okv_expire(struct okv_partition *p, uint16_t tenant, uint64_t hash)
 	okv_partition_submit(p, op);
 }
 
-/* An entry that may have expired: the index knows that it will, and its record or what is known of it knows when. */
+/* The index knows that an entry expires. Only its record, or what is known of it, knows when. */
 static bool may_have_expired(const struct okv_partition *p, const struct okv_entry *e)
 {
-	const struct okv_known *known = e->size && e->expires ? okv_known_find(&p->known, e->location) : NULL;
+	const struct okv_known *known;
 
-	return e->size && e->expires && (!known || okv_is_expired(known->expire_ms, p->now_ms));
+	if (!e->size || !e->expires)
+		return false;
+	known = okv_known_find(&p->known, e->location);
+	return !known || okv_is_expired(known->expire_ms, p->now_ms);
 }
 
 /*
- * Look for what has expired, from where the last tick stopped, to the end of the index at most: nothing is looked at twice in a tick. While
- * more than one in five that are read have expired, more are read at a time.
+ * Sweep: look for expired records from where the last tick stopped, to the end of the index at most,
+ * so that a tick looks at nothing twice. While more than one in five of those read have expired,
+ * more are read at a time.
  */
 void okv_expire_some(struct okv_partition *p)
 {
 	uint32_t nr_max = SWEEP_OPS + p->nr_sweeping_more;
 
-	for (uint32_t i = 0; i < SWEEP_SLOTS && p->nr_sweeping < nr_max && !p->refusing && !p->is_quiet; i++) {
+	if (p->refusing || p->is_quiet)
+		return;
+	for (uint32_t i = 0; i < SWEEP_SLOTS && p->nr_sweeping < nr_max && !p->refusing; i++) {
 		const struct okv_shard *s = &p->index.shards[p->sweep_shard];
 		uint32_t shard = p->sweep_shard;
 
@@ -259,7 +285,8 @@ void okv_expire_some(struct okv_partition *p)
 			const struct okv_entry *e = &s->entries[p->sweep_slot++];
 
 			if (may_have_expired(p, e))
-				okv_expire(p, e->tenant, okv_index_hash(&p->index, p->number, shard, e->tag));
+				okv_expire(p, e->tenant,
+					   okv_index_hash(&p->index, p->number, shard, e->tag));
 			continue;
 		}
 		p->sweep_slot = 0;

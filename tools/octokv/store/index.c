@@ -2,9 +2,9 @@
 /*
  * index.c - shards of the index: linear probing, removal by moving back, rebuilt by sixths
  *
- * A slot follows from the low 32 bits of the tag as a fraction of the shard's size, so that any size will do. A run of
- * entries ends at an empty slot; removal closes the gap with the entries of the run that may go there, so there are no
- * marks of removed ones and no need to clean up.
+ * A slot follows from the low 32 bits of the tag as a fraction of the shard's size, so that any
+ * size will do. A run of entries ends at an empty slot. Removal closes the gap with the entries of
+ * the run that may go there, so there are no marks of removed entries and nothing to clean up.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,11 @@
 #include "index.h"
 #include "mem.h"
 
+#define RECORD_BYTES_MAX \
+	(OKV_VALUE_BYTES_MAX + OKV_KEY_BYTES_MAX + sizeof(struct okv_record_disk))
+
 static_assert(sizeof(struct okv_entry) == 16, "an index entry has 16 bytes");
-static_assert((OKV_VALUE_BYTES_MAX + OKV_KEY_BYTES_MAX + sizeof(struct okv_record_disk)) / OKV_ALIGN_BYTES + 1 < 1 << 20,
-	      "the longest record's size fits");
+static_assert(RECORD_BYTES_MAX / OKV_ALIGN_BYTES + 1 < 1 << 20, "the longest record's size fits");
 static_assert(OKV_NR_TENANTS <= 1 << OKV_TENANT_BITS, "a tenant's number fits");
 
 #define TAG_MASK ((1ULL << OKV_TAG_BITS) - 1)
@@ -24,7 +26,8 @@ void okv_index_init(struct okv_index *ix, uint32_t partition_bits, uint64_t part
 {
 	memset(ix, 0, sizeof(*ix));
 	ix->partition_bits = partition_bits;
-	while (ix->shard_bits < OKV_SHARD_BITS_MAX && (1ULL << 20 << ix->shard_bits) < partition_bytes)
+	while (ix->shard_bits < OKV_SHARD_BITS_MAX &&
+	       (1ULL << 20 << ix->shard_bits) < partition_bytes)
 		ix->shard_bits++;
 	ix->shards = mem_zalloc(sizeof(*ix->shards) << ix->shard_bits);
 }
@@ -47,7 +50,8 @@ uint64_t okv_index_identity(const struct okv_index *ix, uint64_t hash)
 	return (uint64_t)okv_index_shard(ix, hash) << OKV_TAG_BITS | (hash & TAG_MASK);
 }
 
-uint64_t okv_index_hash(const struct okv_index *ix, uint64_t partition, uint32_t shard, uint64_t tag)
+uint64_t okv_index_hash(const struct okv_index *ix, uint64_t partition, uint32_t shard,
+			uint64_t tag)
 {
 	uint64_t top = (partition << ix->shard_bits | shard);
 	uint32_t nr_bits = ix->partition_bits + ix->shard_bits;
@@ -65,7 +69,8 @@ static uint32_t after(const struct okv_shard *s, uint32_t slot)
 	return slot + 1 < s->nr_slots ? slot + 1 : 0;
 }
 
-bool okv_index_find(const struct okv_index *ix, uint64_t hash, uint32_t tenant, uint64_t from, struct okv_entry *found)
+bool okv_index_find(const struct okv_index *ix, uint64_t hash, uint32_t tenant, uint64_t from,
+		    struct okv_entry *found)
 {
 	const struct okv_shard *s = &ix->shards[okv_index_shard(ix, hash)];
 	uint64_t tag = hash & TAG_MASK;
@@ -76,7 +81,8 @@ bool okv_index_find(const struct okv_index *ix, uint64_t hash, uint32_t tenant, 
 	for (uint32_t slot = home_of(s, tag); s->entries[slot].size; slot = after(s, slot)) {
 		const struct okv_entry *e = &s->entries[slot];
 
-		if (e->tag == tag && e->tenant == tenant && e->location >= from && (!any || e->location < found->location)) {
+		if (e->tag == tag && e->tenant == tenant && e->location >= from &&
+		    (!any || e->location < found->location)) {
 			*found = *e;
 			any = true;
 		}
@@ -90,7 +96,8 @@ struct okv_entry *okv_index_at(const struct okv_index *ix, uint64_t hash, uint64
 
 	if (!s->nr_entries)
 		return NULL;
-	for (uint32_t slot = home_of(s, hash & TAG_MASK); s->entries[slot].size; slot = after(s, slot)) {
+	for (uint32_t slot = home_of(s, hash & TAG_MASK); s->entries[slot].size;
+	     slot = after(s, slot)) {
 		if (s->entries[slot].location == location)
 			return &s->entries[slot];
 	}
@@ -167,5 +174,6 @@ void okv_index_remove(struct okv_index *ix, uint32_t shard, struct okv_entry *en
 
 uint64_t okv_index_bytes(const struct okv_index *ix)
 {
-	return ix->nr_slots * sizeof(struct okv_entry) + ((uint64_t)sizeof(*ix->shards) << ix->shard_bits);
+	return ix->nr_slots * sizeof(struct okv_entry) +
+	       ((uint64_t)sizeof(*ix->shards) << ix->shard_bits);
 }

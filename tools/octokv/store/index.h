@@ -2,16 +2,19 @@
 /*
  * index.h - where the records of a partition lie: 16 bytes of memory for each key
  *
- * An entry has the location of a record, its size, its tenant and 44 bits of the hash of its key, the tag. The key itself
- * is on the device only: entries that match are candidates, and who asks reads them and compares keys.
+ * An entry has the location of a record, its size, its tenant and 44 bits of the hash of its key,
+ * the tag. The key itself is on the device only: entries that match are candidates, and the caller
+ * reads them and compares keys.
  *
- * The table is cut into shards by the bits of the hash that follow those of the partition. A shard is an array of its own
- * with open addressing. It grows by a sixth when it is 7/8 full and shrinks below 11/16, so an entry costs 18.3 to 23.3
- * bytes; with thousands of entries to a shard a rebuild is short, no operation waits for the whole table to be rebuilt,
- * and nothing needs twice the memory. The directory adds 16 bytes for each MiB of the device.
+ * The table is cut into shards by the bits of the hash that follow those of the partition. A shard
+ * is an array of its own with open addressing. It grows by a sixth when it is 7/8 full and shrinks
+ * below 11/16, so an entry costs 18.3 to 23.3 bytes. With thousands of entries to a shard a rebuild
+ * is short, no operation waits for a rebuild of the whole table, and nothing needs twice the
+ * memory. The directory adds 16 bytes for each MiB of the device.
  *
- * Shard and tag are all that the index knows of a hash: the identity. Operations with the same identity exclude each
- * other (op.c), so candidates are walked in the order of their locations, over any number of reads.
+ * Shard and tag are all that the index knows of a hash: the identity. Operations with the same
+ * identity exclude each other (op.c). So a caller can walk candidates in the order of their
+ * locations, over any number of reads.
  */
 #ifndef OKV_INDEX_H
 #define OKV_INDEX_H
@@ -26,7 +29,10 @@ enum {
 	OKV_SHARD_BITS_MAX	= 20 - 8,	/* with those of the partition they fit beside the tag */
 };
 
-/* As in memory, so in a checkpoint. @size is that of the record in units of OKV_ALIGN_BYTES, 0 where there is no entry; @apart is the record's (format.h). */
+/*
+ * An entry is the same in memory and in a checkpoint. @size is that of the record in units of
+ * OKV_ALIGN_BYTES, 0 for no entry. @apart is that of the record (format.h).
+ */
 struct okv_entry {
 	uint64_t location : OKV_LOCATION_BITS;
 	uint64_t tenant : OKV_TENANT_BITS;
@@ -61,16 +67,18 @@ static inline uint32_t okv_index_nr_shards(const struct okv_index *ix)
 uint32_t okv_index_shard(const struct okv_index *ix, uint64_t hash);
 uint64_t okv_index_identity(const struct okv_index *ix, uint64_t hash);
 
-/* A hash with this identity: the reverse of the two above. */
-uint64_t okv_index_hash(const struct okv_index *ix, uint64_t partition, uint32_t shard, uint64_t tag);
+/* A hash with this identity: the reverse of the two functions above. */
+uint64_t okv_index_hash(const struct okv_index *ix, uint64_t partition, uint32_t shard,
+			uint64_t tag);
 
-/* The candidate with the smallest location from @from on, or false. */
-bool okv_index_find(const struct okv_index *ix, uint64_t hash, uint32_t tenant, uint64_t from, struct okv_entry *found);
+/* The candidate with the smallest location from @from on; false if there is none. */
+bool okv_index_find(const struct okv_index *ix, uint64_t hash, uint32_t tenant, uint64_t from,
+		    struct okv_entry *found);
 
-/* The entry of exactly that record, or NULL; until the next add or remove. */
+/* The entry of exactly that record, or NULL; valid until the next add or remove. */
 struct okv_entry *okv_index_at(const struct okv_index *ix, uint64_t hash, uint64_t location);
 
-/* Make room for so many in a shard that is empty. */
+/* Make room for so many entries in an empty shard. */
 void okv_index_reserve(struct okv_index *ix, uint32_t shard, uint32_t nr_entries);
 void okv_index_add(struct okv_index *ix, uint32_t shard, const struct okv_entry *entry);
 void okv_index_remove(struct okv_index *ix, uint32_t shard, struct okv_entry *entry);

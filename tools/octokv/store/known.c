@@ -20,7 +20,10 @@ void okv_known_free(struct okv_known_table *t)
 	free(t->places);
 }
 
-/* Locations differ by what batches have in common, so all of their bits are mixed: the places of a set, one of which has what lies there. */
+/*
+ * The places that may have what lies at @location. The locations of batches differ in a regular way,
+ * so all bits are mixed.
+ */
 static struct okv_known *set_of(const struct okv_known_table *t, uint64_t location)
 {
 	uint64_t mixed = location * 0x9e3779b97f4a7c15;
@@ -29,7 +32,7 @@ static struct okv_known *set_of(const struct okv_known_table *t, uint64_t locati
 	return &t->places[(mixed >> 32 & (t->nr - 1)) / OKV_KNOWN_WAYS * OKV_KNOWN_WAYS];
 }
 
-/* The place that has that location, 0 for one that is empty; or NULL. */
+/* The place of the set of @location that has @wanted, where 0 is an empty one; or NULL. */
 static struct okv_known *find(const struct okv_known_table *t, uint64_t location, uint64_t wanted)
 {
 	struct okv_known *set = set_of(t, location);
@@ -46,7 +49,8 @@ const struct okv_known *okv_known_find(const struct okv_known_table *t, uint64_t
 	return find(t, location, location + 1);
 }
 
-void okv_known_set(struct okv_known_table *t, uint64_t location, const struct okv_record_disk *record, const void *key)
+void okv_known_set(struct okv_known_table *t, uint64_t location,
+		   const struct okv_record_disk *record, const void *key)
 {
 	struct okv_known *known = find(t, location, location + 1);
 
@@ -57,7 +61,8 @@ void okv_known_set(struct okv_known_table *t, uint64_t location, const struct ok
 	if (!known)
 		known = set_of(t, location) + t->next_victim++ % OKV_KNOWN_WAYS;
 	*known = (struct okv_known){
-		.location = location + 1, .value_len = record->value_len, .expire_ms = record->expire_ms, .value_sum = record->value_sum,
+		.location = location + 1, .value_len = record->value_len,
+		.expire_ms = record->expire_ms, .value_sum = record->value_sum,
 		.key_len = record->key_len,
 	};
 	memcpy(known->key, key, record->key_len);

@@ -2,36 +2,44 @@
 /*
  * log.c - the log: operations to batches, batches to segments, acknowledgements
  *
- * Group commit. What arrives while writes are in flight waits and becomes one batch, one write, when a write completes. A
- * batch begins at a block of its own and no block is ever written twice, so a torn write harms nothing that was
- * acknowledged; within a batch, records are packed. Batches are numbered without gaps.
+ * Group commit. What arrives while writes are in flight waits and becomes one batch, one write,
+ * when a write completes. A batch begins at a block of its own and no block is ever written twice,
+ * so a torn write harms nothing that was acknowledged. Within a batch, records are packed. Batches
+ * are numbered without gaps.
  *
- * Apart. A batch has heads first, which are headers, keys and short values, then each long value in blocks of its own, the best aligned ones
- * first, so that nothing lies between them. Where there is room to spare, it begins where that lets its values begin at a flash page:
- * reading one is no matter of two pages then. The blocks that this leaves out are never written, and come back with the segment. What is moved
- * when there is no such room takes no more than it had.
+ * Apart. A batch has heads first, which are headers, keys and short values. Each long value follows
+ * in blocks of its own, the values with the largest alignment first, so that nothing lies between
+ * them. Where there is room to spare, the batch begins where its values begin at a flash page, so
+ * that reading a value does not touch two pages. The blocks that this leaves out are never written,
+ * and come back with the segment. With little room, a batch of moves takes no more than its records
+ * had.
  *
- * Lanes. A scheduler below tells tenants apart by the tag that a write carries, so a batch has records of one tag only, and
- * nobody waits for the writes of others: each lane has its own nr_writes_max in flight. A lane is a tag but for collisions: tags
- * that share one take turns, each with batches of its own.
+ * Lanes. A scheduler below tells tenants apart by the ioprio that a write carries. So a batch has
+ * records of one ioprio only, and no operation waits for the writes of others: each lane has its
+ * own nr_writes_max in flight. An ioprio has a lane of its own, but for collisions. Those that
+ * share a lane take turns, each with batches of its own.
  *
- * Durable. Where a write can be made so by itself (FUA), each is. Elsewhere one flush serves all writes that completed
- * before it began, and the next flush begins when this one ends.
+ * Durable. Where a write can be made durable by itself (FUA), each is. Elsewhere one flush serves
+ * all writes that completed before it began, and the next flush begins when this one ends.
  *
- * In any order. A batch is acknowledged when it is durable, whatever became of those before it: what is in flight together
- * concerns different keys (op.c), so that none of it depends on the rest. Recovery takes what it finds, and goes on behind
- * what is missing; so that it looks there, the first batch of a segment or its header has to be durable as well. Each batch
- * says below which number all are acknowledged: one that is missing below it was lost by the device, and recovery says so.
+ * In any order. A batch is acknowledged when it is durable, whatever became of those before it:
+ * batches in flight together concern different keys (op.c), so none of them depends on the rest.
+ * Recovery takes what it finds, and goes on behind what is missing. So that it looks there, the
+ * first batch of a segment or its header has to be durable as well. Each batch says below which
+ * number all are acknowledged. If one below it is missing, the device lost it, and recovery says
+ * so.
  *
- * Errors. When a write fails, nothing more is sent until all in flight are back. Then the segment is given up, and what was
- * not acknowledged gets new numbers in another one. What has failed may be on the device all the same, in part or as a
- * whole, and must not count beside what is written anew; so first two checkpoints are written, one for each root, and no
- * root has it in its tail any more. After three such segments in a row the partition refuses writes, and what was in flight
- * has failed: it may turn up after the next open, or not.
+ * Errors. When a write fails, the log sends nothing more until all in flight are back. Then it
+ * gives up the segment, and what was not acknowledged gets new numbers in another one. The failed
+ * write may be on the device all the same, in part or as a whole, and must not count beside what is
+ * written again. So two checkpoints come first, one for each root, and no root has the failed write
+ * in its tail any more. After three such segments in a row the partition refuses writes, and what
+ * was in flight has failed: it may turn up after the next open, or not.
  *
- * Room. Some segments are kept back: deletes, moves of live records and checkpoints may use what writes of users may not. On a sparse
- * device these count only once they have room in the file system. So when that is full, nothing fails: puts find no free segment and are
- * refused, and what makes room goes on in what was kept back. One hole a second is tried again.
+ * Plug. While the log is plugged, what is submitted gathers in the queues. The log plugs itself
+ * while it acknowledges, so that what the answers cause becomes one batch, and so that no write and
+ * no checkpoint begins while a batch is half applied. Garbage collection plugs it for the moves
+ * that are to become one write.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +50,8 @@
 
 static void advance(struct okv_partition *p);
 
+/* ---- what waits, and for what ---- */
+
 bool okv_log_has_room(const struct okv_partition *p, uint32_t record_bytes)
 {
 	return p->live_bytes + p->waiting_bytes + record_bytes <= okv_segments_capacity(p);
@@ -49,7 +59,8 @@ bool okv_log_has_room(const struct okv_partition *p, uint32_t record_bytes)
 
 bool okv_log_is_idle(const struct okv_partition *p)
 {
-	return !p->batches && !p->queues[OKV_MOVES].head && !p->queues[OKV_DELETES].head && !p->queues[OKV_PUTS].head;
+	return !p->batches && !p->queues[OKV_MOVES].head && !p->queues[OKV_DELETES].head &&
+	       !p->queues[OKV_PUTS].head;
 }
 
 uint64_t okv_log_durable_seq(const struct okv_partition *p)
@@ -64,7 +75,7 @@ static enum okv_class class_of(const struct okv_op *op)
 	return op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE ? OKV_DELETES : OKV_PUTS;
 }
 
-/* Bits 3 to 12 of a tag say whose it is (IOPRIO_PRIO_HINT). */
+/* "Lanes" above. Bits 3 to 12 of an ioprio say whose it is (IOPRIO_PRIO_HINT). */
 static uint32_t lane_of(const struct okv_op *op)
 {
 	return op->ioprio / 8 % OKV_NR_LANES;
@@ -79,21 +90,28 @@ static void set_queued(struct okv_op *op, bool queued)
 	p->lanes[lane_of(op)].nr_waiting += queued ? 1 : -1;
 }
 
+/* What a batch of @op alone takes. */
 static uint32_t alone_bytes(const struct okv_partition *p, const struct okv_op *op)
 {
-	uint32_t block_bytes = p->disk->block_bytes, head_bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len);
+	uint32_t block_bytes = p->disk->block_bytes;
+	uint32_t head_bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len);
 
-	return okv_round_up(okv_batch_bytes(block_bytes, sizeof(struct okv_batch_disk) + head_bytes, op->record_bytes - head_bytes), block_bytes);
+	uint32_t bytes = okv_batch_bytes(block_bytes, sizeof(struct okv_batch_disk) + head_bytes,
+					 op->record_bytes - head_bytes);
+
+	return okv_round_up(bytes, block_bytes);
 }
 
 static bool fits(const struct okv_partition *p, uint32_t bytes)
 {
-	return p->open_segment < p->nr_segments && p->open_offset + bytes <= p->segment_bytes - p->disk->block_bytes;
+	return p->open_segment < p->nr_segments &&
+	       p->open_offset + bytes <= p->segment_bytes - p->disk->block_bytes;
 }
 
 /*
- * May the next batch begin with it? Moves end with a segment more than they began with, so they get the last one that a
- * checkpoint can spare; while a victim is being moved, deletes leave that one to it.
+ * May the next batch begin with @op? Moves end with a segment more than they began with, so they
+ * get the last one that a checkpoint can spare. While a victim is being moved, deletes leave that
+ * segment to the moves.
  */
 static bool may_begin(const struct okv_partition *p, const struct okv_op *op)
 {
@@ -110,7 +128,7 @@ static bool may_begin(const struct okv_partition *p, const struct okv_op *op)
 	}
 }
 
-/* Is there something that waits for room, and for nothing else? */
+/* Does the first operation of a class wait for room, and for nothing else? */
 bool okv_log_is_stalled(const struct okv_partition *p, enum okv_class class)
 {
 	const struct okv_op *op = p->queues[class].head;
@@ -126,10 +144,16 @@ void okv_log_seal(struct okv_partition *p)
 	p->open_segment = p->nr_segments;
 }
 
-/* How a value that lies apart would be aligned best: as a power of two that its blocks are a multiple of. 0: it does not. */
+/* ---- writing a batch ---- */
+
+/*
+ * "Apart" above. The best alignment of an apart value: the largest power of two that divides its
+ * size. 0: the value is not apart.
+ */
 static uint32_t align_of(const struct okv_partition *p, const struct okv_op *op)
 {
-	uint32_t bytes = okv_apart_bytes(p->disk->block_bytes, op->value_len), align_bytes = bytes & -bytes;
+	uint32_t bytes = okv_apart_bytes(p->disk->block_bytes, op->value_len);
+	uint32_t align_bytes = bytes & -bytes;
 
 	return align_bytes < OKV_APART_ALIGN_BYTES ? align_bytes : OKV_APART_ALIGN_BYTES;
 }
@@ -141,12 +165,17 @@ static void write_value(const struct okv_op *op, char *to, uint32_t bytes)
 	memset(to + op->value_len, 0, bytes - op->value_len);
 }
 
-/* Values that lie apart, those of the largest alignment first; op->apart is the block of the batch in which each begins. */
+/*
+ * "Apart" above. The apart values, those of the largest alignment first; op->apart becomes the block
+ * of the batch in which each begins.
+ */
 static void write_apart(struct okv_batch *b)
 {
-	uint32_t block_bytes = b->partition->disk->block_bytes, at = okv_round_up(b->head_bytes, block_bytes);
+	uint32_t block_bytes = b->partition->disk->block_bytes;
+	uint32_t at = okv_round_up(b->head_bytes, block_bytes);
 
-	for (uint32_t align_bytes = OKV_APART_ALIGN_BYTES; align_bytes >= block_bytes && at < b->io.bytes; align_bytes /= 2) {
+	for (uint32_t align_bytes = OKV_APART_ALIGN_BYTES;
+	     align_bytes >= block_bytes && at < b->io.bytes; align_bytes /= 2) {
 		for (struct okv_op *op = b->ops.head; op; op = op->next) {
 			uint32_t bytes = okv_apart_bytes(block_bytes, op->value_len);
 
@@ -159,25 +188,34 @@ static void write_apart(struct okv_batch *b)
 	}
 }
 
-/* The head of a record at that offset of a batch; returns its size. */
+/* Write the head of a record at that offset of a batch; returns its size. */
 static uint32_t write_record(struct okv_batch *b, struct okv_op *op, uint32_t offset)
 {
 	struct okv_partition *p = b->partition;
-	uint32_t block_bytes = p->disk->block_bytes, bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len);
+	uint32_t block_bytes = p->disk->block_bytes;
+	uint32_t bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len);
 	struct okv_record_disk *r = (void *)((char *)b->buf + offset);
 	bool deletes = okv_op_removes(op), is_apart = okv_is_apart(block_bytes, op->value_len);
 	char *inner;
 
 	op->apart = is_apart ? op->apart - offset / block_bytes : 0;
-	/* A record that is moved keeps its sum: what was wrong with the value must stay so. */
+	/* A record that is moved keeps its sum: a value that was wrong must stay so. */
 	if (op->kind != OKV_OP_RELOCATE || deletes)
 		op->sum = okv_sum(op->value, op->value_len, p->layout->super.secret);
 
 	op->to = okv_location(p, b->segment, b->offset_bytes + offset);
 	*r = (struct okv_record_disk){
-		.magic = OKV_RECORD_MAGIC, .kind = deletes ? OKV_RECORD_DELETE : OKV_RECORD_PUT, .tenant = op->tenant,
-		.key_len = op->key_len, .apart = op->apart, .value_len = op->value_len, .hash = op->hash,
-		.expire_ms = deletes ? 0 : op->expire_ms, .prev = op->present ? op->at : OKV_NOWHERE, .value_sum = op->sum, .seq = b->seq,
+		.magic = OKV_RECORD_MAGIC,
+		.kind = deletes ? OKV_RECORD_DELETE : OKV_RECORD_PUT,
+		.tenant = op->tenant,
+		.key_len = op->key_len,
+		.apart = op->apart,
+		.value_len = op->value_len,
+		.hash = op->hash,
+		.expire_ms = deletes ? 0 : op->expire_ms,
+		.prev = op->present ? op->at : OKV_NOWHERE,
+		.value_sum = op->sum,
+		.seq = b->seq,
 	};
 	memcpy(r + 1, op->key, op->key_len);
 	inner = (char *)(r + 1) + op->key_len;
@@ -194,17 +232,24 @@ static void write_batch(struct okv_batch *b)
 	struct okv_partition *p = b->partition;
 	struct okv_batch_disk *header = b->buf;
 	uint32_t offset = sizeof(*header), block_bytes = p->disk->block_bytes;
+	uint64_t location;
 
 	write_apart(b);
 	for (struct okv_op *op = b->ops.head; op; op = op->next)
 		offset += write_record(b, op, offset);
 	memset((char *)b->buf + offset, 0, okv_round_up(offset, block_bytes) - offset);
 	*header = (struct okv_batch_disk){
-		.magic = OKV_BATCH_MAGIC, .partition = p->number, .seq = b->seq, .life = p->segments[b->segment].life,
-		.durable = okv_log_durable_seq(p), .bytes = okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes),
-		.nr_records = b->nr_records, .head_bytes = b->head_bytes,
+		.magic = OKV_BATCH_MAGIC,
+		.partition = p->number,
+		.seq = b->seq,
+		.life = p->segments[b->segment].life,
+		.durable = okv_log_durable_seq(p),
+		.bytes = okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes),
+		.nr_records = b->nr_records,
+		.head_bytes = b->head_bytes,
 	};
-	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, okv_location(p, b->segment, b->offset_bytes)));
+	location = okv_location(p, b->segment, b->offset_bytes);
+	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, location));
 }
 
 static void take(struct okv_batch *b, struct okv_op *op, uint32_t head_bytes)
@@ -220,10 +265,11 @@ static void take(struct okv_batch *b, struct okv_op *op, uint32_t head_bytes)
 	okv_queue_add(&b->ops, op);
 }
 
-/* Take what has the tag of the batch, its beginning included. */
+/* "Lanes" above. Take the operations with the ioprio of the batch, the first one included. */
 static void fill(struct okv_partition *p, struct okv_batch *b)
 {
-	uint32_t block_bytes = p->disk->block_bytes, most = p->segment_bytes - block_bytes - p->open_offset;
+	uint32_t block_bytes = p->disk->block_bytes;
+	uint32_t most = p->segment_bytes - block_bytes - p->open_offset;
 
 	b->head_bytes = sizeof(struct okv_batch_disk);
 	b->align_bytes = block_bytes;
@@ -232,14 +278,19 @@ static void fill(struct okv_partition *p, struct okv_batch *b)
 	for (int i = 0; i < OKV_NR_CLASSES; i++) {
 		struct okv_op *op, *before = NULL;
 
-		for (op = p->queues[i].head; op && p->lanes[b->lane].nr_waiting; op = before ? before->next : p->queues[i].head) {
-			uint32_t head_bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len), apart_bytes = op->record_bytes - head_bytes;
+		for (op = p->queues[i].head; op && p->lanes[b->lane].nr_waiting;
+		     op = before ? before->next : p->queues[i].head) {
+			uint32_t head_bytes = okv_head_bytes(block_bytes, op->key_len,
+							     op->value_len);
+			uint32_t apart_bytes = op->record_bytes - head_bytes;
 
 			if (op->ioprio != b->io.ioprio) {
 				before = op;
 				continue;
 			}
-			if ((b->nr_records && okv_batch_bytes(block_bytes, b->head_bytes + head_bytes, b->apart_bytes + apart_bytes) > most) ||
+			if ((b->nr_records &&
+			     okv_batch_bytes(block_bytes, b->head_bytes + head_bytes,
+					     b->apart_bytes + apart_bytes) > most) ||
 			    !may_begin(p, op))
 				break;
 			okv_queue_take_behind(&p->queues[i], before);
@@ -249,22 +300,27 @@ static void fill(struct okv_partition *p, struct okv_batch *b)
 }
 
 /*
- * Where a batch of so many bytes begins. The first one lies where recovery looks for it; and with little room left, there are no gaps: not where only
- * what is moved makes room, for what is moved, which has little in gaps as its batches are large; and before that for others.
+ * "Apart" above. Where a batch of so many bytes begins. The first batch of a segment lies where
+ * recovery looks for it. With little room left, a batch leaves out nothing: puts and deletes stop
+ * when room is low, moves only when just the kept segments are left. Moves leave out little, as
+ * their batches are large.
  */
 static uint32_t place_of(const struct okv_partition *p, const struct okv_batch *b, uint32_t bytes)
 {
 	uint32_t head_bytes = okv_round_up(b->head_bytes, p->disk->block_bytes);
 	uint32_t best = okv_round_up(p->open_offset + head_bytes, b->align_bytes) - head_bytes;
+	bool has_room = !okv_segments_are_low(p);
 
-	bool has_room = class_of(b->ops.head) == OKV_MOVES ? okv_segments_usable(p) > okv_segments_kept(p) : !okv_segments_are_low(p);
-
-	return has_room && p->open_offset > p->disk->block_bytes && fits(p, best - p->open_offset + bytes) ? best : p->open_offset;
+	if (class_of(b->ops.head) == OKV_MOVES)
+		has_room = okv_segments_usable(p) > okv_segments_kept(p);
+	if (has_room && p->open_offset > p->disk->block_bytes && fits(p, best - p->open_offset + bytes))
+		return best;
+	return p->open_offset;
 }
 
 static void write_done(struct okv_io *io);
 
-/* A batch that may begin with @first. */
+/* Send a batch that begins with @first. */
 static void send_batch(struct okv_partition *p, const struct okv_op *first)
 {
 	struct okv_batch *b = mem_zalloc(sizeof(*b));
@@ -274,10 +330,13 @@ static void send_batch(struct okv_partition *p, const struct okv_op *first)
 	b->lane = lane_of(first);
 	b->seq = p->next_seq++;
 	b->segment = p->open_segment;
-	b->io = (struct okv_io){ .kind = OKV_WRITE, .flags = p->disk->has_fua ? OKV_FUA : 0, .ioprio = first->ioprio, .done = write_done,
-				 .owner = b };
+	b->io = (struct okv_io){
+		.kind = OKV_WRITE, .flags = p->disk->has_fua ? OKV_FUA : 0,
+		.ioprio = first->ioprio, .done = write_done, .owner = b,
+	};
 	fill(p, b);
-	b->io.bytes = okv_round_up(okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes), block_bytes);
+	b->io.bytes = okv_round_up(okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes),
+				   block_bytes);
 	b->offset_bytes = place_of(p, b, b->io.bytes);
 	b->io.offset_bytes = okv_segment_offset(p, b->segment) + b->offset_bytes;
 	end = b->offset_bytes + b->io.bytes;
@@ -298,6 +357,8 @@ static void send_batch(struct okv_partition *p, const struct okv_op *first)
 	p->stats.batch_bytes += b->io.bytes;
 	p->disk->ops->submit(p->disk, &b->io);
 }
+
+/* ---- segments ---- */
 
 struct segment_header {
 	struct okv_partition *p;
@@ -324,6 +385,7 @@ static void write_header(struct okv_partition *p, uint32_t offset)
 	struct segment_header *h = mem_zalloc(sizeof(*h));
 	uint32_t bytes = p->disk->block_bytes;
 	struct okv_batch_disk *header;
+	uint64_t location;
 
 	h->p = p;
 	h->segment = p->open_segment;
@@ -331,21 +393,31 @@ static void write_header(struct okv_partition *p, uint32_t offset)
 	memset(h->buf, 0, bytes);
 	header = h->buf;
 	*header = (struct okv_batch_disk){
-		.magic = OKV_BATCH_MAGIC, .partition = p->number, .seq = p->next_seq, .life = p->segments[p->open_segment].life,
-		.durable = okv_log_durable_seq(p), .bytes = sizeof(*header), .head_bytes = sizeof(*header),
+		.magic = OKV_BATCH_MAGIC,
+		.partition = p->number,
+		.seq = p->next_seq,
+		.life = p->segments[p->open_segment].life,
+		.durable = okv_log_durable_seq(p),
+		.bytes = sizeof(*header),
+		.head_bytes = sizeof(*header),
 	};
-	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, okv_location(p, p->open_segment, offset)));
-	h->io = (struct okv_io){ .kind = OKV_WRITE, .flags = OKV_FUA, .offset_bytes = okv_segment_offset(p, p->open_segment) + offset,
-				 .buf = h->buf, .bytes = bytes, .done = header_done, .owner = h };
+	location = okv_location(p, p->open_segment, offset);
+	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, location));
+	h->io = (struct okv_io){
+		.kind = OKV_WRITE, .flags = OKV_FUA, .buf = h->buf, .bytes = bytes,
+		.offset_bytes = okv_segment_offset(p, p->open_segment) + offset,
+		.done = header_done, .owner = h,
+	};
 	p->nr_headers++;
 	p->segments[p->open_segment].nr_headers++;
 	p->disk->ops->submit(p->disk, &h->io);
 }
 
 /*
- * The first and the last block of a segment: batches without records, which tell recovery that there is something. The first batch does that,
- * too, but it may come late, or never, or the device loses it. They are durable when they are done, whatever that costs the device:
- * there are two in a segment, and all of its batches may wait for them.
+ * The first and the last block of a segment are batches without records, which tell recovery that
+ * the segment is in use. The first batch does that as well, but it may come late, or never, or the
+ * device loses it. Both headers are written with FUA, whatever that costs the device: there are two
+ * in a segment, and all of its batches may wait for them.
  */
 static void write_headers(struct okv_partition *p)
 {
@@ -372,14 +444,19 @@ static void prepared(struct okv_io *io)
 	okv_changed(p);
 }
 
-/* On a sparse file each write would come to a hole, under locks and with a journal: have zeros in the whole segment before. */
+/*
+ * On a sparse file each write would fill a hole, under locks and with a journal. So have zeros in
+ * the whole segment first.
+ */
 static void prepare_segment(struct okv_partition *p)
 {
 	struct preparation *prep = mem_zalloc(sizeof(*prep));
 
 	*prep = (struct preparation){ .p = p, .segment = p->open_segment };
-	prep->io = (struct okv_io){ .kind = OKV_PREPARE, .offset_bytes = okv_segment_offset(p, p->open_segment), .bytes = p->segment_bytes,
-				    .done = prepared, .owner = prep };
+	prep->io = (struct okv_io){
+		.kind = OKV_PREPARE, .offset_bytes = okv_segment_offset(p, p->open_segment),
+		.bytes = p->segment_bytes, .done = prepared, .owner = prep,
+	};
 	p->nr_preparing++;
 	p->segments[p->open_segment].nr_headers++;
 	p->disk->ops->submit(p->disk, &prep->io);
@@ -395,7 +472,12 @@ static void begin_segment(struct okv_partition *p)
 		write_headers(p);
 }
 
-/* The first of a class whose lane has a write to spare. Who is behind the first is looked at only if somebody of another lane waits. */
+/* ---- sending ---- */
+
+/*
+ * "Lanes" above. The first operation of a class whose lane has a write to spare. The search goes
+ * beyond the first one only if an operation of another lane waits.
+ */
 static struct okv_op *first_of(const struct okv_partition *p, enum okv_class class)
 {
 	for (struct okv_op *op = p->queues[class].head; op; op = op->next) {
@@ -421,7 +503,7 @@ static struct okv_op *next_op(struct okv_partition *p)
 	return NULL;
 }
 
-/* Write what may be written now. */
+/* Send what may be written now. */
 void okv_log_send(struct okv_partition *p)
 {
 	struct okv_op *op;
@@ -442,7 +524,7 @@ void okv_log_send(struct okv_partition *p)
 	}
 }
 
-/* From now on, what is submitted gathers, and no write and no checkpoint begins. */
+/* "Plug" above. Plugs are counted; without the last one the log goes on. */
 void okv_log_plug(struct okv_partition *p)
 {
 	p->nr_plugs++;
@@ -473,7 +555,7 @@ static void leave(struct okv_partition *p, struct okv_op *op)
 		p->waiting_bytes -= op->record_bytes;
 }
 
-/* It does not wait any more: its lock is borrowed. */
+/* @op does not wait any more: a move borrows its lock. */
 void okv_log_withdraw(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
@@ -489,13 +571,15 @@ void okv_log_withdraw(struct okv_op *op)
 	}
 }
 
+/* ---- refusing ---- */
+
 static void fail_queue(struct okv_partition *p, struct okv_queue *q, enum okv_status status)
 {
 	struct okv_queue failed = *q;
 	struct okv_op *op;
 
 	q->head = q->tail = NULL;
-	/* None of them is to be found in a queue any more. */
+	/* From now on none of them is in a queue. */
 	for (op = failed.head; op; op = op->next)
 		set_queued(op, false);
 	while ((op = okv_queue_take(&failed))) {
@@ -513,7 +597,7 @@ void okv_log_stop(struct okv_partition *p)
 		fail_queue(p, &p->queues[i], OKV_IO_ERROR);
 }
 
-/* No room will come for these. */
+/* No room will come for the operations of a class. */
 void okv_log_refuse(struct okv_partition *p, enum okv_class class)
 {
 	for (struct okv_op *op = p->queues[class].head; op; op = op->next) {
@@ -526,13 +610,18 @@ void okv_log_refuse(struct okv_partition *p, enum okv_class class)
 	fail_queue(p, &p->queues[class], OKV_FULL);
 }
 
+/* ---- acknowledging ---- */
+
 static void free_batch(struct okv_batch *b)
 {
 	free(b->buf);
 	free(b);
 }
 
-/* Those that wait again let moves of their records go first, which did not wait for them while they were in flight. */
+/*
+ * Operations that wait again let the moves of their records go first. While the operations were in
+ * flight, the moves waited for them.
+ */
 static void yield_all(struct okv_partition *p, struct okv_queue *q)
 {
 	struct okv_op *op, *next;
@@ -546,7 +635,10 @@ static void yield_all(struct okv_partition *p, struct okv_queue *q)
 	}
 }
 
-/* Nothing is in flight, and something has failed: all that is not acknowledged anew, elsewhere. */
+/*
+ * "Errors" above. Nothing is in flight, and a write has failed: queue all that is not acknowledged
+ * again, for another segment.
+ */
 static void go_back(struct okv_partition *p)
 {
 	struct okv_queue ops[OKV_NR_CLASSES] = { 0 };
@@ -601,7 +693,7 @@ static void flush_done(struct okv_io *io)
 	advance(p);
 }
 
-/* One flush for all that is written and not yet durable. */
+/* "Durable" above. One flush for all that is written and not yet durable. */
 static void start_flush(struct okv_partition *p)
 {
 	bool any = false;
@@ -635,7 +727,7 @@ static void write_done(struct okv_io *io)
 	advance(p);
 }
 
-/* What is durable, in whatever order it became so, if recovery would find it. */
+/* "In any order" above. Acknowledge what is durable, if recovery would find it. */
 static void acknowledge(struct okv_partition *p)
 {
 	struct okv_batch **at = &p->batches, *b;
@@ -658,12 +750,11 @@ static void acknowledge(struct okv_partition *p)
 	}
 }
 
-/* Acknowledge what can be, go back where a write failed, and send more. */
+/* Acknowledge what is durable, go back if a write has failed, and send more. */
 static void advance(struct okv_partition *p)
 {
 	for (struct okv_batch *b = p->batches; b; b = b->next)
 		p->failing |= b->failed;
-	/* No batch and no checkpoint begins while one is half applied. */
 	okv_log_plug(p);
 	acknowledge(p);
 	start_flush(p);

@@ -2,8 +2,9 @@
 /*
  * mem.h - memory that is there, or the end of the process
  *
- * What a client can make us allocate is bounded elsewhere (resp.h, conn.h). If the machine has no memory even for that, no reply
- * would help: nothing acknowledged is lost by ending, so we say why and end.
+ * What a client can make the daemon allocate is bounded elsewhere (resp.h, conn.h). If the machine
+ * has no memory even for that, no reply would help. Nothing that was acknowledged is lost by ending,
+ * so the process says why and ends.
  */
 #ifndef OKV_MEM_H
 #define OKV_MEM_H
@@ -15,7 +16,7 @@
 static inline void *mem_checked(void *memory)
 {
 	if (!memory) {
-		fputs("octokvd: out of memory\n", stderr);
+		fputs("octokv: out of memory\n", stderr);
 		abort();
 	}
 	return memory;

@@ -2,31 +2,41 @@
 /*
  * op.c - one operation: lock, look up, decide, write
  *
- *	submit -> lock by identity -> read candidates until one has the key -> decide -> queue for the log -> applied -> done
+ *	submit -> lock by identity -> read candidates until one has the key -> decide
+ *	       -> queue for the log -> applied -> done
  *
- * Locks. The index tells keys apart by identity only, so what excludes each other is identities: any number of readers or
- * one writer, in the order of submission. A writer keeps its lock until its record is durable. So nobody reads what a
- * power cut could take back, what a writer has found stays true until it has written, and a record under a reader does not
- * move: garbage collection is a writer as well, and a segment is used again only when nothing in it is live.
+ * Locks. The index tells keys apart by identity only, so identities exclude each other: any number
+ * of readers, or one writer, in the order of submission. A writer keeps its lock until its record
+ * is durable. So nobody reads what a power cut could take back. What a writer has found stays true
+ * until it has written. A record under a reader does not move: garbage collection is a writer as
+ * well, and a segment is used again only when nothing in it is live.
  *
- * A writer that waits for room in the log would wait for ever if what makes room is the move of the record that it has
- * locked. So a move does not wait for such a writer: it borrows the lock, and tells the writer where the record is now.
+ * Yielding. A writer that waits for room in the log would wait for ever if the move that makes room
+ * is that of the record it has locked. So a move does not wait for such a writer: it borrows the
+ * lock, and tells the writer where the record is now.
  *
- * Candidates. An index entry promises a record, not a key: the key is compared, always. A record whose checksum is wrong
- * may be that of the key or of another one with the same identity. If no other candidate has the key, the answer is
- * OKV_CORRUPT: neither "not found" nor a second record beside it would be true. Who wants to know nothing of the old record, a
- * put or a deletion without conditions, replaces the one that is wrong, or the key could never be used again. That it is another
- * key's is as likely as that two have the same 44 bits and more of a hash whose key nobody knows; then that other key, whose
- * record cannot be read either, is not found from then on. With two that are wrong there is no telling, and nothing is replaced.
+ * Candidates. An index entry promises a record, not a key: the key is always compared. A record
+ * with a wrong checksum may be that of the key, or of another key with the same identity. If no
+ * other candidate has the key, the answer is OKV_CORRUPT: neither "not found" nor a second record
+ * beside it would be true.
  *
- * Who needs no more of a record than its key, its length and its expiry may find them in memory (known.h), and reads nothing; who wants a value
- * that lies apart reads that alone, and compares it with the checksum in memory. Nor is a header noticed then that the device has spoilt. Of a record that
- * is not in memory, header and value are read at the same time: the index knows where either is.
+ * Suspects. A put or a deletion without conditions needs to know nothing of the old record, so it
+ * replaces the suspect, or the key could never be used again. The suspect may belong to another
+ * key. That is as likely as two keys with the same 44 bits and more of a secret hash. That other
+ * key, whose record could not be read either, is not found from then on. With two suspects there is
+ * no telling which is the key's, and nothing is replaced.
  *
- * A record in the log names the one that it replaces. So the log alone, without reading keys, says what the index is
- * (recover.c).
+ * Known records. An operation that needs only the key, the length and the expiry of a record may
+ * find them in memory (known.h) and read nothing. One that wants an apart value reads only that,
+ * and compares it with the checksum in memory. Neither notices a header that the device has
+ * spoilt. If a record is not in memory, its header and its apart value are read at the same time:
+ * the index knows where both are.
  *
- * What is runnable waits in p->ready and is run by the outermost call, so operations that end at once do not nest.
+ * A record in the log names the one that it replaces. So the log alone, without reading keys, says
+ * what the index is (recover.c).
+ *
+ * Operations that can run wait in p->ready. The outermost call runs them, so operations that end at
+ * once do not nest.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +45,8 @@
 #include "mem.h"
 #include "partition.h"
 #include "record.h"
+
+/* ---- locks ---- */
 
 static bool is_reader(const struct okv_op *op)
 {
@@ -69,7 +81,7 @@ static void lock_lend(struct okv_lock *lock, struct okv_op *move)
 	lock->writer = move;
 }
 
-/* True if it has the lock; else it waits and is made ready in its turn. */
+/* True if @op has the lock now. Else it waits and is made ready in its turn. */
 static bool lock_take(struct okv_partition *p, struct okv_op *op)
 {
 	uint64_t identity = okv_index_identity(&p->index, op->hash);
@@ -81,7 +93,8 @@ static bool lock_take(struct okv_partition *p, struct okv_op *op)
 	}
 	lock = *at;
 	op->lock = lock;
-	if (op->kind == OKV_OP_RELOCATE && lock->writer && !lock->is_ending && lock->writer->queued && lock->writer->kind != OKV_OP_RELOCATE) {
+	if (op->kind == OKV_OP_RELOCATE && lock->writer && !lock->is_ending &&
+	    lock->writer->queued && lock->writer->kind != OKV_OP_RELOCATE) {
 		okv_log_withdraw(lock->writer);
 		lock_lend(lock, op);
 	} else if (op->kind == OKV_OP_RELOCATE && !lock_admits(lock, op)) {
@@ -98,7 +111,7 @@ static bool lock_take(struct okv_partition *p, struct okv_op *op)
 
 static void run_ready(struct okv_partition *p);
 
-/* Before it waits for room: is there a move that waits for its lock? Then that goes first. */
+/* "Yielding" above. Before @op waits for room: a move that waits for its lock goes first. */
 bool okv_op_yields(struct okv_op *op)
 {
 	struct okv_op *move = op->kind == OKV_OP_RELOCATE ? NULL : okv_queue_take(&op->lock->moves);
@@ -138,24 +151,32 @@ static void lock_release(struct okv_partition *p, struct okv_lock *lock, bool re
 	}
 }
 
-/* The record in op->buf, which was read from the sector on that it begins in. */
+/* ---- looking records up ---- */
+
+/* The record in op->buf, which was read from the beginning of its first sector. */
 static const struct okv_record_disk *record_of(const struct okv_op *op)
 {
 	const struct okv_partition *p = op->partition;
 
-	return (const void *)((const char *)op->buf + (p->offset_bytes + op->at * OKV_ALIGN_BYTES) % p->disk->read_align_bytes);
+	uint64_t offset_bytes = p->offset_bytes + op->at * OKV_ALIGN_BYTES;
+
+	return (const void *)((const char *)op->buf + offset_bytes % p->disk->read_align_bytes);
 }
 
 static bool wants_value(const struct okv_op *op)
 {
-	return op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH || op->flags & OKV_WANT_OLD;
+	return op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH ||
+	       op->flags & OKV_WANT_OLD;
 }
 
 static void op_probe(struct okv_op *op, uint64_t from);
 static void op_decide(struct okv_op *op);
 static void op_write(struct okv_op *op);
 
-/* Go on with the value of op->out_len bytes, of which so many have been read, if it is as it should be; else the operation is over. */
+/*
+ * Go on with the value, if it is good; else the operation is over. The value has op->out_len bytes,
+ * of which @bytes have been read.
+ */
 static void op_take_value(struct okv_op *op, const void *value, uint32_t bytes)
 {
 	struct okv_partition *p = op->partition;
@@ -169,7 +190,7 @@ static void op_take_value(struct okv_op *op, const void *value, uint32_t bytes)
 	op_decide(op);
 }
 
-/* The same with one that lies apart. */
+/* The same with an apart value. */
 static void op_take_apart(struct okv_op *op)
 {
 	if (op->value_io.result) {
@@ -180,12 +201,13 @@ static void op_take_apart(struct okv_op *op)
 	op_take_value(op, op->value_io.buf, op->value_io.bytes);
 }
 
-/* The record is that of the key, and the value is wanted. */
+/* @record is that of the key, and the value is wanted. */
 static void op_take(struct okv_op *op, const struct okv_record_disk *record)
 {
 	op->sum = record->value_sum;
 	if (!record->apart)
-		op_take_value(op, (const char *)(record + 1) + record->key_len, op->record_bytes - sizeof(*record) - record->key_len);
+		op_take_value(op, (const char *)(record + 1) + record->key_len,
+			      op->record_bytes - sizeof(*record) - record->key_len);
 	else
 		op_take_apart(op);
 }
@@ -214,7 +236,8 @@ static void op_judge_record(struct okv_op *op)
 		okv_op_finish(op, OKV_IO_ERROR);
 		return;
 	}
-	if (!okv_record_is_good(p, record, op->at, op->record_bytes) || record->apart != op->apart) {
+	if (!okv_record_is_good(p, record, op->at, op->record_bytes) ||
+	    record->apart != op->apart) {
 		p->stats.nr_corrupt++;
 		op->nr_suspects++;
 		op->suspect_at = op->at;
@@ -261,7 +284,7 @@ static void op_read_done(struct okv_io *io)
 		op_take_apart(op);
 }
 
-/* What a read takes of so many bytes from some offset on, which becomes that of its first sector. */
+/* The bytes of a read of @bytes at @offset in whole sectors; @offset becomes that of the first. */
 static uint32_t whole_sectors(const struct okv_disk *disk, uint64_t *offset, uint32_t bytes)
 {
 	uint32_t skip = *offset % disk->read_align_bytes;
@@ -270,20 +293,24 @@ static uint32_t whole_sectors(const struct okv_disk *disk, uint64_t *offset, uin
 	return bytes ? okv_round_up(skip + bytes, disk->read_align_bytes) : 0;
 }
 
-/* Read so much of the record at op->at, and of a value that lies op->apart of it. */
+/* Read so much of the record at op->at, and of its apart value. */
 static void op_read(struct okv_op *op, uint32_t record_bytes, uint32_t value_bytes)
 {
 	struct okv_partition *p = op->partition;
 	uint32_t segment = okv_segment_of(p, op->at), block_bytes = p->disk->block_bytes, bytes;
-	uint64_t end = okv_segment_offset(p, segment) + p->segment_bytes, at = p->offset_bytes + op->at * OKV_ALIGN_BYTES;
+	uint64_t end = okv_segment_offset(p, segment) + p->segment_bytes;
+	uint64_t at = p->offset_bytes + op->at * OKV_ALIGN_BYTES;
 	uint64_t value_at = (at / block_bytes + op->apart) * block_bytes;
 
-	/* Of another key's record, which is of another size, this may be too much. */
+	/* The record may be another key's and shorter: do not read beyond the segment. */
 	if (value_bytes > end - value_at)
 		value_bytes = end - value_at;
 	op->record_bytes = record_bytes;
 	bytes = whole_sectors(p->disk, &at, record_bytes);
-	op->io = (struct okv_io){ .kind = OKV_READ, .ioprio = op->ioprio, .offset_bytes = at, .bytes = bytes, .done = op_read_done, .owner = op };
+	op->io = (struct okv_io){
+		.kind = OKV_READ, .ioprio = op->ioprio, .offset_bytes = at, .bytes = bytes,
+		.done = op_read_done, .owner = op,
+	};
 	op->value_io = op->io;
 	op->value_io.offset_bytes = value_at;
 	op->value_io.bytes = whole_sectors(p->disk, &value_at, value_bytes);
@@ -297,15 +324,16 @@ static void op_read(struct okv_op *op, uint32_t record_bytes, uint32_t value_byt
 		p->disk->ops->submit(p->disk, &op->io);
 }
 
-/* What is in memory of a candidate, if that is all that is wanted but for a value that lies apart. */
+/* What memory has of a candidate, if it is all that @op wants, an apart value excepted. */
 static const struct okv_known *op_known(const struct okv_op *op, const struct okv_entry *entry)
 {
-	if (op->kind == OKV_OP_KEYS || op->kind == OKV_OP_EXPIRE || (wants_value(op) && !entry->apart))
+	if (op->kind == OKV_OP_KEYS || op->kind == OKV_OP_EXPIRE ||
+	    (wants_value(op) && !entry->apart))
 		return NULL;
 	return okv_known_find(&op->partition->known, entry->location);
 }
 
-/* Nothing but the value is to be read, if anything is. */
+/* At most the value has to be read. */
 static void op_use_known(struct okv_op *op, const struct okv_known *known)
 {
 	op_has_found(op, known->expire_ms);
@@ -317,14 +345,20 @@ static void op_use_known(struct okv_op *op, const struct okv_known *known)
 		op_decide(op);
 }
 
-/* Read a candidate: in whole where the value is wanted, else header and key. A value that lies apart is read at the same time as the record. */
+/*
+ * Read a candidate: all of it if the value is wanted, else header and key. An apart value is read at
+ * the same time as the record.
+ */
 static void op_read_candidate(struct okv_op *op, const struct okv_entry *entry)
 {
-	uint32_t bytes = entry->size * OKV_ALIGN_BYTES, value_bytes = 0, own_bytes = okv_round_up(sizeof(struct okv_record_disk) + op->key_len, OKV_ALIGN_BYTES);
+	uint32_t bytes = entry->size * OKV_ALIGN_BYTES, value_bytes = 0;
+	uint32_t own_bytes = okv_round_up(sizeof(struct okv_record_disk) + op->key_len,
+					  OKV_ALIGN_BYTES);
 
 	if (wants_value(op) && entry->apart && bytes > own_bytes)
 		value_bytes = bytes - own_bytes;
-	if ((!wants_value(op) || entry->apart) && bytes > sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX)
+	if ((!wants_value(op) || entry->apart) &&
+	    bytes > sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX)
 		bytes = sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX;
 	op_read(op, bytes, value_bytes);
 }
@@ -356,6 +390,8 @@ static void op_probe(struct okv_op *op, uint64_t from)
 		op_read_candidate(op, &entry);
 }
 
+/* ---- deciding ---- */
+
 static void op_decide_put(struct okv_op *op)
 {
 	if (op->flags & OKV_IF_ABSENT && op->found)
@@ -381,13 +417,14 @@ static void op_decide_update(struct okv_op *op)
 		okv_op_finish(op, status);
 }
 
-/* Is there nothing to be known of the old record but where it is? Then one that cannot be made out is as good. */
+/* "Suspects" above: does @op need to know only where the old record is? */
 static bool takes_suspect(const struct okv_op *op)
 {
-	return (op->kind == OKV_OP_PUT || op->kind == OKV_OP_DELETE) && !op->flags && op->nr_suspects == 1;
+	return (op->kind == OKV_OP_PUT || op->kind == OKV_OP_DELETE) && !op->flags &&
+	       op->nr_suspects == 1;
 }
 
-/* All that can be known of the key is: op->present, op->found and what was read. */
+/* op->present, op->found and what was read are all that can be known of the key. */
 static void op_decide(struct okv_op *op)
 {
 	if (!op->present && op->nr_suspects && !takes_suspect(op)) {
@@ -437,12 +474,14 @@ static void op_decide(struct okv_op *op)
 	}
 }
 
+/* ---- writing ---- */
+
 static bool makes_room(const struct okv_op *op)
 {
 	return okv_op_removes(op) || op->kind == OKV_OP_RELOCATE;
 }
 
-/* To the log, if there is room. */
+/* Hand @op to the log, if there is room. */
 static void op_write(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
@@ -466,7 +505,7 @@ static void op_write(struct okv_op *op)
 	okv_log_submit(op);
 }
 
-/* Its record is durable: from now on the index says so. */
+/* The record of @op is durable: from now on the index says so. */
 void okv_op_applied(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
@@ -476,17 +515,23 @@ void okv_op_applied(struct okv_op *op)
 		okv_known_drop(&p->known, op->at);
 	}
 	if (!okv_op_removes(op)) {
-		struct okv_record_disk record = { .tenant = op->tenant, .key_len = op->key_len, .apart = op->apart, .value_len = op->value_len,
-						  .hash = op->hash, .expire_ms = op->expire_ms, .value_sum = op->sum };
+		struct okv_record_disk record = {
+			.tenant = op->tenant, .key_len = op->key_len, .apart = op->apart,
+			.value_len = op->value_len, .hash = op->hash,
+			.expire_ms = op->expire_ms, .value_sum = op->sum,
+		};
 
 		okv_map_add(p, &record, op->to);
 		okv_known_set(&p->known, op->to, &record, op->key);
 	}
 	p->stats.nr_deletes += op->kind == OKV_OP_DELETE && op->found;
 	p->stats.nr_expired += okv_op_removes(op) && !op->found;
-	p->stats.nr_puts += op->kind == OKV_OP_PUT || op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH;
+	p->stats.nr_puts += op->kind == OKV_OP_PUT || op->kind == OKV_OP_UPDATE ||
+			    op->kind == OKV_OP_TOUCH;
 	okv_op_finish(op, OKV_OK);
 }
+
+/* ---- beginning and end ---- */
 
 static void op_start(struct okv_op *op)
 {
@@ -515,7 +560,7 @@ static void run_ready(struct okv_partition *p)
 	p->running = false;
 }
 
-/* The move has ended: the writer that yielded has its lock again, and goes on. */
+/* "Yielding" above. The move has ended: the writer that yielded has its lock again. */
 static void give_back(struct okv_lock *lock, const struct okv_op *move)
 {
 	struct okv_op *writer = move->yielder;
@@ -532,7 +577,7 @@ void okv_op_finish(struct okv_op *op, enum okv_status status)
 	struct okv_op *yielder = op->yielder;
 	bool reader = is_reader(op);
 
-	/* What had expired was not there, whatever became of its removal. */
+	/* An expired record was not there, whatever became of its removal. */
 	if (op->kind == OKV_OP_DELETE && op->present && !op->found)
 		status = OKV_NOT_FOUND;
 	op->status = status;
@@ -561,7 +606,8 @@ void okv_op_release(struct okv_op *op)
 
 void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
 {
-	bool own = op->kind == OKV_OP_RELOCATE || op->kind == OKV_OP_EXPIRE || op->kind == OKV_OP_KEYS;
+	bool own = op->kind == OKV_OP_RELOCATE || op->kind == OKV_OP_EXPIRE ||
+		   op->kind == OKV_OP_KEYS;
 
 	op->partition = p;
 	op->lock = NULL;
@@ -574,7 +620,8 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
 	op->found = op->present = op->expired = false;
 	op->nr_suspects = 0;
 	p->nr_ops++;
-	if (op->tenant >= OKV_NR_TENANTS || (!own && (!op->key_len || op->key_len > OKV_KEY_BYTES_MAX))) {
+	if (op->tenant >= OKV_NR_TENANTS ||
+	    (!own && (!op->key_len || op->key_len > OKV_KEY_BYTES_MAX))) {
 		okv_op_finish(op, OKV_TOO_LARGE);
 		return;
 	}

@@ -2,21 +2,58 @@
 /*
  * partition.h - a partition from within, and what its files ask of each other
  *
- *	store.c		open, close, counters
- *	op.c		operations: locks by identity, looking records up, deciding what to write
- *	known.c		keys of records that were written or read not long ago
- *	log.c		the log: operations in batches, segments, acknowledging
- *	checkpoint.c	the index to the device, and from it
- *	recover.c	opening: checkpoint, then what the log has beyond it
- *	gc.c		segments with few live records: move these, reuse the segment; removal of what has expired
+ * The files, from the top down. Each calls only files below it. The callbacks of struct
+ * okv_partition_ops are the one way up.
+ *
+ *	store.c		open, close, counters; decides when to checkpoint and to collect
  *	scan.c		walks over keys
+ *	gc.c		moves live records out of a segment; removes what has expired
+ *	recover.c	opening: the checkpoint, then what the log has beyond it
+ *	op.c		operations: locks by identity, looking records up, deciding what to write
+ *	checkpoint.c	the index to the device, and from it
+ *	log.c		operations in batches, batches in segments, acknowledging
+ *	record.c	whether a record or a batch that was read is good
+ *	map.c		the entries of the index, and the sums that change with them
+ *	segment.c	the space of the partition
+ *	known.c		keys of records that were written or read not long ago
+ *	index.c		where records lie
+ *	format.c	what lies on the device
+ *
+ * Words:
+ *
+ *	batch		one write of the log: a header, the heads of records, then apart values
+ *	head		a record without its apart value: header, key, and a short value
+ *	apart		a value in blocks of its own behind the heads of its batch
+ *	segment		a piece of the device that is written from its beginning to its end
+ *	life		the number of one use of a segment; part of the seed of its checksums
+ *	header		of a segment: a batch without records in its first and its last block
+ *	hole		a segment of a sparse device for which the file system has no room yet
+ *	live		a record that the index points to; all others are dead
+ *	drained		a segment without a live record, which a root on the device still knows
+ *	kept		segments that no write of a user may take
+ *	chunk		a piece of a checkpoint: some shards of the index
+ *	root		a page that names the chunks of a checkpoint and where the log goes on
+ *	in doubt	a root that may have a failed write in its tail
+ *	tail		the batches that recovery finds behind the checkpoint of a root
+ *	location	where a record lies, in units of 16 bytes
+ *	tag		the 44 bits of a key's hash that the index keeps
+ *	identity	shard and tag: all that the index knows of a key; what locks are for
+ *	candidate	an index entry with the identity of a key; only reading it tells
+ *	suspect		a candidate that could not be read right
+ *	known		a record whose key is in memory (known.h)
+ *	lane		the writes of one ioprio, which says whose they are, but for collisions
+ *	move		an operation of garbage collection that writes a live record again
+ *	victim		the segment that garbage collection empties
+ *	plug		while a log has one, what is submitted gathers and nothing is written
  *
  * Life of a segment:
  *
  *	FREE -> OPEN -> SEALED -> (no live record left) DRAINED -> (in no checkpoint) FREE
  *	FREE -> CHECKPOINT -> (its root is gone) FREE
- *	HOLE -> (the file system has room for it) FREE, on a sparse device, where nothing else is known of those that no open found in use
+ *	HOLE -> (the file system has room for it) FREE, on a sparse device
  *	SEALED -> BAD, when garbage collection cannot read its way through it: it stays as it is
+ *
+ * On a sparse device, every segment that an open does not find in use begins as a hole.
  */
 #ifndef OKV_PARTITION_H
 #define OKV_PARTITION_H
@@ -32,7 +69,10 @@ enum {
 	OKV_NR_LANES		= 16,
 };
 
-/* What waits for the log, the first before the second before the third, and how deep each may dig into what is kept back. */
+/*
+ * What waits for the log. The first class goes before the second, the second before the third.
+ * A class before another one may also use more of the kept segments.
+ */
 enum okv_class {
 	OKV_MOVES,
 	OKV_DELETES,
@@ -56,7 +96,8 @@ enum okv_segment_state {
  * @last_seq:		no batch in it has a greater number
  * @drained_generation:	DRAINED: the first checkpoint that does not know it
  * @live_bytes:		of records that the index points to
- * @nr_headers:		header blocks, and zeros before them, that are being written: it may not become something else until they are
+ * @nr_headers:		header blocks, and zeros before them, that are being written. Until they
+ *			are done, the segment may not become something else
  * @is_known:		recovery would find it: its header or its first batch is durable
  */
 struct okv_segment {
@@ -73,17 +114,20 @@ struct okv_queue {
 	struct okv_op *head, *tail;
 };
 
-/* Operations with one identity: readers together, or one writer; the others wait in order. */
+/*
+ * Operations with one identity: readers together, or one writer; the others wait in order. Moves
+ * wait in a queue of their own.
+ */
 struct okv_lock {
 	uint64_t identity;
 	struct okv_lock *next;
 	struct okv_queue waiting, moves;
 	uint32_t nr_readers;
-	bool is_ending;			/* its writer is being told, and may be gone */
+	bool is_ending;			/* done() of its writer runs, which may free it */
 	struct okv_op *writer;
 };
 
-/* Of a partition's writes, those with one tag, or with one of a few. */
+/* The writes of a partition with one tag, or with one of a few: see "Lanes" in log.c. */
 struct okv_lane {
 	uint32_t nr_writing;
 	uint32_t nr_waiting;		/* operations in the queues */
@@ -99,14 +143,14 @@ struct okv_batch {
 	uint32_t segment;
 	uint32_t offset_bytes;
 	uint32_t head_bytes, apart_bytes;
-	uint32_t align_bytes;		/* where the values that lie apart would begin best */
+	uint32_t align_bytes;		/* the best alignment of its apart values */
 	uint32_t nr_records;
 	uint32_t lane;
 	bool written, flushing, durable, failed;
 	struct okv_io io;
 };
 
-/* Where, in its segment, records of a batch end, and where all of it does. */
+/* Where, in its segment, the heads of a batch end, and where all of it ends. */
 struct okv_bounds {
 	uint32_t head_end, end;
 };
@@ -136,7 +180,7 @@ enum okv_checkpoint_step {
 
 struct okv_checkpoint {
 	enum okv_checkpoint_step step;
-	bool clears_doubt;			/* it began when nothing was in doubt */
+	bool clears_doubt;		/* it began when a root was in doubt already */
 	struct okv_root_disk *root;	/* a page */
 	struct okv_io io;
 	char *buf;
@@ -150,20 +194,26 @@ struct okv_gc {
 	uint32_t victim;
 	char *buf;
 	struct okv_load load;
-	struct okv_bounds batch;	/* of the one that it is in */
+	struct okv_bounds batch;	/* the one at @offset */
 	uint32_t offset;
 	uint32_t nr_moving, round_head_bytes, round_apart_bytes;
-	uint32_t nr_in_vain;	/* victims since a write of a user last began */
-	uint64_t nr_puts_then;	/* nr_puts_begun when that was looked at */
-	uint64_t looked_seq;	/* when a victim was last looked for */
+	uint32_t nr_in_vain;		/* victims since a write of a user last began */
+	uint64_t nr_puts_then;		/* nr_puts_begun when nr_in_vain was last looked at */
 	bool in_step, gave_up;
 };
 
 /* What the lower files of a partition tell the upper ones. */
 struct okv_partition_ops {
-	void (*applied)(struct okv_op *op);	/* its record is durable */
+	/* The record of an operation is durable. */
+	void (*applied)(struct okv_op *op);
+
+	/* It will not be: there is no room, or writes have failed. */
 	void (*failed)(struct okv_op *op, enum okv_status status);
-	bool (*yields)(struct okv_op *op);	/* before it waits for room: does it let a move go first? */
+
+	/* Before an operation waits for room: does it let a move go first? */
+	bool (*yields)(struct okv_op *op);
+
+	/* See okv_changed(). */
 	void (*changed)(struct okv_partition *p);
 };
 
@@ -181,20 +231,30 @@ struct okv_partition {
 	uint64_t offset_bytes;		/* of segment 0 on the device */
 	uint64_t now_ms;
 	bool refusing;			/* writes, after errors */
-	bool is_quiet;		/* no more work in the background */
+	bool is_quiet;			/* no more work in the background */
 
 	struct okv_index index;
 	struct okv_known_table known;
-	struct okv_usage *usage;
+
+	/* map.c */
+	struct okv_usage *usage;	/* by tenant */
+	uint64_t live_bytes;
+
+	/* segment.c */
 	struct okv_segment *segments;
 	uint32_t nr_free, nr_holes;
-	uint64_t live_bytes;
+	uint64_t next_life;
+	struct okv_io allocation;
+	bool allocating;
+	uint32_t next_hole;		/* where the next allocation looks */
+	uint32_t nr_refused_holes;	/* allocations that failed in a row */
+	uint64_t allocate_ms;		/* when all holes have failed: not before then */
 
 	/* op.c */
 	struct okv_lock *locks[OKV_NR_LOCK_LISTS];
 	struct okv_queue ready;
 	bool running;
-	uint64_t nr_ops;		/* submitted and not done, the store's own included */
+	uint64_t nr_ops;		/* submitted and not done, those of the store included */
 
 	/* log.c */
 	struct okv_queue queues[OKV_NR_CLASSES];
@@ -206,18 +266,14 @@ struct okv_partition {
 	uint32_t nr_writes_max, batch_bytes_max;
 	uint32_t open_segment;		/* nr_segments: none */
 	uint32_t open_offset;
-	uint64_t next_seq, next_life;
+	uint64_t next_seq;
 	uint32_t nr_retries;
-	uint32_t nr_roots_in_doubt;		/* checkpoints to be written before the next batch */
+	uint32_t nr_roots_in_doubt;	/* so many checkpoints come before the next batch */
 	bool failing;
-	uint32_t nr_plugs;		/* while there is one, what is submitted gathers */
-	uint64_t nr_puts_begun;
+	uint32_t nr_plugs;
+	uint64_t nr_puts_begun;		/* attempts to write a put, of which some wait for a segment */
 	struct okv_io flush;
 	bool flush_in_flight;
-	struct okv_io allocation;
-	bool allocating;
-	uint32_t next_hole, nr_refused_holes;	/* where the next allocation looks, and how many have failed in a row */
-	uint64_t allocate_ms;		/* after which the next one is tried when all holes have failed */
 
 	/* checkpoint.c */
 	struct okv_root roots[OKV_NR_ROOTS];
@@ -226,11 +282,15 @@ struct okv_partition {
 	uint64_t bytes_since_checkpoint;
 	uint32_t nr_checkpoint_failures;
 
+	/* gc.c */
 	struct okv_gc gc;
-	uint32_t sweep_shard, sweep_slot;	/* where it goes on */
-	uint32_t nr_sweeping, nr_sweeping_more;
+	uint32_t sweep_shard, sweep_slot;	/* where the sweep goes on */
+	uint32_t nr_sweeping;		/* expiries under way */
+	uint32_t nr_sweeping_more;	/* how many more may be, as much has expired */
 
-	uint32_t nr_changes;		/* since store.c began to look after it; 0: it does not */
+	/* store.c */
+	uint32_t nr_changes;		/* since maintain() began; 0: it does not run */
+	uint64_t looked_seq;		/* next_seq at the last search for a victim */
 	struct okv_stats stats;
 };
 
@@ -265,7 +325,7 @@ static inline struct okv_op *okv_queue_take(struct okv_queue *q)
 	return op;
 }
 
-/* Takes the one behind @before, or the first. */
+/* Take the operation behind @before, or the first. */
 static inline void okv_queue_take_behind(struct okv_queue *q, struct okv_op *before)
 {
 	struct okv_op *op;
@@ -281,7 +341,7 @@ static inline void okv_queue_take_behind(struct okv_queue *q, struct okv_op *bef
 	op->next = NULL;
 }
 
-/* All of @front before what is in @q. */
+/* Put all of @front before what is in @q. */
 static inline void okv_queue_put_back(struct okv_queue *q, struct okv_queue *front)
 {
 	if (!front->head)
@@ -294,7 +354,8 @@ static inline void okv_queue_put_back(struct okv_queue *q, struct okv_queue *fro
 }
 
 /* Locations, in units of OKV_ALIGN_BYTES from segment 0 of the partition on. */
-static inline uint64_t okv_location(const struct okv_partition *p, uint32_t segment, uint32_t offset)
+static inline uint64_t okv_location(const struct okv_partition *p, uint32_t segment,
+				    uint32_t offset)
 {
 	return ((uint64_t)segment * p->segment_bytes + offset) / OKV_ALIGN_BYTES;
 }
@@ -311,7 +372,8 @@ static inline uint64_t okv_segment_offset(const struct okv_partition *p, uint32_
 
 static inline uint64_t okv_location_seed(const struct okv_partition *p, uint64_t location)
 {
-	return okv_seed(&p->layout->super, p->number, location, p->segments[okv_segment_of(p, location)].life);
+	return okv_seed(&p->layout->super, p->number, location,
+			p->segments[okv_segment_of(p, location)].life);
 }
 
 static inline bool okv_is_expired(uint64_t expire_ms, uint64_t now_ms)
@@ -319,20 +381,24 @@ static inline bool okv_is_expired(uint64_t expire_ms, uint64_t now_ms)
 	return expire_ms && expire_ms <= now_ms;
 }
 
-/* Something has changed that a write, a checkpoint or garbage collection may have waited for. */
+/*
+ * Something has changed that a write, a checkpoint or garbage collection may have waited for. While
+ * the log is plugged nothing happens: the unplug calls this again.
+ */
 static inline void okv_changed(struct okv_partition *p)
 {
 	if (!p->nr_plugs)
 		p->ops->changed(p);
 }
 
-/* Does its record take the key away? */
+/* Does the record of @op remove the key? */
 static inline bool okv_op_removes(const struct okv_op *op)
 {
-	return op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE || (op->kind == OKV_OP_RELOCATE && op->expired);
+	return op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE ||
+	       (op->kind == OKV_OP_RELOCATE && op->expired);
 }
 
-/* ---- what its files ask of each other, from the ground up; segment.h, record.h and map.h have more ---- */
+/* ---- what its files ask of each other, beside segment.h, record.h and map.h ---- */
 
 /* log.c */
 void okv_log_submit(struct okv_op *op);

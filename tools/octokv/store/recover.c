@@ -2,25 +2,31 @@
 /*
  * recover.c - opening a partition: the newest checkpoint, then what the log has beyond it
  *
- * Replay. Records are applied in the order of the log: "remove the entry of the record that I replace, if it is there; add
- * my own, if it is not". No key is read or compared, and a checkpoint that shows some of it already does no harm: in the
- * end there is an entry for each record that was added, here or before, and that no record of the log removes.
+ * Replay. Records are applied in the order of the log: "remove the entry of the record that I
+ * replace, if it is there; add my own, if it is not". Replay reads and compares no key. It does no
+ * harm that the checkpoint shows some of it already. In the end there is an entry for each record
+ * that was added, here or before, and that no record of the log removes.
  *
- * Where the log goes on. Segments have lives, numbered in the order of their use. The tail of the log is the segment of
- * the root, from the offset there, and all segments of later lives, in their order. Which these are says their first
- * batch. Batches are numbered without gaps; where two segments have the same numbers, the later life counts.
+ * Where the log goes on. Segments have lives, numbered in the order of their use. The tail of the
+ * log is the segment of the root, from the offset there, and all segments of later lives, in their
+ * order. The first batch of a segment says its life. Batches are numbered without gaps. Where two
+ * segments have the same numbers, the later life counts.
  *
- * What is missing. Batches are acknowledged in any order. One that is not there, or is torn, was not acknowledged, but one
- * behind it may have been: every block behind a gap may begin a batch, and what is found counts. It was in flight
- * together with what is missing, so it concerns other keys. All this is so if the device did what it said. If it did not, a
- * later batch that says that all below some number were acknowledged is the witness. All of the last segment is
- * searched for witnesses. An acknowledged batch that is missing makes the open fail; one of which only a value is wrong
- * is applied, and reading that value fails.
+ * What is missing. Batches are acknowledged in any order. A batch that is missing or torn was not
+ * acknowledged, but one behind it may have been. So every block behind a gap may begin a batch, and
+ * a batch that is found there counts: it was in flight together with the missing one, so it
+ * concerns other keys.
  *
- * After it. A checkpoint is written, so that what is behind the end of the log is never looked at again, with a number of
- * lives that is beyond all that may have been used. Its flush makes durable what was found, before anybody can see it:
- * after kill -9 it may still be in the device's cache only. If there was a gap a second one follows, over the root from
- * which it could be seen: later batches will say that all before them were acknowledged.
+ * Witnesses. All this is so if the device did what it said. If it did not, a later batch that says
+ * that all below some number were acknowledged is the witness. All of the last segment is searched
+ * for witnesses. If an acknowledged batch is missing, the open fails. If only a value of it is
+ * wrong, the batch is applied, and reading that value fails.
+ *
+ * After it. Recovery writes a checkpoint, with a number of lives that is beyond all that may have
+ * been used, so that what is behind the end of the log is never looked at again. The flush of the
+ * checkpoint makes durable what was found, before anybody can see it: after kill -9 it may still be
+ * in the device's cache only. If there was a gap, a second checkpoint replaces the root from which
+ * it could be seen: later batches will say that all before them were acknowledged.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -49,19 +55,24 @@ struct recovery {
 	char *buf;		/* a segment */
 };
 
+/* ---- reading ---- */
+
 int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *root)
 {
 	void *page = okv_alloc_blocks(p->disk, OKV_PAGE_BYTES);
-	int error = okv_disk_io(p->disk, OKV_READ, okv_root_offset(p->number, slot), page, OKV_PAGE_BYTES);
+	int error = okv_disk_io(p->disk, OKV_READ, okv_root_offset(p->number, slot), page,
+				OKV_PAGE_BYTES);
 
 	memcpy(root, page, sizeof(*root));
 	free(page);
 	if (error)
 		return error;
-	if (root->magic != OKV_ROOT_MAGIC || root->partition != p->number || root->generation % OKV_NR_ROOTS != slot % OKV_NR_ROOTS ||
-	    root->nr_segments > OKV_NR_ROOT_SEGMENTS || !root->generation || root->offset_bytes > p->segment_bytes ||
-	    root->offset_bytes % p->disk->block_bytes ||
-	    root->sum != okv_sum_behind(root, sizeof(*root), okv_root_seed(&p->layout->super, p->number, slot)))
+	if (root->magic != OKV_ROOT_MAGIC || root->partition != p->number ||
+	    root->generation % OKV_NR_ROOTS != slot % OKV_NR_ROOTS ||
+	    root->nr_segments > OKV_NR_ROOT_SEGMENTS || !root->generation ||
+	    root->offset_bytes > p->segment_bytes || root->offset_bytes % p->disk->block_bytes ||
+	    root->sum != okv_sum_behind(root, sizeof(*root),
+					okv_root_seed(&p->layout->super, p->number, slot)))
 		return -EUCLEAN;
 	for (uint32_t i = 0; i < root->nr_segments; i++) {
 		if (root->segments[i] >= p->nr_segments)
@@ -75,7 +86,7 @@ static void nothing_more(struct okv_partition *p)
 	(void)p;
 }
 
-/* Block by block: headers that cannot be read are left out, as no record is in them. */
+/* Read block by block. A header that cannot be read is no error, as no record is in it. */
 static int read_blocks(struct recovery *r, uint32_t segment)
 {
 	struct okv_partition *p = r->p;
@@ -83,7 +94,8 @@ static int read_blocks(struct recovery *r, uint32_t segment)
 	int error = 0;
 
 	for (uint32_t at = 0; at < p->segment_bytes; at += block_bytes) {
-		int result = okv_disk_io(p->disk, OKV_READ, okv_segment_offset(p, segment) + at, r->buf + at, block_bytes);
+		int result = okv_disk_io(p->disk, OKV_READ, okv_segment_offset(p, segment) + at,
+					 r->buf + at, block_bytes);
 
 		if (!result)
 			continue;
@@ -109,9 +121,12 @@ static int read_segment(struct recovery *r, uint32_t segment)
 	}
 	p->stats.recovered_bytes += p->segment_bytes;
 	if (options->progress)
-		options->progress(options->owner, p->number, p->stats.recovered_bytes, (uint64_t)r->nr_tail * p->segment_bytes);
+		options->progress(options->owner, p->number, p->stats.recovered_bytes,
+				  (uint64_t)r->nr_tail * p->segment_bytes);
 	return load.error == -EIO ? read_blocks(r, segment) : load.error;
 }
+
+/* ---- the tail ---- */
 
 static int by_life(const void *a, const void *b)
 {
@@ -121,11 +136,14 @@ static int by_life(const void *a, const void *b)
 }
 
 /*
- * A header or the first batch cannot be read. A segment that the root knows in a life before the tail has not been used again, unless the device lied. Of
- * others all blocks are looked at. If what cannot be read are headers, nothing is lost: the segment begins with the batch of the lowest number that is there,
- * as nothing before it was acknowledged, or would be there. Else what is lost may be what says that the segment is of the tail, or is the beginning of it.
+ * A header or the first batch cannot be read. If the root knows the segment in a life before the
+ * tail, the segment has not been used again, unless the device lied. Of other segments, look at all
+ * blocks. If only headers cannot be read, nothing is lost: the segment begins with the batch of the
+ * lowest number that is there, since an earlier batch was not acknowledged, or would be there. Else
+ * the lost block may be what says that the segment belongs to the tail, or its beginning.
  */
-static int look_everywhere(struct recovery *r, uint32_t segment, uint64_t after_life, const struct okv_batch_disk **found)
+static int look_everywhere(struct recovery *r, uint32_t segment, uint64_t after_life,
+			   const struct okv_batch_disk **found)
 {
 	struct okv_partition *p = r->p;
 	uint32_t block_bytes = p->disk->block_bytes;
@@ -153,11 +171,16 @@ static int look_everywhere(struct recovery *r, uint32_t segment, uint64_t after_
 	return error;
 }
 
-/* Is it of the tail? One of its two headers and its first batch is enough; *b is the one that was found. */
-static int look_at(struct recovery *r, uint32_t segment, uint64_t after_life, const struct okv_batch_disk **found)
+/*
+ * Does a segment belong to the tail? One of its two headers and its first batch is enough to tell;
+ * @found is the one that was found, or NULL.
+ */
+static int look_at(struct recovery *r, uint32_t segment, uint64_t after_life,
+		   const struct okv_batch_disk **found)
 {
 	struct okv_partition *p = r->p;
-	uint32_t block_bytes = p->disk->block_bytes, offsets[] = { 0, block_bytes, p->segment_bytes - block_bytes };
+	uint32_t block_bytes = p->disk->block_bytes;
+	uint32_t offsets[] = { 0, block_bytes, p->segment_bytes - block_bytes };
 	uint64_t at = okv_segment_offset(p, segment);
 	int error = okv_disk_io(p->disk, OKV_READ, at, r->buf, 2 * block_bytes);
 
@@ -166,7 +189,8 @@ static int look_at(struct recovery *r, uint32_t segment, uint64_t after_life, co
 		const struct okv_batch_disk *b = (void *)(r->buf + offsets[i]);
 
 		if (i == 2)
-			error = okv_disk_io(p->disk, OKV_READ, at + offsets[i], r->buf + offsets[i], block_bytes);
+			error = okv_disk_io(p->disk, OKV_READ, at + offsets[i], r->buf + offsets[i],
+					    block_bytes);
 		if (error || !okv_batch_is_good(p, b, segment, offsets[i]))
 			continue;
 		if (b->life > after_life)
@@ -178,8 +202,9 @@ static int look_at(struct recovery *r, uint32_t segment, uint64_t after_life, co
 }
 
 /*
- * All segments that may be part of the tail. Those that the checkpoint knows are looked at as well: if the roots on the device are older than the
- * store had reason to believe, they may have been used again.
+ * Find all segments that may be part of the tail. Look at those that the checkpoint knows as well:
+ * if the roots on the device are older than the store had reason to believe, these segments may have
+ * been used again.
  */
 static int find_tail(struct recovery *r, const struct okv_root_disk *root)
 {
@@ -198,19 +223,23 @@ static int find_tail(struct recovery *r, const struct okv_root_disk *root)
 			return error;
 		if (!b)
 			continue;
-		r->tail[r->nr_tail++] = (struct tail_segment){ .segment = i, .life = b->life, .first_seq = b->seq };
+		r->tail[r->nr_tail++] = (struct tail_segment){
+			.segment = i, .life = b->life, .first_seq = b->seq,
+		};
 		if (b->life > r->max_life)
 			r->max_life = b->life;
 		if (b->durable > r->acknowledged)
 			r->acknowledged = b->durable;
 	}
 	if (root->segment < p->nr_segments)
-		r->tail[r->nr_tail++] = (struct tail_segment){ .segment = root->segment, .life = root->life, .first_seq = root->seq };
+		r->tail[r->nr_tail++] = (struct tail_segment){
+			.segment = root->segment, .life = root->life, .first_seq = root->seq,
+		};
 	qsort(r->tail, r->nr_tail, sizeof(*r->tail), by_life);
 	return 0;
 }
 
-/* Search the last segment for the latest word about what was acknowledged. */
+/* "Witnesses" above. Search the last segment for the latest word of what was acknowledged. */
 static int find_witness(struct recovery *r)
 {
 	struct okv_partition *p = r->p;
@@ -223,34 +252,42 @@ static int find_witness(struct recovery *r)
 	for (uint32_t at = 0; at < p->segment_bytes && !error; at += p->disk->block_bytes) {
 		const struct okv_batch_disk *b = (void *)(r->buf + at);
 
-		if (okv_batch_is_good(p, b, last->segment, at) && b->life == last->life && b->durable > r->acknowledged)
+		if (okv_batch_is_good(p, b, last->segment, at) && b->life == last->life &&
+		    b->durable > r->acknowledged)
 			r->acknowledged = b->durable;
 	}
 	return error;
 }
 
+/* ---- replay ---- */
+
 enum verdict { GOOD, BAD_VALUE, BAD };
 
 /* Are all records of a batch there? */
-static enum verdict judge_batch(const struct recovery *r, const struct okv_batch_disk *b, uint32_t segment, uint32_t offset)
+static enum verdict judge_batch(const struct recovery *r, const struct okv_batch_disk *b,
+				uint32_t segment, uint32_t offset)
 {
 	struct okv_bounds bounds = { .head_end = offset + b->head_bytes, .end = offset + b->bytes };
 	uint32_t at = offset + sizeof(*b), block_bytes = r->p->disk->block_bytes;
 	enum verdict verdict = GOOD;
 
 	for (uint32_t i = 0; i < b->nr_records; i++) {
-		const struct okv_record_disk *record = okv_record_at(r->p, r->buf, segment, at, &bounds);
+		const struct okv_record_disk *record;
+		const char *value;
 
+		record = okv_record_at(r->p, r->buf, segment, at, &bounds);
 		if (!record)
 			return BAD;
-		if (!okv_value_is_good(r->p, r->buf + okv_value_offset(block_bytes, at, record), record->value_len, record->value_sum))
+		value = r->buf + okv_value_offset(block_bytes, at, record);
+		if (!okv_value_is_good(r->p, value, record->value_len, record->value_sum))
 			verdict = BAD_VALUE;
 		at += okv_head_bytes(block_bytes, record->key_len, record->value_len);
 	}
 	return at == bounds.head_end ? verdict : BAD;
 }
 
-static void apply_batch(struct okv_partition *p, const struct okv_batch_disk *b, uint32_t segment, uint32_t offset)
+static void apply_batch(struct okv_partition *p, const struct okv_batch_disk *b, uint32_t segment,
+			uint32_t offset)
 {
 	uint32_t at = sizeof(*b);
 
@@ -260,27 +297,31 @@ static void apply_batch(struct okv_partition *p, const struct okv_batch_disk *b,
 
 		if (record->prev != OKV_NOWHERE)
 			okv_map_remove(p, record->hash, record->prev);
-		if (record->kind == OKV_RECORD_PUT && !okv_index_at(&p->index, record->hash, location))
+		if (record->kind == OKV_RECORD_PUT &&
+		    !okv_index_at(&p->index, record->hash, location))
 			okv_map_add(p, record, location);
 		at += okv_head_bytes(p->disk->block_bytes, record->key_len, record->value_len);
 		p->stats.nr_replayed_records++;
 	}
 }
 
-/* Is a batch to be applied there? */
-static bool is_next(const struct recovery *r, const struct tail_segment *t, uint32_t offset, uint64_t limit)
+/* Does a batch begin there that has to be applied? */
+static bool is_next(const struct recovery *r, const struct tail_segment *t, uint32_t offset,
+		    uint64_t limit)
 {
 	const struct okv_batch_disk *b = (void *)(r->buf + offset);
 	enum verdict verdict;
 
-	if (!okv_batch_is_good(r->p, b, t->segment, offset) || b->life != t->life || b->seq < r->seq || b->seq >= limit)
+	if (!okv_batch_is_good(r->p, b, t->segment, offset) || b->life != t->life ||
+	    b->seq < r->seq || b->seq >= limit)
 		return false;
 	verdict = judge_batch(r, b, t->segment, offset);
 	return verdict == GOOD || (verdict == BAD_VALUE && b->seq < r->acknowledged);
 }
 
-/* Batches of one segment from an offset on, below the number at which a later segment begins. */
-static int replay_segment(struct recovery *r, const struct tail_segment *t, uint32_t offset, uint64_t limit)
+/* Replay one segment from an offset on, below the number at which a later segment begins. */
+static int replay_segment(struct recovery *r, const struct tail_segment *t, uint32_t offset,
+			  uint64_t limit)
 {
 	struct okv_partition *p = r->p;
 	int error = read_segment(r, t->segment);
@@ -312,19 +353,24 @@ static int replay(struct recovery *r, const struct okv_root_disk *root)
 	r->gap_seq = UINT64_MAX;
 	for (uint32_t i = 0; i < r->nr_tail && !error; i++) {
 		const struct tail_segment *t = &r->tail[i];
+		uint32_t offset = r->p->disk->block_bytes;
 		uint64_t limit = UINT64_MAX;
 
 		for (uint32_t j = i + 1; j < r->nr_tail; j++)
 			limit = r->tail[j].first_seq < limit ? r->tail[j].first_seq : limit;
-		error = replay_segment(r, t, t->segment == root->segment && t->life == root->life ? root->offset_bytes : r->p->disk->block_bytes,
-				       limit);
+		if (t->segment == root->segment && t->life == root->life)
+			offset = root->offset_bytes;
+		error = replay_segment(r, t, offset, limit);
 	}
 	if (!error && r->acknowledged > (r->gap_seq < r->seq ? r->gap_seq : r->seq))
 		return -EUCLEAN;
 	return error;
 }
 
-/* All entries lie in segments of the log, and what is not in one is free, or would be if there were room for it. */
+/*
+ * Count the segments that are free, or would be if the file system had room for them. All entries
+ * must lie in segments of the log.
+ */
 static int count_segments(struct okv_partition *p, uint64_t seq)
 {
 	p->nr_free = p->nr_holes = 0;
@@ -332,7 +378,8 @@ static int count_segments(struct okv_partition *p, uint64_t seq)
 		struct okv_segment *s = &p->segments[i];
 
 		s->last_seq = seq - 1;
-		if ((s->state == OKV_SEGMENT_FREE || s->state == OKV_SEGMENT_CHECKPOINT) && s->live_bytes)
+		if ((s->state == OKV_SEGMENT_FREE || s->state == OKV_SEGMENT_CHECKPOINT) &&
+		    s->live_bytes)
 			return -EUCLEAN;
 		if (s->state == OKV_SEGMENT_FREE && p->disk->is_sparse)
 			s->state = OKV_SEGMENT_HOLE;
@@ -342,7 +389,12 @@ static int count_segments(struct okv_partition *p, uint64_t seq)
 	return 0;
 }
 
-/* What a root said that did not do, itself included: the fallback's checkpoint takes its segments for free ones. */
+/* ---- the whole ---- */
+
+/*
+ * Forget what the other root said, and that root itself: the checkpoint that follows a fallback takes
+ * the other root's segments for free ones.
+ */
 static void forget(struct okv_partition *p)
 {
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++) {
@@ -350,7 +402,8 @@ static void forget(struct okv_partition *p)
 		p->roots[i] = (struct okv_root){ 0 };
 	}
 	okv_index_free(&p->index);
-	okv_index_init(&p->index, p->layout->partition_bits, (uint64_t)p->nr_segments * p->segment_bytes);
+	okv_index_init(&p->index, p->layout->partition_bits,
+		       (uint64_t)p->nr_segments * p->segment_bytes);
 	memset(p->segments, 0, p->nr_segments * sizeof(*p->segments));
 	memset(p->usage, 0, OKV_NR_TENANTS * sizeof(*p->usage));
 	p->live_bytes = 0;
@@ -369,7 +422,7 @@ static void take_root(struct okv_partition *p, const struct okv_root_disk *root,
 		p->segments[root->segments[i]].state = OKV_SEGMENT_CHECKPOINT;
 }
 
-/* From one of the roots. */
+/* Recover from one of the roots. */
 static int recover_from(struct okv_partition *p, const struct okv_root_disk *root, bool fallback)
 {
 	struct recovery r = { .p = p };
@@ -387,7 +440,7 @@ static int recover_from(struct okv_partition *p, const struct okv_root_disk *roo
 		error = replay(&r, root);
 	if (!error) {
 		p->next_seq = r.seq;
-		/* More than can have been used since that root: a segment is used again only after two more. */
+		/* More than can have been used: a segment is used again only after two more roots. */
 		p->next_life = r.max_life + 4ULL * p->nr_segments;
 		p->nr_roots_in_doubt = r.gap_seq == UINT64_MAX ? 1 : OKV_NR_ROOTS;
 		take_root(p, root, fallback);
@@ -407,14 +460,14 @@ int okv_recover(struct okv_partition *p)
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
 		errors[i] = okv_root_read(p, i, &roots[i]);
 	newest = errors[0] || (!errors[1] && roots[1].generation > roots[0].generation);
-	/* One that could not be read this time may be the newest. */
+	/* A root that could not be read this time may be the newest. */
 	error = errors[newest] && errors[!newest] != -EUCLEAN ? errors[!newest] : errors[newest];
 	if (!error)
 		error = errors[newest] = recover_from(p, &roots[newest], errors[!newest]);
-	/* Its chunks are damaged or cannot be read. */
+	/* The chunks of the newer root are damaged or cannot be read. */
 	if ((error == -EUCLEAN || error == -EIO) && !errors[!newest])
 		error = recover_from(p, &roots[!newest], true);
-	/* What it lacks may be in the root, or in its chunks, that could not be read this time. */
+	/* What is missing may be in the root, or in the chunks, that could not be read now. */
 	if (error == -EUCLEAN && (errors[0] == -EIO || errors[1] == -EIO))
 		error = -EIO;
 	while (!error && p->nr_roots_in_doubt)

@@ -2,13 +2,16 @@
 /*
  * scan.c - walks over the keys of a tenant, step by step
  *
- * The cursor is an identity, shard and tag. A step takes the smallest identities from the cursor on and reads the keys
- * behind them, each under the lock of that identity; the next cursor is the last one plus 1. That order has nothing to do
- * with where entries and records lie, so growth, moves and overwrites between steps neither hide a key nor stop the walk.
+ * The cursor is an identity, shard and tag. A step takes the smallest identities from the cursor on
+ * and reads the keys behind them, each under the lock of that identity. The next cursor is the last
+ * one plus 1. That order has nothing to do with where entries and records lie. So growth, moves and
+ * overwrites between steps neither hide a key nor stop the walk.
  *
- * A step looks at so many slots of the index and no more, whosever they are, as nothing else runs meanwhile: it may show nothing and not be the last.
+ * A step looks at so many slots of the index and no more, of all tenants, as nothing else runs
+ * meanwhile. So it may show nothing and yet not be the last step.
  *
- * What has expired is not shown, and is removed behind the walk: so FLUSHALL, which deletes what a walk shows, leaves none of it.
+ * A walk does not show expired keys, and removes them behind itself. So FLUSHALL, which deletes
+ * what a walk shows, leaves none of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +28,12 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Tags of the tenant in a shard, from @from on, sorted and each once; returns how many. The caller frees them. */
-static uint32_t tags_of(const struct okv_partition *p, uint32_t shard, uint16_t tenant, uint64_t from, uint64_t **tags)
+/*
+ * The tags of a tenant in a shard, from @from on, sorted and each once; returns how many. The caller
+ * frees them.
+ */
+static uint32_t tags_of(const struct okv_partition *p, uint32_t shard, uint16_t tenant,
+			uint64_t from, uint64_t **tags)
 {
 	const struct okv_shard *s = &p->index.shards[shard];
 	uint32_t nr = 0, nr_single = 0;
@@ -88,8 +95,10 @@ static void read_keys(struct okv_partition *p, struct okv_scan *scan, uint32_t s
 
 void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan)
 {
-	uint64_t shard = scan->cursor >> OKV_TAG_BITS, from = scan->cursor & ((1ULL << OKV_TAG_BITS) - 1);
-	uint32_t nr_left = scan->nr_max ? scan->nr_max : 1, nr_slots = 0, nr_shards = okv_index_nr_shards(&p->index);
+	uint64_t shard = scan->cursor >> OKV_TAG_BITS;
+	uint64_t from = scan->cursor & ((1ULL << OKV_TAG_BITS) - 1);
+	uint32_t nr_left = scan->nr_max ? scan->nr_max : 1, nr_slots = 0;
+	uint32_t nr_shards = okv_index_nr_shards(&p->index);
 
 	scan->status = OKV_OK;
 	scan->partition = p;

@@ -2,8 +2,10 @@
 /*
  * store.c - a store: the partitions of a device that one thread has opened
  *
- * Each partition is recovered at the open, and closed with a checkpoint so that the next open replays nothing. The sums
- * that depend on the index (live bytes of a segment, what a tenant uses) change here, together with it.
+ * Each partition is recovered at the open, and closed with a checkpoint so that the next open
+ * replays nothing. In between, only this file decides when a checkpoint begins, which victim is
+ * collected, and which operations are told that there is no room. The files below tell it by
+ * changed() that there may be something to decide.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,12 +18,12 @@
 enum {
 	WRITES_OF_A_DEVICE	= 4,
 	ROUNDS			= 64,	/* of upkeep that makes more work */
-	LOOK_AFTER		= 16,	/* batches between two searches for a victim, unless an operation waits */
+	LOOK_AFTER		= 16,	/* batches between searches for a victim, if nothing waits */
 };
 
-/* ---- upkeep: checkpoints and garbage collection ---- */
+/* ---- upkeep: checkpoints, garbage collection, refusals ---- */
 
-/* Sealed segments without live records are drained; returns how many of these there are. */
+/* Mark sealed segments without live records as drained; returns how many drained ones there are. */
 static uint32_t mark_drained(struct okv_partition *p)
 {
 	uint32_t nr = 0;
@@ -29,10 +31,12 @@ static uint32_t mark_drained(struct okv_partition *p)
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
 		struct okv_segment *s = &p->segments[i];
 
-		if ((s->state == OKV_SEGMENT_SEALED || s->state == OKV_SEGMENT_BAD) && !s->live_bytes && !s->nr_headers &&
-		    s->last_seq < okv_log_durable_seq(p) && !(p->gc.active && p->gc.victim == i)) {
+		if ((s->state == OKV_SEGMENT_SEALED || s->state == OKV_SEGMENT_BAD) &&
+		    !s->live_bytes && !s->nr_headers && s->last_seq < okv_log_durable_seq(p) &&
+		    !(p->gc.active && p->gc.victim == i)) {
 			s->state = OKV_SEGMENT_DRAINED;
-			s->drained_generation = p->generation + 1 + (p->checkpoint.step != OKV_CHECKPOINT_NONE);
+			s->drained_generation =
+				p->generation + 1 + (p->checkpoint.step != OKV_CHECKPOINT_NONE);
 		}
 		nr += s->state == OKV_SEGMENT_DRAINED;
 	}
@@ -41,14 +45,15 @@ static uint32_t mark_drained(struct okv_partition *p)
 
 static void start_checkpoint(struct okv_partition *p)
 {
-	if (p->checkpoint.step == OKV_CHECKPOINT_NONE && p->nr_free >= okv_segments_of_checkpoint(p))
+	if (p->checkpoint.step == OKV_CHECKPOINT_NONE &&
+	    p->nr_free >= okv_segments_of_checkpoint(p))
 		okv_checkpoint_start(p);
 }
 
-/* Somebody waits and nothing is under way that could make room. */
+/* Operations wait, and nothing is under way that could make room. */
 static void refuse(struct okv_partition *p)
 {
-	/* Only after failed writes: they used up what was kept for these. */
+	/* Moves wait only after failed writes, which used up what was kept for them. */
 	if (okv_log_is_stalled(p, OKV_MOVES))
 		okv_log_refuse(p, OKV_MOVES);
 	if (okv_log_is_stalled(p, OKV_PUTS))
@@ -57,7 +62,7 @@ static void refuse(struct okv_partition *p)
 		okv_log_refuse(p, OKV_DELETES);
 }
 
-/* Returns the victim that is begun, or p->nr_segments: none can be, or none is worth it. */
+/* Returns the victim that begins, or p->nr_segments if none can begin or is worth it. */
 static uint32_t start_victim(struct okv_partition *p, bool stalled)
 {
 	uint32_t victim = p->nr_segments;
@@ -69,10 +74,14 @@ static uint32_t start_victim(struct okv_partition *p, bool stalled)
 	return victim;
 }
 
-/* May the open segment end before it is full? It is the last resort: what has just been moved there would be moved again. */
+/*
+ * May the open segment end before it is full? This is the last resort: what has just been moved there
+ * would be moved again.
+ */
 static bool may_seal(const struct okv_partition *p)
 {
-	return p->open_segment < p->nr_segments && !p->batches && (!p->gc.active || okv_log_is_stalled(p, OKV_MOVES));
+	return p->open_segment < p->nr_segments && !p->batches &&
+	       (!p->gc.active || okv_log_is_stalled(p, OKV_MOVES));
 }
 
 static void make_room(struct okv_partition *p, bool stalled)
@@ -80,13 +89,14 @@ static void make_room(struct okv_partition *p, bool stalled)
 	struct okv_gc *gc = &p->gc;
 	uint32_t nr_drained = mark_drained(p), victim = start_victim(p, stalled);
 
-	gc->looked_seq = p->next_seq;
+	p->looked_seq = p->next_seq;
 	if (stalled && !nr_drained && victim == p->nr_segments && may_seal(p)) {
 		okv_log_seal(p);
 		nr_drained = mark_drained(p);
 		victim = start_victim(p, stalled);
 	}
-	if (nr_drained && (victim == p->nr_segments || nr_drained > p->nr_segments / 32 || p->nr_free <= okv_segments_of_checkpoint(p) + 1))
+	if (nr_drained && (victim == p->nr_segments || nr_drained > p->nr_segments / 32 ||
+			   p->nr_free <= okv_segments_of_checkpoint(p) + 1))
 		start_checkpoint(p);
 	if (!stalled)
 		return;
@@ -94,7 +104,8 @@ static void make_room(struct okv_partition *p, bool stalled)
 	if (gc->nr_in_vain > p->nr_segments && okv_log_is_stalled(p, OKV_PUTS)) {
 		gc->nr_in_vain = 0;
 		okv_log_refuse(p, OKV_PUTS);
-	} else if ((!gc->active || okv_log_is_stalled(p, OKV_MOVES)) && p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->batches) {
+	} else if ((!gc->active || okv_log_is_stalled(p, OKV_MOVES)) &&
+		   p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->batches) {
 		refuse(p);
 	}
 }
@@ -105,7 +116,8 @@ static void maintain_once(struct okv_partition *p)
 
 	okv_segment_allocate(p, !okv_log_is_idle(p));
 	stalled = !p->nr_preparing && !p->allocating &&
-		  (okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) || okv_log_is_stalled(p, OKV_MOVES));
+		  (okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) ||
+		   okv_log_is_stalled(p, OKV_MOVES));
 	if (p->nr_roots_in_doubt) {
 		start_checkpoint(p);
 		if (p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->allocating)
@@ -121,15 +133,15 @@ static void maintain_once(struct okv_partition *p)
 		mark_drained(p);
 		start_checkpoint(p);
 	}
-	if (stalled || (okv_segments_are_low(p) && p->next_seq >= p->gc.looked_seq + LOOK_AFTER))
+	if (stalled || (okv_segments_are_low(p) && p->next_seq >= p->looked_seq + LOOK_AFTER))
 		make_room(p, stalled);
 }
 
 /*
- * What the store does by itself when something has changed; cheap when there is nothing to do. It may
- * make changes of its own: an operation that is refused leaves its lock to the next one, which then
- * waits for the same room. They are counted, and the outermost call looks again. A caller that
- * submits again from within done() is left to the next tick after so many rounds.
+ * Do what the store does by itself; cheap when there is nothing to do. This may cause changes: an
+ * operation that is refused leaves its lock to the next one, which then waits for the same room. A
+ * nested call only counts the change, and the outermost call looks again. After ROUNDS, a caller
+ * that always submits again from within done() is left to the next tick.
  */
 static void maintain(struct okv_partition *p)
 {
@@ -137,7 +149,9 @@ static void maintain(struct okv_partition *p)
 
 	if (p->nr_plugs || p->nr_changes++)
 		return;
-	for (uint32_t i = 0; i < ROUNDS && seen != p->nr_changes && !p->refusing && !p->failing; i++) {
+	for (uint32_t i = 0; i < ROUNDS && seen != p->nr_changes; i++) {
+		if (p->refusing || p->failing)
+			break;
 		seen = p->nr_changes;
 		maintain_once(p);
 	}
@@ -170,10 +184,12 @@ static void free_partition(struct okv_partition *p)
 	free(p);
 }
 
-/* Few writes and large ones, and yet some in flight where there are few partitions. */
+/* Few and large writes, yet some in flight where there are few partitions. */
 static uint32_t writes_max(const struct okv_super_disk *super)
 {
-	return super->nr_partitions < WRITES_OF_A_DEVICE ? WRITES_OF_A_DEVICE / super->nr_partitions : 1;
+	if (super->nr_partitions >= WRITES_OF_A_DEVICE)
+		return 1;
+	return WRITES_OF_A_DEVICE / super->nr_partitions;
 }
 
 static int open_partition(struct okv_store *store, uint32_t number, struct okv_partition **opened)
@@ -190,7 +206,8 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 	p->number = number;
 	p->segment_bytes = super->segment_bytes;
 	p->nr_segments = super->nr_segments;
-	p->offset_bytes = super->data_offset_bytes + (uint64_t)number * super->nr_segments * super->segment_bytes;
+	p->offset_bytes = super->data_offset_bytes +
+			  (uint64_t)number * super->nr_segments * super->segment_bytes;
 	p->open_segment = p->nr_segments;
 	p->nr_writes_max = options->nr_writes_max ? options->nr_writes_max : writes_max(super);
 	p->batch_bytes_max = options->batch_bytes_max ? options->batch_bytes_max : 256 << 10;
@@ -245,7 +262,8 @@ void okv_store_drop(struct okv_store *store)
 	free(store);
 }
 
-int okv_store_open(struct okv_store **opened, struct okv_disk *disk, const struct okv_open_options *options)
+int okv_store_open(struct okv_store **opened, struct okv_disk *disk,
+		   const struct okv_open_options *options)
 {
 	struct okv_store *store = mem_zalloc(sizeof(*store));
 	uint32_t nr_bad, nr;
@@ -256,7 +274,7 @@ int okv_store_open(struct okv_store **opened, struct okv_disk *disk, const struc
 	error = okv_layout_read(disk, &store->layout, &nr_bad);
 	if (error)
 		goto err_store;
-	/* As it was laid out, which may be in larger blocks than the device asks for now. */
+	/* The blocks of the layout may be larger than those that the device asks for now. */
 	disk->block_bytes = store->layout.super.block_bytes;
 	fill_info(&store->layout, &store->info);
 	store->info.nr_copies_bad = nr_bad;
@@ -266,8 +284,11 @@ int okv_store_open(struct okv_store **opened, struct okv_disk *disk, const struc
 		goto err_store;
 	}
 	store->partitions = mem_zalloc(store->info.nr_partitions * sizeof(struct okv_partition *));
-	for (uint32_t i = options->first_partition; i < options->first_partition + nr && !error; i++)
-		error = open_partition(store, i, &store->partitions[i]);
+	for (uint32_t i = 0; i < nr && !error; i++) {
+		uint32_t number = options->first_partition + i;
+
+		error = open_partition(store, number, &store->partitions[number]);
+	}
 	if (error) {
 		okv_store_drop(store);
 		return error;
@@ -282,7 +303,8 @@ err_store:
 
 static bool is_busy(const struct okv_partition *p)
 {
-	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight || p->nr_headers || p->nr_preparing || p->allocating || p->nr_roots_in_doubt ||
+	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight ||
+	       p->nr_headers || p->nr_preparing || p->allocating || p->nr_roots_in_doubt ||
 	       p->checkpoint.step != OKV_CHECKPOINT_NONE;
 }
 
@@ -296,7 +318,7 @@ static void close_partition(struct okv_partition *p)
 	maintain(p);
 	while (is_busy(p) && !error)
 		error = p->disk->ops->wait(p->disk);
-	/* With no segment open there is nothing to look for behind the checkpoint. */
+	/* With no segment open, recovery has nothing to look for behind the checkpoint. */
 	okv_log_seal(p);
 	if (!error && !p->refusing)
 		okv_checkpoint_wait(p);
@@ -310,6 +332,8 @@ void okv_store_close(struct okv_store *store)
 	}
 	okv_store_drop(store);
 }
+
+/* ---- a partition that changes hands; time ---- */
 
 bool okv_partition_quiesce(struct okv_partition *p)
 {
@@ -351,6 +375,8 @@ void okv_store_attach(struct okv_store *store, struct okv_partition *p)
 	p->is_quiet = false;
 	maintain(p);
 }
+
+/* ---- what is there ---- */
 
 uint32_t okv_store_partition_of(const struct okv_store *store, uint64_t hash)
 {
@@ -394,7 +420,8 @@ void okv_store_stats(const struct okv_store *store, struct okv_stats *stats)
 	}
 }
 
-void okv_store_tenant_usage(const struct okv_store *store, uint16_t tenant, uint64_t *bytes, uint64_t *nr_keys)
+void okv_store_tenant_usage(const struct okv_store *store, uint16_t tenant, uint64_t *bytes,
+			    uint64_t *nr_keys)
 {
 	*bytes = *nr_keys = 0;
 	for (uint32_t i = 0; i < store->info.nr_partitions && tenant < OKV_NR_TENANTS; i++) {

@@ -2,21 +2,24 @@
 /*
  * store.h - the store: records in partitions of a device, durable when acknowledged
  *
- * A device is formatted once into partitions. A hash of tenant and key, keyed with a secret of the device, chooses the
- * partition by its top bits. A partition has an index in memory and a log on the device, and shares nothing with the
- * other ones. Documentation/design/octokv-format.rst has what lies on the device and why it survives.
+ * A device is formatted once into partitions. A hash of tenant and key, keyed with a secret of the
+ * device, chooses the partition by its top bits. A partition has an index in memory and a log on
+ * the device, and shares nothing with the other ones. Documentation/design/octokv-format.rst says
+ * what is on the device and why it survives.
  *
- * Threads. There are none, no locks, no globals and no clock: a partition is used by one thread, which submits
- * operations, runs the completions of its disk and calls okv_partition_tick(). Several threads open the same device, each
- * with a disk (a ring) of its own and for partitions of its own. okv_device_*(), okv_store_open() and okv_store_close()
- * block, through wait() of the disk; nothing else does.
+ * Threads. The store has no threads, locks, globals or clock. A partition is used by one thread,
+ * which submits operations, runs the completions of its disk and calls okv_partition_tick().
+ * Several threads may open the same device, each with a disk (a ring) of its own and for partitions
+ * of its own. okv_device_*(), okv_store_open() and okv_store_close() block, through wait() of the
+ * disk. Nothing else does.
  *
- * Order. Operations of one key take effect and complete in the order of their submission; those of different keys in
- * any. The tenant is part of the key: two tenants may use the same one.
+ * Order. Operations on one key take effect and complete in the order of their submission, those on
+ * different keys in any order. The tenant is part of the key: two tenants may use the same one.
  *
- * Durability. OKV_OK for a PUT, UPDATE, TOUCH or DELETE means that it survives power loss, and no GET ever returns what
- * would not. OKV_IO_ERROR for one of them leaves open whether it happened; the partition refuses writes from then on
- * until it is opened again. All other failures mean that nothing was changed.
+ * Durability. OKV_OK for a PUT, UPDATE, TOUCH or DELETE means that it survives power loss, and no
+ * GET ever returns what would not. OKV_IO_ERROR for one of them leaves open whether it happened.
+ * The partition refuses writes from then on until it is opened again. All other failures mean that
+ * nothing was changed.
  */
 #ifndef OKV_STORE_H
 #define OKV_STORE_H
@@ -46,7 +49,13 @@ enum okv_status {
 	OKV_NOT_FOUND,
 	OKV_EXISTS,		/* IF_ABSENT, and there is one */
 	OKV_FULL,		/* no room for it; reads and deletes go on */
-	OKV_CORRUPT,		/* what the device returned is not what was written; counted. A plain PUT or DELETE mends that, as a rule */
+
+	/*
+	 * The device did not return what was written; counted. A plain PUT or DELETE mends that, as
+	 * a rule.
+	 */
+	OKV_CORRUPT,
+
 	OKV_IO_ERROR,
 	OKV_TOO_LARGE,		/* key or value; or the tenant's number */
 	OKV_ABORTED,		/* for the update callback: leave it as it is */
@@ -59,7 +68,8 @@ enum okv_op_kind {
 	OKV_OP_DELETE,
 	OKV_OP_UPDATE,		/* read, call update(), write */
 	OKV_OP_TOUCH,		/* set the expiry only */
-	/* Of the store's own. */
+
+	/* Only the store submits these. */
 	OKV_OP_EXPIRE,
 	OKV_OP_RELOCATE,
 	OKV_OP_KEYS,
@@ -67,30 +77,36 @@ enum okv_op_kind {
 
 enum okv_op_flags {
 	OKV_IF_ABSENT	= 1 << 0,	/* PUT: else OKV_EXISTS */
-	OKV_IF_PRESENT	= 1 << 1,	/* PUT: else OKV_NOT_FOUND. UPDATE: the word of the caller, whose update() makes no new key */
-	OKV_KEEP_TTL	= 1 << 2,	/* PUT: the expiry of the old one, if there is one */
+
+	/* PUT: else OKV_NOT_FOUND. UPDATE: the caller promises that its update() makes no new key. */
+	OKV_IF_PRESENT	= 1 << 1,
+
+	OKV_KEEP_TTL	= 1 << 2,	/* PUT: keep the expiry of the old record, if there is one */
 	OKV_WANT_OLD	= 1 << 3,	/* PUT, DELETE: out is the old value */
 };
 
 /**
- * struct okv_op - one operation, in memory of the caller's until done()
+ * struct okv_op - one operation, in memory of the caller until done()
  * @kind, @flags:	what to do
  * @tenant:		below OKV_NR_TENANTS
  * @ioprio:		for the device requests that it causes
  * @hash:		okv_store_hash() of @tenant and @key
  * @key, @key_len:	1 to OKV_KEY_BYTES_MAX bytes; must stay until done()
  * @value, @value_len:	PUT: must stay until done(). UPDATE: set by update()
- * @expire_ms:		PUT, TOUCH: Unix time at which it is gone, 0 for never. UPDATE: that of the old one, may be changed
- * @update:		UPDATE: called once, when @out has the old value (@out is NULL: there is none). Sets @value, @value_len,
- *			@expire_ms and returns OKV_OK to have them written; any other status ends the operation with it.
- *			What it points @value to must stay until done(); that may be within @out.
- * @done:		called once, perhaps before okv_partition_submit() returns. It may submit, and may free the operation, after
- *			okv_op_release()
- * @owner:		the caller's
- * @status:		how it went
- * @found:		there was a live record when it was looked up, whatever became of it
- * @out, @out_len:	GET, UPDATE, WANT_OLD: the (old) value, until okv_op_release(). NULL if there is none; an empty value is
- *			not NULL. STAT, DELETE, TOUCH: @out_len is the length of the (old) value
+ * @expire_ms:		PUT, TOUCH: Unix time at which the record is gone, 0 for never. UPDATE: that
+ *			of the old record, which update() may change
+ * @update:		UPDATE: called once, when @out has the old value, or is NULL without one. To
+ *			have @value, @value_len and @expire_ms written, set them and return OKV_OK.
+ *			Any other status ends the operation with it. @value must stay until done();
+ *			it may be within @out
+ * @done:		called once, perhaps before okv_partition_submit() returns. It may submit
+ *			operations and, after okv_op_release(), free this one
+ * @owner:		for the caller
+ * @status:		the result
+ * @found:		there was a live record at the lookup, whatever became of it
+ * @out, @out_len:	GET, UPDATE, WANT_OLD: the (old) value, until okv_op_release(). @out is NULL
+ *			without a value, and not NULL for an empty one. STAT, DELETE, TOUCH:
+ *			@out_len is the length of the (old) value
  * @out_expire_ms:	expiry of the record that was found
  *
  * The rest belongs to the store.
@@ -120,38 +136,46 @@ struct okv_op {
 	struct okv_op *next;
 	struct okv_lock *lock;
 	void *buf;
-	struct okv_io io, value_io;	/* reads of the record, and of a value that lies apart, into @buf one behind the other */
+	struct okv_io io;	/* reads the record into @buf */
+	struct okv_io value_io;	/* reads an apart value into @buf, behind the record */
 	uint32_t nr_reads;
 	uint32_t apart;		/* of the record that it reads or has written: format.h */
-	uint64_t at;		/* the record that it found; RELOCATE: that it moves */
-	uint64_t to;		/* the record that it wrote */
-	uint64_t sum;		/* checksum of the value that is read or was written; RELOCATE: kept as it is */
+	uint64_t at;		/* location of the record that it found; RELOCATE: that it moves */
+	uint64_t to;		/* location of the record that it wrote */
+	uint64_t sum;		/* checksum of the value; RELOCATE keeps it as it is */
 	uint64_t old_expire_ms;
 	uint32_t record_bytes;
 	bool present;		/* @at is the key's, perhaps expired */
-	struct okv_op *yielder;	/* RELOCATE: whose lock it has borrowed */
-	bool expired;		/* RELOCATE: the record is, and is removed instead; KEYS: there was one that is */
+	struct okv_op *yielder;	/* RELOCATE: the writer whose lock it has borrowed */
+	bool expired;		/* RELOCATE: removes the record instead; KEYS: has seen such a record */
 	bool queued;		/* waits for room in the log */
 	bool tried;		/* was in a write that failed: it may have happened */
 	uint32_t nr_suspects;	/* candidates that could not be made out */
-	uint64_t suspect_at;	/* the last of them */
-	void (*seen)(struct okv_op *op, const struct okv_record_disk *record);	/* KEYS: called for each key */
+	uint64_t suspect_at;	/* location of the last of them */
+
+	/* KEYS: called for each key. */
+	void (*seen)(struct okv_op *op, const struct okv_record_disk *record);
 };
 
-/** struct okv_scan - one step through the keys of a tenant in a partition
- * @cursor:	0 to begin; okv_partition_scan() leaves the next one there, 0 at the end, whatever was shown and could be read
- * @tenant:	whose keys
+/**
+ * struct okv_scan - one step through the keys of a tenant in a partition
+ * @cursor:	0 to begin; okv_partition_scan() leaves the next one there, 0 at the end, whatever
+ *		was shown and could be read
+ * @tenant:	the tenant of the keys
  * @nr_max:	about how many to look at: more if hashes collide
  * @ioprio:	for the reads
- * @key:	called for each key. Present throughout the whole walk: at least once. Never an expired one
- * @done:	called once; @status is OKV_OK, or OKV_IO_ERROR or OKV_CORRUPT if some keys could not be read
+ * @key:	called for keys that have not expired. A key that is present throughout the walk is
+ *		shown at least once
+ * @done:	called once; @status is OKV_OK, or OKV_IO_ERROR or OKV_CORRUPT if some keys could
+ *		not be read
  */
 struct okv_scan {
 	uint64_t cursor;
 	uint16_t tenant;
 	uint16_t ioprio;
 	uint32_t nr_max;
-	void (*key)(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len, uint64_t expire_ms);
+	void (*key)(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
+		    uint64_t expire_ms);
 	void (*done)(struct okv_scan *scan);
 	void *owner;
 	enum okv_status status;
@@ -162,8 +186,8 @@ struct okv_scan {
 
 /**
  * struct okv_device_info - what the superblock says
- * @value_bytes_max:	the longest value; less than OKV_VALUE_BYTES_MAX only on a device formatted with small segments
- * @nr_copies_bad:	copies of the superblock that could not be used, of okv_device_info.nr_copies
+ * @value_bytes_max:	the longest value; less than OKV_VALUE_BYTES_MAX only with small segments
+ * @nr_copies_bad:	copies of the superblock that could not be used, of @nr_copies
  */
 struct okv_device_info {
 	uint8_t uuid[16];
@@ -180,7 +204,8 @@ struct okv_device_info {
 
 /**
  * struct okv_format_options - 0 for a default
- * @nr_partitions:	a power of two; default OKV_PARTITIONS_DEFAULT, or as many as a small device has room for
+ * @nr_partitions:	a power of two; default OKV_PARTITIONS_DEFAULT, or as many as a small device
+ *			has room for
  * @segment_bytes:	default 16 MiB and a bit; smaller ones make small devices and short values
  * @seed:		of the device's secrets, for the simulator; 0 draws them from the kernel
  */
@@ -193,9 +218,11 @@ struct okv_format_options {
 /**
  * struct okv_open_options - 0 for a default
  * @first_partition, @nr_partitions: those to open; 0 partitions: all
- * @nr_writes_max:	writes in flight per partition (default: 4 among all of the device, at least 1): fewer make larger groups
- * @batch_bytes_max:	size of a write (default 256 KiB), but for a larger record
- * @nr_known:		records per partition whose keys are kept in memory, 64 bytes each; a power of two (default 16384)
+ * @nr_writes_max:	writes in flight per partition; fewer make larger groups. Default: 4 among
+ *			all partitions of the device, at least 1 each
+ * @batch_bytes_max:	largest write (default 256 KiB), except for a larger record
+ * @nr_known:		records per partition whose keys are kept in memory, 64 bytes each; a power
+ *			of two (default 16384)
  * @now_ms:		Unix time
  * @progress:		called now and then during recovery
  */
@@ -206,7 +233,8 @@ struct okv_open_options {
 	uint32_t batch_bytes_max;
 	uint32_t nr_known;
 	uint64_t now_ms;
-	void (*progress)(void *owner, uint32_t partition, uint64_t done_bytes, uint64_t total_bytes);
+	void (*progress)(void *owner, uint32_t partition, uint64_t done_bytes,
+			 uint64_t total_bytes);
 	void *owner;
 };
 
@@ -253,25 +281,28 @@ int okv_device_info(struct okv_disk *disk, struct okv_device_info *info);
  * Return: 0, or as okv_device_info(); -EUCLEAN also for a partition that lost something it had acknowledged; -ENOSPC also for a file that
  * the file system has no room for a checkpoint in.
  */
-int okv_store_open(struct okv_store **store, struct okv_disk *disk, const struct okv_open_options *options);
+int okv_store_open(struct okv_store **store, struct okv_disk *disk,
+		   const struct okv_open_options *options);
 
 /* Wait for what is in flight, write checkpoints so that the next open is fast, and free it. Blocks. */
 void okv_store_close(struct okv_store *store);
 
-/* Forget everything at once, for after a failed disk: the caller sees to it that nothing completes any more. */
+/* Forget everything at once, after a disk failed. The caller makes sure that nothing completes. */
 void okv_store_drop(struct okv_store *store);
 
 /**
- * okv_partition_quiesce() - let a partition come to rest, to be moved to another store of the same device
+ * okv_partition_quiesce() - bring a partition to rest, to move it to another store of the device
  *
- * To be called again and again, with nothing submitted in between, until it returns true: then nothing of it is in flight, and
- * okv_store_detach() takes it out of its store and the thread of another one puts it there by okv_store_attach(), which ends the rest.
+ * Call it again and again, with nothing submitted in between, until it returns true. Then nothing
+ * of the partition is in flight. okv_store_detach() takes it out of its store, and the thread of
+ * another store puts it there with okv_store_attach(), which ends the rest.
  */
 bool okv_partition_quiesce(struct okv_partition *p);
 struct okv_partition *okv_store_detach(struct okv_store *store, uint32_t partition);
 void okv_store_attach(struct okv_store *store, struct okv_partition *p);
 
-uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key, size_t key_len);
+uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key,
+			size_t key_len);
 uint32_t okv_store_partition_of(const struct okv_store *store, uint64_t hash);
 
 /* NULL if that partition is not one of those opened. */
@@ -280,23 +311,25 @@ struct okv_partition *okv_store_partition(struct okv_store *store, uint32_t part
 const struct okv_device_info *okv_store_info(const struct okv_store *store);
 void okv_store_stats(const struct okv_store *store, struct okv_stats *stats);
 
-/* Of the partitions that are open: value and key bytes, with headers, and number of keys of a tenant. */
-void okv_store_tenant_usage(const struct okv_store *store, uint16_t tenant, uint64_t *bytes, uint64_t *nr_keys);
+/* What a tenant has in the open partitions: bytes of values, keys and headers; number of keys. */
+void okv_store_tenant_usage(const struct okv_store *store, uint16_t tenant, uint64_t *bytes,
+			    uint64_t *nr_keys);
 
 void okv_partition_submit(struct okv_partition *p, struct okv_op *op);
 
-/* Give back the memory of op->out. Fine without any. */
+/* Free the memory of op->out, if it has any. */
 void okv_op_release(struct okv_op *op);
 
 void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan);
 
-/* What has expired by then is not there for operations and scans from now on. okv_partition_tick() sets it, too. */
+/* Records that expire by @now_ms are gone for operations and scans. okv_partition_tick() sets it too. */
 void okv_partition_set_clock(struct okv_partition *p, uint64_t now_ms);
 
 /**
- * okv_partition_tick() - set the clock, and do a step of what needs doing in the background
+ * okv_partition_tick() - set the clock, and do a step of the work in the background
  *
- * To be called some ten times a second. Checkpoints and garbage collection that a write waits for do not wait for it.
+ * Call it some ten times a second. Checkpoints and garbage collection that a write waits for do not
+ * wait for the tick.
  */
 void okv_partition_tick(struct okv_partition *p, uint64_t now_ms);
 

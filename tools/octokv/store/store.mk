@@ -3,8 +3,10 @@
 # The store alone: its simulator, its mutants, the fuzzing of what reads the device
 #
 #	make -C tools/octokv simulate SEEDS=N	N seeds (20000), as fast as it goes
-#	make -C tools/octokv simulate-asan	the same under the address and undefined-behaviour sanitizers, 300 seeds
-#	make -C tools/octokv store-mutants	break the store on purpose; EVERY=4 tries only each fourth mutant
+#	make -C tools/octokv simulate-asan	the same under the address and undefined-behaviour
+#						sanitizers, 300 seeds
+#	make -C tools/octokv store-mutants	break the store on purpose; EVERY=4 tries only each
+#						fourth mutant
 #	make -C tools/octokv fuzz-disk		libFuzzer, FUZZ_SECONDS of processor time
 
 # hash.c needs a library. The simulator draws its hashes, so that some collide.
@@ -38,9 +40,9 @@ $(BUILD)/fuzz_disk: fuzz/fuzz_disk.c $(SIMULATED:=.c) $(headers)
 
 fuzz-disk: $(BUILD)/fuzz_disk
 	@mkdir -p $(BUILD)/corpus-disk
-	$< -max_total_time=$(FUZZ_SECONDS) -max_len=512 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
-		-artifact_prefix=$(BUILD)/ $(BUILD)/corpus-disk fuzz/seeds/disk
+	$< -max_total_time=$(FUZZ_SECONDS) -max_len=512 -timeout=10 -rss_limit_mb=2048 \
+		-print_final_stats=1 -verbosity=0 -artifact_prefix=$(BUILD)/ $(BUILD)/corpus-disk fuzz/seeds/disk
 
-# How fast, without a network: see the head of the file.
+# The speed of the store without a network: see the head of the file.
 $(BUILD)/store_rate: $(addprefix $(BUILD)/plain/,test/store/rate.o daemon/disk_uring.o $(STORE:=.o))
 	$(CC) -o $@ $^ $(LDLIBS)

@@ -92,14 +92,16 @@ struct sim {
 	struct client clients[NR_CLIENTS_MAX];
 	uint32_t nr_busy;
 	uint32_t next_version;
-	uint64_t nr_submitted, nr_ops, nr_acknowledged, nr_cuts, nr_corrupt, nr_refused_opens, nr_full;
+	uint64_t nr_submitted, nr_ops, nr_acknowledged, nr_cuts, nr_corrupt, nr_refused_opens,
+		nr_full;
 	bool has_failed, trace, was_open;
 	bool gave_up;		/* the store refused to open, rightly */
 	bool refuses;		/* writes, after an error: the next open mends it */
 };
 
 static struct {
-	uint64_t nr_cuts, nr_ops, nr_acknowledged, nr_corrupt, nr_refused_opens, nr_full, nr_gc, nr_checkpoints, nr_replayed;
+	uint64_t nr_cuts, nr_ops, nr_acknowledged, nr_corrupt, nr_refused_opens, nr_full, nr_gc,
+		nr_checkpoints, nr_replayed;
 } total;
 
 __attribute__((format(printf, 2, 3)))
@@ -110,11 +112,15 @@ static void fail(struct sim *s, const char *format, ...)
 	if (s->has_failed)
 		return;
 	s->has_failed = true;
-	printf("seed %lu (%s): ", (unsigned long)s->seed, s->kind == HONEST ? "honest" : s->kind == ERRORS ? "errors" : "lying");
+	printf("seed %lu (%s): ", (unsigned long)s->seed,
+	       s->kind == HONEST ? "honest" :
+	       s->kind == ERRORS ? "errors" :
+				   "lying");
 	va_start(args, format);
 	vprintf(format, args);
 	va_end(args);
-	printf(" (after %lu operations, %lu cuts)\n", (unsigned long)s->nr_ops, (unsigned long)s->nr_cuts);
+	printf(" (after %lu operations, %lu cuts)\n", (unsigned long)s->nr_ops,
+	       (unsigned long)s->nr_cuts);
 }
 
 static void make_value(char *to, uint32_t number, uint32_t len)
@@ -159,7 +165,8 @@ static bool shows(const struct sim *s, const struct client *c, const struct vers
 		return false;
 	if (!op->found)
 		return true;
-	return op->out_len == v->len && op->out_expire_ms == v->expire_ms && (!op->out || is_value(op->out, v->len, v->number));
+	return op->out_len == v->len && op->out_expire_ms == v->expire_ms &&
+	       (!op->out || is_value(op->out, v->len, v->number));
 }
 
 static void forget_maybe(struct key *k)
@@ -192,7 +199,8 @@ static void doubt_others(struct sim *s, const struct key *writer)
 		struct key *k = &s->keys[i];
 
 		if (k == writer || k->tenant != writer->tenant || (k->hash ^ writer->hash) << 20 ||
-		    k->nr_maybe == NR_MAYBE_MAX || (k->nr_maybe && !k->maybe[k->nr_maybe - 1].exists))
+		    k->nr_maybe == NR_MAYBE_MAX ||
+		    (k->nr_maybe && !k->maybe[k->nr_maybe - 1].exists))
 			continue;
 		k->maybe[k->nr_maybe++] = (struct version){ .exists = false };
 		k->uncertain = true;
@@ -217,10 +225,12 @@ static void check_shown(struct sim *s, struct client *c)
 			return;
 		}
 	}
-	fail(s, "key %ld shows %s of %u bytes, expiry %lu, and should be %s of %u bytes, version %u, expiry %lu, at %lu ms (operation %lu)",
-	     (long)(k - s->keys), c->op.found ? "a value" : "nothing", c->op.out_len, (unsigned long)c->op.out_expire_ms,
-	     k->now.exists ? "a value" : "nothing", k->now.len, k->now.number, (unsigned long)k->now.expire_ms,
-	     (unsigned long)s->now_ms, (unsigned long)c->number);
+	fail(s,
+	     "key %ld shows %s of %u bytes, expiry %lu, and should be %s of %u bytes, version %u, expiry %lu, at %lu ms (operation %lu)",
+	     (long)(k - s->keys), c->op.found ? "a value" : "nothing", c->op.out_len,
+	     (unsigned long)c->op.out_expire_ms, k->now.exists ? "a value" : "nothing", k->now.len,
+	     k->now.number, (unsigned long)k->now.expire_ms, (unsigned long)s->now_ms,
+	     (unsigned long)c->number);
 }
 
 static bool is_write(const struct okv_op *op)
@@ -240,7 +250,8 @@ static void check_ok(struct sim *s, struct client *c)
 		check_shown(s, c);
 		break;
 	case OKV_OP_PUT:
-		if ((c->op.flags & OKV_IF_ABSENT && c->op.found) || (c->op.flags & OKV_IF_PRESENT && !c->op.found))
+		if ((c->op.flags & OKV_IF_ABSENT && c->op.found) ||
+		    (c->op.flags & OKV_IF_PRESENT && !c->op.found))
 			fail(s, "a conditional put went the wrong way");
 		if (!took_suspect(&c->op) && !may_have_found(s, c))
 			fail(s, "a put found what is not there, or not what is");
@@ -299,8 +310,9 @@ static void client_done(struct okv_op *op)
 
 	s->nr_ops++;
 	if (s->trace)
-		printf("  %lu: done %lu kind %d key %ld status %d found %d len %u\n", (unsigned long)s->disk.now_us, (unsigned long)c->number,
-		       op->kind, (long)(k - s->keys), op->status, op->found, op->out_len);
+		printf("  %lu: done %lu kind %d key %ld status %d found %d len %u\n",
+		       (unsigned long)s->disk.now_us, (unsigned long)c->number, op->kind,
+		       (long)(k - s->keys), op->status, op->found, op->out_len);
 	switch (op->status) {
 	case OKV_OK:
 		check_ok(s, c);
@@ -354,8 +366,10 @@ static uint32_t draw_len(struct sim *s)
 		return 0;
 	case 3:
 		/* Apart from its record, mostly. */
-		return s->apart_pct && sim_draw(&s->random, 100) < s->apart_pct ? OKV_APART_BYTES_MIN + sim_draw(&s->random, 3) / 2 * sim_draw(&s->random, 1024) :
-		       sim_draw(&s->random, 700);
+		return s->apart_pct && sim_draw(&s->random, 100) < s->apart_pct ?
+			       OKV_APART_BYTES_MIN +
+				       sim_draw(&s->random, 3) / 2 * sim_draw(&s->random, 1024) :
+			       sim_draw(&s->random, 700);
 	case 1:
 		return sim_draw(&s->random, s->value_bytes_max + 1);
 	case 2:
@@ -368,7 +382,8 @@ static uint32_t draw_len(struct sim *s)
 static enum okv_op_kind draw_kind(struct sim *s)
 {
 	static const enum okv_op_kind kinds[] = {
-		OKV_OP_PUT, OKV_OP_PUT, OKV_OP_PUT, OKV_OP_PUT, OKV_OP_GET, OKV_OP_GET, OKV_OP_STAT, OKV_OP_DELETE, OKV_OP_UPDATE, OKV_OP_TOUCH,
+		OKV_OP_PUT, OKV_OP_PUT,	 OKV_OP_PUT,	OKV_OP_PUT,    OKV_OP_GET,
+		OKV_OP_GET, OKV_OP_STAT, OKV_OP_DELETE, OKV_OP_UPDATE, OKV_OP_TOUCH,
 	};
 
 	return kinds[sim_draw(&s->random, sizeof(kinds) / sizeof(kinds[0]))];
@@ -389,11 +404,16 @@ static void submit(struct sim *s, struct client *c, struct key *k, enum okv_op_k
 	op->update = client_update;
 	op->done = client_done;
 	op->owner = c;
-	op->expire_ms = expires && (kind == OKV_OP_PUT || kind == OKV_OP_TOUCH) ? s->now_ms + 1 + sim_draw(&s->random, 40) : 0;
+	op->expire_ms = expires && (kind == OKV_OP_PUT || kind == OKV_OP_TOUCH) ?
+				s->now_ms + 1 + sim_draw(&s->random, 40) :
+				0;
 	if (kind == OKV_OP_PUT && !sim_draw(&s->random, 4))
 		op->flags = 1 << sim_draw(&s->random, 4);
 	c->key = k;
-	c->to = (struct version){ .exists = true, .number = ++s->next_version, .len = draw_len(s), .expire_ms = op->expire_ms };
+	c->to = (struct version){ .exists = true,
+				  .number = ++s->next_version,
+				  .len = draw_len(s),
+				  .expire_ms = op->expire_ms };
 	if (kind == OKV_OP_PUT || kind == OKV_OP_UPDATE) {
 		c->value = malloc(c->to.len + 1);
 		make_value(c->value, c->to.number, c->to.len);
@@ -406,9 +426,12 @@ static void submit(struct sim *s, struct client *c, struct key *k, enum okv_op_k
 	s->nr_busy++;
 	k->nr_open++;
 	if (s->trace)
-		printf("  %lu: submit %lu kind %d key %ld flags %d version %u len %u expiry %lu\n", (unsigned long)s->disk.now_us,
-		       (unsigned long)c->number, kind, (long)(k - s->keys), op->flags, c->to.number, c->to.len, (unsigned long)op->expire_ms);
-	okv_partition_submit(okv_store_partition(s->store, okv_store_partition_of(s->store, op->hash)), op);
+		printf("  %lu: submit %lu kind %d key %ld flags %d version %u len %u expiry %lu\n",
+		       (unsigned long)s->disk.now_us, (unsigned long)c->number, kind,
+		       (long)(k - s->keys), op->flags, c->to.number, c->to.len,
+		       (unsigned long)op->expire_ms);
+	okv_partition_submit(
+		okv_store_partition(s->store, okv_store_partition_of(s->store, op->hash)), op);
 }
 
 static void tick(struct sim *s)
@@ -483,10 +506,15 @@ static void witness_done(struct okv_op *op)
 static bool bear_witness(struct sim *s, uint64_t partition, uint32_t nr_partitions)
 {
 	uint64_t number = ++s->next_version;
-	struct witness w = { .op = { .kind = OKV_OP_PUT, .tenant = 2, .key = w.name, .done = witness_done, .owner = &w } };
+	struct witness w = { .op = { .kind = OKV_OP_PUT,
+				     .tenant = 2,
+				     .key = w.name,
+				     .done = witness_done,
+				     .owner = &w } };
 
 	w.op.key_len = snprintf(w.name, sizeof(w.name), "w%lu", (unsigned long)number);
-	w.op.hash = (nr_partitions > 1 ? partition << (64 - __builtin_ctz(nr_partitions)) : 0) | number << 8 | 0x80;
+	w.op.hash = (nr_partitions > 1 ? partition << (64 - __builtin_ctz(nr_partitions)) : 0) |
+		    number << 8 | 0x80;
 	okv_partition_submit(okv_store_partition(s->store, partition), &w.op);
 	while (!w.done && step(s))
 		;
@@ -520,7 +548,8 @@ static bool open_store(struct sim *s)
 
 	if (!error)
 		return true;
-	if (s->disk.is_dead || (s->kind == ERRORS && error == -EIO) || (s->disk.room_bytes < s->disk.disk.size_bytes && error == -ENOSPC))
+	if (s->disk.is_dead || (s->kind == ERRORS && error == -EIO) ||
+	    (s->disk.room_bytes < s->disk.disk.size_bytes && error == -ENOSPC))
 		return false;
 	s->nr_refused_opens++;
 	s->gave_up = true;
@@ -542,18 +571,21 @@ static bool may_walk(const struct key *k, uint32_t value_len, uint64_t expire_ms
 	bool may = k->now.exists && k->now.len == value_len && k->now.expire_ms == expire_ms;
 
 	for (uint32_t i = 0; i < k->nr_maybe && k->uncertain; i++)
-		may |= k->maybe[i].exists && k->maybe[i].len == value_len && k->maybe[i].expire_ms == expire_ms;
+		may |= k->maybe[i].exists && k->maybe[i].len == value_len &&
+		       k->maybe[i].expire_ms == expire_ms;
 	return may;
 }
 
-static void walk_key(struct okv_scan *scan, const void *name, uint16_t name_len, uint32_t value_len, uint64_t expire_ms)
+static void walk_key(struct okv_scan *scan, const void *name, uint16_t name_len, uint32_t value_len,
+		     uint64_t expire_ms)
 {
 	struct walk *w = scan->owner;
 
 	for (uint32_t i = 0; i < w->s->nr_keys; i++) {
 		struct key *k = &w->s->keys[i];
 
-		if (k->tenant != scan->tenant || k->name_len != name_len || memcmp(k->name, name, name_len))
+		if (k->tenant != scan->tenant || k->name_len != name_len ||
+		    memcmp(k->name, name, name_len))
 			continue;
 		w->nr_seen[i]++;
 		if (!may_walk(k, value_len, expire_ms))
@@ -578,7 +610,11 @@ static void check_walk(struct sim *s)
 		uint64_t bytes, nr;
 
 		for (uint32_t i = 0; i < okv_store_info(s->store)->nr_partitions; i++) {
-			w.scan = (struct okv_scan){ .tenant = tenant, .nr_max = 1 + s->seed % 7, .key = walk_key, .done = walk_done, .owner = &w };
+			w.scan = (struct okv_scan){ .tenant = tenant,
+						    .nr_max = 1 + s->seed % 7,
+						    .key = walk_key,
+						    .done = walk_done,
+						    .owner = &w };
 			do {
 				w.done = false;
 				okv_partition_scan(okv_store_partition(s->store, i), &w.scan);
@@ -596,8 +632,10 @@ static void check_walk(struct sim *s)
 		if (w.nr_seen[i] != there)
 			fail(s, "a walk shows key %u %u times", i, w.nr_seen[i]);
 	}
-	if (s->kind == HONEST && !s->disk.is_dead && (s->ttl_pct ? nr_keys > nr_walked : nr_keys != nr_walked))
-		fail(s, "the store counts %lu keys and the model %lu", (unsigned long)nr_keys, (unsigned long)nr_walked);
+	if (s->kind == HONEST && !s->disk.is_dead &&
+	    (s->ttl_pct ? nr_keys > nr_walked : nr_keys != nr_walked))
+		fail(s, "the store counts %lu keys and the model %lu", (unsigned long)nr_keys,
+		     (unsigned long)nr_walked);
 }
 
 static void add_up(struct sim *s)
@@ -629,7 +667,8 @@ static bool root_is_there(const struct sim *s, uint32_t partition, uint32_t slot
 	const struct okv_root_disk *root = (const void *)(s->disk.durable + at);
 
 	return !memcmp(s->disk.cache + at, root, sizeof(*root)) && root->magic == OKV_ROOT_MAGIC &&
-	       root->sum == okv_sum_behind(root, sizeof(*root), okv_root_seed(super, partition, slot));
+	       root->sum ==
+		       okv_sum_behind(root, sizeof(*root), okv_root_seed(super, partition, slot));
 }
 
 /*
@@ -638,7 +677,8 @@ static bool root_is_there(const struct sim *s, uint32_t partition, uint32_t slot
  */
 static void spoil_a_root(struct sim *s)
 {
-	uint32_t partition = sim_draw(&s->random, s->nr_partitions), slot = sim_draw(&s->random, OKV_NR_ROOTS);
+	uint32_t partition = sim_draw(&s->random, s->nr_partitions);
+	uint32_t slot = sim_draw(&s->random, OKV_NR_ROOTS);
 	uint64_t at = okv_root_offset(partition, slot);
 
 	if (!s->was_open || !root_is_there(s, partition, 0) || !root_is_there(s, partition, 1))
@@ -663,7 +703,8 @@ static void spoil_a_chunk(struct sim *s)
 		return;
 	s->disk.has_bad = true;
 	s->disk.bad_offset_bytes = super->data_offset_bytes +
-				   ((uint64_t)partition * super->nr_segments + root->segments[0]) * super->segment_bytes;
+				   ((uint64_t)partition * super->nr_segments + root->segments[0]) *
+					   super->segment_bytes;
 }
 
 /* One life of the process. */
@@ -681,7 +722,8 @@ static void live(struct sim *s)
 		spoil_a_chunk(s);
 	s->refuses = s->was_open = false;
 	if (!closes)
-		s->disk.cut_at = s->disk.nr_completed + 1 + sim_draw(&s->random, sim_draw(&s->random, 3) ? 1500 : 60);
+		s->disk.cut_at = s->disk.nr_completed + 1 +
+				 sim_draw(&s->random, sim_draw(&s->random, 3) ? 1500 : 60);
 	s->disk.process_only = !sim_draw(&s->random, 4);
 	if (s->kind == LYING)
 		s->disk.cut_at = 0;
@@ -721,7 +763,8 @@ static void live(struct sim *s)
 
 static void make_keys(struct sim *s)
 {
-	static const uint64_t masks[] = { ~0ULL, ~0ULL, 0xfff0000000000003ULL, 0x8000000000000000ULL };
+	static const uint64_t masks[] = { ~0ULL, ~0ULL, 0xfff0000000000003ULL,
+					  0x8000000000000000ULL };
 
 	s->hash_mask = masks[sim_draw(&s->random, 4)];
 	s->nr_keys = 1 + sim_draw(&s->random, sim_draw(&s->random, 2) ? NR_KEYS_MAX : 12);
@@ -730,7 +773,9 @@ static void make_keys(struct sim *s)
 
 		/* Every second one has the name of the one before it, of another tenant. */
 		k->tenant = i % 2;
-		k->name_len = snprintf(k->name, sizeof(k->name), "%u%.*s", i / 2, (int)(i / 2 % 64), "..................................................................");
+		k->name_len = snprintf(
+			k->name, sizeof(k->name), "%u%.*s", i / 2, (int)(i / 2 % 64),
+			"..................................................................");
 		k->hash = sim_random(&s->random) & s->hash_mask;
 	}
 }
@@ -769,10 +814,13 @@ static bool run_seed(uint64_t seed, bool trace)
 	s->apart_pct = sim_draw(&s->random, 3) * 40;
 	block_bytes = sim_draw(&s->random, 3) ? 512 : 4096;
 	s->nr_partitions = format.nr_partitions = 1 << sim_draw(&s->random, 2);
-	format.segment_bytes = (block_bytes == 512 ? 16 << 10 : 32 << 10) << sim_draw(&s->random, 2);
+	format.segment_bytes = (block_bytes == 512 ? 16 << 10 : 32 << 10)
+			       << sim_draw(&s->random, 2);
 	nr_segments = 12 + sim_draw(&s->random, 30);
-	sim_disk_init(&s->disk, (1280 << 10) + (uint64_t)format.nr_partitions * nr_segments * format.segment_bytes, block_bytes,
-		      sim_draw(&s->random, 3), sim_random(&s->random));
+	sim_disk_init(&s->disk,
+		      (1280 << 10) +
+			      (uint64_t)format.nr_partitions * nr_segments * format.segment_bytes,
+		      block_bytes, sim_draw(&s->random, 3), sim_random(&s->random));
 	make_keys(s);
 	if (okv_device_format(&s->disk.disk, &format))
 		fail(s, "the format fails");
@@ -819,12 +867,15 @@ int main(int argc, char **argv)
 			return 1;
 		}
 		if ((seed - from + 1) % 1000 == 0)
-			printf("%lu seeds of %lu, %lu cuts\n", seed - from + 1, to - from + 1, (unsigned long)total.nr_cuts);
+			printf("%lu seeds of %lu, %lu cuts\n", seed - from + 1, to - from + 1,
+			       (unsigned long)total.nr_cuts);
 	}
 	printf("%lu seeds passed: %lu cuts, %lu operations, %lu acknowledged, %lu full, %lu replayed; %lu checkpoints, %lu segments collected; "
-	       "%lu corrupt and %lu opens refused, rightly\n", to - from + 1, (unsigned long)total.nr_cuts, (unsigned long)total.nr_ops,
-	       (unsigned long)total.nr_acknowledged, (unsigned long)total.nr_full, (unsigned long)total.nr_replayed,
-	       (unsigned long)total.nr_checkpoints, (unsigned long)total.nr_gc, (unsigned long)total.nr_corrupt,
+	       "%lu corrupt and %lu opens refused, rightly\n",
+	       to - from + 1, (unsigned long)total.nr_cuts, (unsigned long)total.nr_ops,
+	       (unsigned long)total.nr_acknowledged, (unsigned long)total.nr_full,
+	       (unsigned long)total.nr_replayed, (unsigned long)total.nr_checkpoints,
+	       (unsigned long)total.nr_gc, (unsigned long)total.nr_corrupt,
 	       (unsigned long)total.nr_refused_opens);
 	return 0;
 }

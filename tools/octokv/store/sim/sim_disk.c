@@ -66,8 +66,8 @@ static void sim_submit(struct okv_disk *disk, struct okv_io *io)
 	struct sim_request *r = calloc(1, sizeof(*r));
 	uint32_t align_bytes = io->kind == OKV_READ ? disk->read_align_bytes : disk->block_bytes;
 
-	if (!r || io->offset_bytes % align_bytes || io->bytes % align_bytes || io->offset_bytes + io->bytes > disk->size_bytes ||
-	    (uintptr_t)io->buf % align_bytes)
+	if (!r || io->offset_bytes % align_bytes || io->bytes % align_bytes ||
+	    io->offset_bytes + io->bytes > disk->size_bytes || (uintptr_t)io->buf % align_bytes)
 		abort();
 	r->io = io;
 	r->submitted = d->nr_completed;
@@ -113,10 +113,13 @@ static void overwrite(struct sim_disk *d, uint64_t from, const char *data, uint3
 	memcpy(d->durable + from, data, bytes);
 	for (struct sim_unflushed *u = d->unflushed; u; u = u->next) {
 		uint64_t begin = u->offset_bytes > from ? u->offset_bytes : from;
-		uint64_t end = u->offset_bytes + u->bytes < from + bytes ? u->offset_bytes + u->bytes : from + bytes;
+		uint64_t end = u->offset_bytes + u->bytes < from + bytes ?
+				       u->offset_bytes + u->bytes :
+				       from + bytes;
 
 		if (begin < end)
-			memcpy(u->data + (begin - u->offset_bytes), data + (begin - from), end - begin);
+			memcpy(u->data + (begin - u->offset_bytes), data + (begin - from),
+			       end - begin);
 	}
 }
 
@@ -129,7 +132,9 @@ static void do_write(struct sim_disk *d, struct okv_io *io)
 		return;
 	}
 	if (sim_chance(&d->random, d->plan.misdirected_ppm)) {
-		to = sim_draw(&d->random, 2) ? sim_draw(&d->random, d->disk.size_bytes) : to + sim_draw(&d->random, MISS_BYTES) - MISS_BYTES / 2;
+		to = sim_draw(&d->random, 2) ?
+			     sim_draw(&d->random, d->disk.size_bytes) :
+			     to + sim_draw(&d->random, MISS_BYTES) - MISS_BYTES / 2;
 		to -= to % d->disk.block_bytes;
 		to = to + io->bytes > d->disk.size_bytes ? 0 : to;
 		d->nr_lies++;
@@ -164,16 +169,19 @@ static void do_flush(struct sim_disk *d, uint64_t submitted)
 
 static bool meets_bad(const struct sim_disk *d, const struct okv_io *io)
 {
-	return d->has_bad && io->offset_bytes <= d->bad_offset_bytes && d->bad_offset_bytes < io->offset_bytes + io->bytes;
+	return d->has_bad && io->offset_bytes <= d->bad_offset_bytes &&
+	       d->bad_offset_bytes < io->offset_bytes + io->bytes;
 }
 
 /* A failed write has done all of its work, none, or some. */
 static void tear(struct sim_disk *d, char *to, const char *from, uint32_t bytes)
 {
-	uint32_t kind = sim_draw(&d->random, 4), prefix = sim_draw(&d->random, bytes / SECTOR_BYTES + 1);
+	uint32_t kind = sim_draw(&d->random, 4);
+	uint32_t prefix = sim_draw(&d->random, bytes / SECTOR_BYTES + 1);
 
 	for (uint32_t i = 0; i < bytes / SECTOR_BYTES; i++) {
-		bool keep = kind == 0 || (kind == 1 && sim_draw(&d->random, 2)) || (kind == 2 && i < prefix);
+		bool keep = kind == 0 || (kind == 1 && sim_draw(&d->random, 2)) ||
+			    (kind == 2 && i < prefix);
 
 		if (keep)
 			memcpy(to + i * SECTOR_BYTES, from + i * SECTOR_BYTES, SECTOR_BYTES);
@@ -183,7 +191,8 @@ static void tear(struct sim_disk *d, char *to, const char *from, uint32_t bytes)
 /* Room for a range; a write finds it itself, or fails. False: there is none, and nothing has changed. */
 static bool allocate(struct sim_disk *d, const struct okv_io *io)
 {
-	uint64_t from = io->offset_bytes / d->disk.block_bytes, to = from + io->bytes / d->disk.block_bytes, bytes = 0;
+	uint64_t from = io->offset_bytes / d->disk.block_bytes;
+	uint64_t to = from + io->bytes / d->disk.block_bytes, bytes = 0;
 
 	for (uint64_t i = from; i < to; i++)
 		bytes += d->allocated[i] ? 0 : d->disk.block_bytes;
@@ -307,11 +316,16 @@ static const struct okv_disk_ops sim_ops = {
 	.wait	= sim_wait,
 };
 
-void sim_disk_init(struct sim_disk *d, uint64_t size_bytes, uint32_t block_bytes, bool has_fua, uint64_t seed)
+void sim_disk_init(struct sim_disk *d, uint64_t size_bytes, uint32_t block_bytes, bool has_fua,
+		   uint64_t seed)
 {
 	memset(d, 0, sizeof(*d));
-	d->disk = (struct okv_disk){ .ops = &sim_ops, .size_bytes = size_bytes, .block_bytes = block_bytes,
-				     .read_align_bytes = SECTOR_BYTES, .has_fua = has_fua, .is_sparse = seed & 1 };
+	d->disk = (struct okv_disk){ .ops = &sim_ops,
+				     .size_bytes = size_bytes,
+				     .block_bytes = block_bytes,
+				     .read_align_bytes = SECTOR_BYTES,
+				     .has_fua = has_fua,
+				     .is_sparse = seed & 1 };
 	d->random = seed;
 	d->cache = calloc(1, size_bytes);
 	d->durable = calloc(1, size_bytes);

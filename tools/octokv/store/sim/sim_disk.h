@@ -42,7 +42,8 @@ struct sim_disk {
 	struct sim_unflushed *unflushed, **last_unflushed;
 };
 
-void sim_disk_init(struct sim_disk *d, uint64_t size_bytes, uint32_t block_bytes, bool has_fua, uint64_t seed);
+void sim_disk_init(struct sim_disk *d, uint64_t size_bytes, uint32_t block_bytes, bool has_fua,
+		   uint64_t seed);
 void sim_disk_free(struct sim_disk *d);
 
 /* Power is back, or the process has been started anew. Nothing may be in flight. */

@@ -71,7 +71,8 @@ static uint64_t value_at(uint32_t key)
 	struct okv_entry e = entry_of(key);
 
 	EXPECT(e.apart);
-	return p->offset_bytes + (e.location * OKV_ALIGN_BYTES / BLOCK_BYTES + e.apart) * BLOCK_BYTES;
+	return p->offset_bytes +
+	       (e.location * OKV_ALIGN_BYTES / BLOCK_BYTES + e.apart) * BLOCK_BYTES;
 }
 
 static bool is_first(uint32_t key)
@@ -90,7 +91,8 @@ static void test_one_by_one(void)
 		EXPECT(is_first(key) || value_at(key) % PAGE_BYTES == 0);
 	}
 	EXPECT(nr_first < NR_KEYS / 20);
-	printf("ok store_apart: %u values of 16 KiB begin at multiples of it, but for the first of %u segments\n", NR_KEYS - nr_first, nr_first);
+	printf("ok store_apart: %u values of 16 KiB begin at multiples of it, but for the first of %u segments\n",
+	       NR_KEYS - nr_first, nr_first);
 }
 
 static void test_one_write(void)
@@ -128,11 +130,13 @@ static void get(uint32_t key)
 static void test_reads(void)
 {
 	get(7);
-	EXPECT(nr_reads == 1 && reads[0].offset_bytes == value_at(7) && reads[0].bytes == PAGE_BYTES);
+	EXPECT(nr_reads == 1 && reads[0].offset_bytes == value_at(7) &&
+	       reads[0].bytes == PAGE_BYTES);
 	okv_store_close(store);
 	open_store(0);
 	get(7);
-	EXPECT(nr_reads == 2 && reads[0].offset_bytes == value_at(7) && reads[0].bytes == PAGE_BYTES && reads[1].bytes <= BLOCK_BYTES);
+	EXPECT(nr_reads == 2 && reads[0].offset_bytes == value_at(7) &&
+	       reads[0].bytes == PAGE_BYTES && reads[1].bytes <= BLOCK_BYTES);
 	get(7);
 	EXPECT(nr_reads == 1);
 	printf("ok store_apart: one read where the key is known, two at a time where it is not\n");
@@ -151,7 +155,8 @@ static void test_little_room(void)
 
 		put(0, PAGE_BYTES);
 		/* Nothing else was written, and no segment begun. */
-		if (!was_low || p->stats.batch_bytes - batch_bytes != BLOCK_BYTES + PAGE_BYTES || p->open_segment != segment)
+		if (!was_low || p->stats.batch_bytes - batch_bytes != BLOCK_BYTES + PAGE_BYTES ||
+		    p->open_segment != segment)
 			continue;
 		EXPECT(p->open_offset - before == BLOCK_BYTES + PAGE_BYTES);
 		nr++;
@@ -162,7 +167,9 @@ static void test_little_room(void)
 
 int main(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
+	struct okv_format_options format = { .nr_partitions = 1,
+					     .segment_bytes = SEGMENT_BYTES,
+					     .seed = 1 };
 	static struct okv_disk_ops ops;
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 1);

@@ -7,7 +7,12 @@
  */
 #include "user.h"
 
-enum { NR_SEGMENTS = 14, SEGMENT_BYTES = 64 << 10, BLOCK_BYTES = 512, DEVICE_BYTES = (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES };
+enum {
+	NR_SEGMENTS = 14,
+	SEGMENT_BYTES = 64 << 10,
+	BLOCK_BYTES = 512,
+	DEVICE_BYTES = (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES
+};
 
 /* OTHER has the hash of KEY. */
 enum key { KEY, OTHER, LAST };
@@ -20,8 +25,13 @@ static struct okv_partition *p;
 
 static enum okv_status run_op(enum okv_op_kind kind, enum key key, uint16_t flags)
 {
-	struct user u = { .op = { .kind = kind, .flags = flags, .hash = hashes[key], .key = names[key], .key_len = strlen(names[key]),
-				  .value = "value", .value_len = 5 } };
+	struct user u = { .op = { .kind = kind,
+				  .flags = flags,
+				  .hash = hashes[key],
+				  .key = names[key],
+				  .key_len = strlen(names[key]),
+				  .value = "value",
+				  .value_len = 5 } };
 
 	user_begin(&u, p);
 	return user_wait(&u, &disk);
@@ -59,7 +69,8 @@ static uint64_t spoil(enum key key)
 		;
 	EXPECT(run_op(OKV_OP_PUT, LAST, 0) == OKV_OK);
 	memset(p->known.places, 0, p->known.nr * sizeof(*p->known.places));
-	at = p->offset_bytes + e.location * OKV_ALIGN_BYTES + offsetof(struct okv_record_disk, hash);
+	at = p->offset_bytes + e.location * OKV_ALIGN_BYTES +
+	     offsetof(struct okv_record_disk, hash);
 	flip(at);
 	return at;
 }
@@ -67,10 +78,14 @@ static uint64_t spoil(enum key key)
 static void test_reads(void)
 {
 	spoil(KEY);
-	EXPECT(run_op(OKV_OP_GET, KEY, 0) == OKV_CORRUPT && run_op(OKV_OP_STAT, KEY, 0) == OKV_CORRUPT);
-	EXPECT(run_op(OKV_OP_PUT, KEY, OKV_IF_ABSENT) == OKV_CORRUPT && run_op(OKV_OP_PUT, KEY, OKV_KEEP_TTL) == OKV_CORRUPT);
-	EXPECT(run_op(OKV_OP_DELETE, KEY, OKV_WANT_OLD) == OKV_CORRUPT && run_op(OKV_OP_TOUCH, KEY, 0) == OKV_CORRUPT);
-	EXPECT(run_op(OKV_OP_DELETE, KEY, 0) == OKV_OK && run_op(OKV_OP_GET, KEY, 0) == OKV_NOT_FOUND);
+	EXPECT(run_op(OKV_OP_GET, KEY, 0) == OKV_CORRUPT &&
+	       run_op(OKV_OP_STAT, KEY, 0) == OKV_CORRUPT);
+	EXPECT(run_op(OKV_OP_PUT, KEY, OKV_IF_ABSENT) == OKV_CORRUPT &&
+	       run_op(OKV_OP_PUT, KEY, OKV_KEEP_TTL) == OKV_CORRUPT);
+	EXPECT(run_op(OKV_OP_DELETE, KEY, OKV_WANT_OLD) == OKV_CORRUPT &&
+	       run_op(OKV_OP_TOUCH, KEY, 0) == OKV_CORRUPT);
+	EXPECT(run_op(OKV_OP_DELETE, KEY, 0) == OKV_OK &&
+	       run_op(OKV_OP_GET, KEY, 0) == OKV_NOT_FOUND);
 	printf("ok store_corrupt: what has to know the old record says so\n");
 }
 
@@ -87,7 +102,8 @@ static void test_replaced(enum okv_op_kind kind)
 	EXPECT(run_op(OKV_OP_GET, KEY, 0) == then && p->index.nr_entries == nr_keys);
 	run_op(OKV_OP_DELETE, KEY, 0);
 	EXPECT(p->index.nr_entries == 1);
-	printf("ok store_corrupt: a %s replaces it for good\n", kind == OKV_OP_PUT ? "put" : "deletion");
+	printf("ok store_corrupt: a %s replaces it for good\n",
+	       kind == OKV_OP_PUT ? "put" : "deletion");
 }
 
 static void test_two(void)
@@ -98,7 +114,8 @@ static void test_two(void)
 	other_at = spoil(OTHER);
 	flip(key_at);
 	EXPECT(key_at != other_at);
-	EXPECT(run_op(OKV_OP_PUT, KEY, 0) == OKV_CORRUPT && run_op(OKV_OP_DELETE, OTHER, 0) == OKV_CORRUPT);
+	EXPECT(run_op(OKV_OP_PUT, KEY, 0) == OKV_CORRUPT &&
+	       run_op(OKV_OP_DELETE, OTHER, 0) == OKV_CORRUPT);
 	flip(other_at);
 	EXPECT(run_op(OKV_OP_GET, OTHER, 0) == OKV_OK && run_op(OKV_OP_DELETE, OTHER, 0) == OKV_OK);
 	EXPECT(run_op(OKV_OP_DELETE, KEY, 0) == OKV_OK && p->index.nr_entries == 1);
@@ -107,7 +124,9 @@ static void test_two(void)
 
 int main(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
+	struct okv_format_options format = { .nr_partitions = 1,
+					     .segment_bytes = SEGMENT_BYTES,
+					     .seed = 1 };
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
 	EXPECT(!okv_device_format(&disk.disk, &format));

@@ -28,7 +28,9 @@ static void put(struct okv_partition *p, uint32_t key)
 
 int main(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
+	struct okv_format_options format = { .nr_partitions = 1,
+					     .segment_bytes = SEGMENT_BYTES,
+					     .seed = 1 };
 	struct okv_open_options options = { .now_ms = 1 };
 	struct okv_partition *p;
 	struct okv_store *store;
@@ -47,8 +49,9 @@ int main(void)
 	wait_idle(&disk);
 	moved_bytes = p->stats.batch_bytes - 2ULL * nr * BLOCK_BYTES;
 	EXPECT(p->stats.nr_gc_segments > NR_SEGMENTS && moved_bytes <= p->stats.gc_bytes / 16 * 17);
-	printf("ok store_dense: %u keys twice, %lu segments collected, %lu KiB of records moved in %lu KiB\n", nr,
-	       (unsigned long)p->stats.nr_gc_segments, (unsigned long)p->stats.gc_bytes >> 10, (unsigned long)moved_bytes >> 10);
+	printf("ok store_dense: %u keys twice, %lu segments collected, %lu KiB of records moved in %lu KiB\n",
+	       nr, (unsigned long)p->stats.nr_gc_segments, (unsigned long)p->stats.gc_bytes >> 10,
+	       (unsigned long)moved_bytes >> 10);
 	okv_store_close(store);
 	sim_disk_free(&disk);
 	return 0;

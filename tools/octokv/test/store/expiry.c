@@ -25,9 +25,13 @@ static struct okv_store *store;
 static struct okv_partition *p;
 static char value[VALUE_BYTES];
 
-static enum okv_status run_op(enum okv_op_kind kind, uint32_t key, uint32_t value_len, uint64_t expire_ms)
+static enum okv_status run_op(enum okv_op_kind kind, uint32_t key, uint32_t value_len,
+			      uint64_t expire_ms)
 {
-	struct user u = { .op = { .kind = kind, .value = value, .value_len = value_len, .expire_ms = expire_ms } };
+	struct user u = { .op = { .kind = kind,
+				  .value = value,
+				  .value_len = value_len,
+				  .expire_ms = expire_ms } };
 
 	user_begin_key(&u, p, key);
 	return user_wait(&u, &disk);
@@ -64,9 +68,11 @@ static void test_sweep(void)
 	EXPECT(okv_index_nr_shards(&p->index) == NR_SHARDS);
 	/* Each is read once in a round, 16 or more in a tick, and the last tick of a round ends with it. */
 	nr = ticks_until(nr_long, SHORT_MS, (nr_long + nr_short) / 16 + 2);
-	printf("ok store_expiry: %u of %u keys have expired, and are gone after %u ticks\n", nr_short, nr_long + nr_short, nr);
+	printf("ok store_expiry: %u of %u keys have expired, and are gone after %u ticks\n",
+	       nr_short, nr_long + nr_short, nr);
 	nr = ticks_until(0, LONG_MS, 40);
-	printf("ok store_expiry: all of %u keys have expired, and are gone after %u ticks\n", nr_long, nr);
+	printf("ok store_expiry: all of %u keys have expired, and are gone after %u ticks\n",
+	       nr_long, nr);
 }
 
 static void test_delete(void)
@@ -79,7 +85,8 @@ static void test_delete(void)
 	printf("ok store_expiry: a deletion of what has expired finds nothing, and removes it\n");
 }
 
-static void walk_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len, uint64_t expire_ms)
+static void walk_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
+		     uint64_t expire_ms)
 {
 	(void)key, (void)key_len, (void)value_len, (void)expire_ms;
 	++*(uint32_t *)scan->owner;
@@ -93,7 +100,9 @@ static void walk_done(struct okv_scan *scan)
 static void test_walk(void)
 {
 	uint32_t nr_seen = 0;
-	struct okv_scan scan = { .nr_max = 100, .key = walk_key, .done = walk_done, .owner = &nr_seen };
+	struct okv_scan scan = {
+		.nr_max = 100, .key = walk_key, .done = walk_done, .owner = &nr_seen
+	};
 
 	for (uint32_t i = 0; i < 10; i++)
 		EXPECT(run_op(OKV_OP_PUT, i, 5, i % 2 ? p->now_ms + 1 : 0) == OKV_OK);
@@ -115,20 +124,23 @@ static void test_gc(void)
 	uint64_t expire_ms = p->now_ms + 1, moved;
 
 	for (uint32_t i = 0; i < nr / 5 * 4; i++)
-		EXPECT(run_op(OKV_OP_PUT, i % 5 ? i % 10 : i + 10, VALUE_BYTES, i % 5 ? 0 : expire_ms) == OKV_OK);
+		EXPECT(run_op(OKV_OP_PUT, i % 5 ? i % 10 : i + 10, VALUE_BYTES,
+			      i % 5 ? 0 : expire_ms) == OKV_OK);
 	p->now_ms = expire_ms;
 	p->stats.nr_expired = p->stats.gc_bytes = 0;
 	for (uint32_t i = 0; i < 2 * nr; i++)
 		EXPECT(run_op(OKV_OP_PUT, i % 10, VALUE_BYTES, 0) == OKV_OK);
 	moved = p->stats.gc_bytes;
 	EXPECT(p->stats.nr_gc_segments && p->stats.nr_expired > nr / 32);
-	printf("ok store_expiry: garbage collection removed %lu expired records, and wrote %lu KiB\n", (unsigned long)p->stats.nr_expired,
-	       (unsigned long)moved >> 10);
+	printf("ok store_expiry: garbage collection removed %lu expired records, and wrote %lu KiB\n",
+	       (unsigned long)p->stats.nr_expired, (unsigned long)moved >> 10);
 }
 
 int main(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
+	struct okv_format_options format = { .nr_partitions = 1,
+					     .segment_bytes = SEGMENT_BYTES,
+					     .seed = 1 };
 	struct okv_open_options options = { .now_ms = 1, .nr_known = OKV_KNOWN_WAYS };
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);

@@ -12,7 +12,13 @@
 #include "store/store.h"
 #include "test/test.h"
 
-enum { BLOCK_BYTES = 512, SIZE_BYTES = 4 << 20, HELD = 1 << 3, SAME_LANE = HELD + (OKV_NR_LANES << 3), NR_PUTS = 4 };
+enum {
+	BLOCK_BYTES = 512,
+	SIZE_BYTES = 4 << 20,
+	HELD = 1 << 3,
+	SAME_LANE = HELD + (OKV_NR_LANES << 3),
+	NR_PUTS = 4
+};
 
 struct device {
 	struct okv_disk disk;
@@ -29,7 +35,9 @@ struct put {
 	bool done;
 };
 
-static struct device device = { .disk = { .size_bytes = SIZE_BYTES, .block_bytes = BLOCK_BYTES, .read_align_bytes = BLOCK_BYTES } };
+static struct device device = { .disk = { .size_bytes = SIZE_BYTES,
+					  .block_bytes = BLOCK_BYTES,
+					  .read_align_bytes = BLOCK_BYTES } };
 
 /* All records of a batch are of the tenant whose tag it has. */
 static void look_at_batch(const struct okv_io *io)
@@ -97,7 +105,12 @@ static void put_done(struct okv_op *op)
 
 static void begin_put(struct okv_store *store, struct put *put, uint16_t tenant, uint32_t number)
 {
-	*put = (struct put){ .op = { .kind = OKV_OP_PUT, .tenant = tenant, .ioprio = tenant << 3, .key = put->key, .value = "value", .value_len = 5,
+	*put = (struct put){ .op = { .kind = OKV_OP_PUT,
+				     .tenant = tenant,
+				     .ioprio = tenant << 3,
+				     .key = put->key,
+				     .value = "value",
+				     .value_len = 5,
 				     .done = put_done } };
 	put->op.key_len = snprintf(put->key, sizeof(put->key), "key %u", number);
 	put->op.hash = 0x1000000000ULL * number + tenant;
@@ -107,7 +120,9 @@ static void begin_put(struct okv_store *store, struct put *put, uint16_t tenant,
 static void run(bool has_fua)
 {
 	static const struct okv_disk_ops ops = { .submit = submit, .wait = wait_for_one };
-	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = 64 << 10, .seed = 1 + has_fua };
+	struct okv_format_options format = { .nr_partitions = 1,
+					     .segment_bytes = 64 << 10,
+					     .seed = 1 + has_fua };
 	struct okv_open_options options = { .now_ms = 1, .nr_writes_max = 1 };
 	struct put held[NR_PUTS], same_lane[NR_PUTS], other[NR_PUTS];
 	struct okv_store *store;
@@ -148,6 +163,7 @@ int main(void)
 {
 	run(true);
 	run(false);
-	printf("ok store_lanes: %u puts beside one that is held back, and %u records in one write behind it\n", NR_PUTS, NR_PUTS - 1);
+	printf("ok store_lanes: %u puts beside one that is held back, and %u records in one write behind it\n",
+	       NR_PUTS, NR_PUTS - 1);
 	return 0;
 }

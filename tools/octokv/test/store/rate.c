@@ -64,11 +64,18 @@ static void submit_one(struct user *u)
 {
 	random_state = random_state * 6364136223846793005ULL + 1442695040888963407ULL;
 	u->key = (random_state >> 33) % nr_keys;
-	u->op = (struct okv_op){ .kind = kind, .key = &u->key, .key_len = sizeof(u->key), .value = value, .value_len = value_bytes,
-				 .hash = okv_store_hash(store, 0, &u->key, sizeof(u->key)), .done = op_done, .owner = u };
+	u->op = (struct okv_op){ .kind = kind,
+				 .key = &u->key,
+				 .key_len = sizeof(u->key),
+				 .value = value,
+				 .value_len = value_bytes,
+				 .hash = okv_store_hash(store, 0, &u->key, sizeof(u->key)),
+				 .done = op_done,
+				 .owner = u };
 	u->start = now();
 	nr_busy++;
-	okv_partition_submit(okv_store_partition(store, okv_store_partition_of(store, u->op.hash)), &u->op);
+	okv_partition_submit(okv_store_partition(store, okv_store_partition_of(store, u->op.hash)),
+			     &u->op);
 }
 
 static int by_value(const void *a, const void *b)
@@ -85,12 +92,15 @@ static void say(double seconds)
 	okv_store_stats(store, &s);
 	qsort(samples_us, nr_samples, sizeof(*samples_us), by_value);
 	if (nr_samples)
-		printf("%.0f/s, mean %.0f us, p50 %.0f, p99 %.0f, p99.9 %.0f us; %lu failed\n", nr_done / seconds,
-		       seconds * 1e6 / nr_done, samples_us[nr_samples / 2], samples_us[nr_samples / 100 * 99],
+		printf("%.0f/s, mean %.0f us, p50 %.0f, p99 %.0f, p99.9 %.0f us; %lu failed\n",
+		       nr_done / seconds, seconds * 1e6 / nr_done, samples_us[nr_samples / 2],
+		       samples_us[nr_samples / 100 * 99],
 		       samples_us[(uint64_t)nr_samples * 999 / 1000], (unsigned long)nr_failed);
 	printf("%lu keys, %.1f bytes of index each, %lu batches of %lu bytes, %lu flushes, %lu checkpoints, %lu segments collected\n",
-	       (unsigned long)s.nr_keys, s.nr_keys ? (double)s.index_bytes / s.nr_keys : 0, (unsigned long)s.nr_batches,
-	       (unsigned long)(s.nr_batches ? s.batch_bytes / s.nr_batches : 0), (unsigned long)s.nr_flushes, (unsigned long)s.nr_checkpoints,
+	       (unsigned long)s.nr_keys, s.nr_keys ? (double)s.index_bytes / s.nr_keys : 0,
+	       (unsigned long)s.nr_batches,
+	       (unsigned long)(s.nr_batches ? s.batch_bytes / s.nr_batches : 0),
+	       (unsigned long)s.nr_flushes, (unsigned long)s.nr_checkpoints,
 	       (unsigned long)s.nr_gc_segments);
 }
 
@@ -109,7 +119,8 @@ static void run(struct disk_uring *disk, double seconds, uint32_t depth)
 		if (now() > tick + 0.1) {
 			tick = now();
 			for (uint32_t i = 0; i < okv_store_info(store)->nr_partitions; i++)
-				okv_partition_tick(okv_store_partition(store, i), time(NULL) * 1000ULL);
+				okv_partition_tick(okv_store_partition(store, i),
+						   time(NULL) * 1000ULL);
 		}
 		disk->disk.ops->wait(&disk->disk);
 	}
@@ -130,7 +141,8 @@ int main(int argc, char **argv)
 	int error;
 
 	if (argc < 5) {
-		fprintf(stderr, "usage: store_rate FILE-OR-DEVICE puts|gets|open SECONDS DEPTH [VALUE-BYTES [KEYS [kill]]]\n");
+		fprintf(stderr,
+			"usage: store_rate FILE-OR-DEVICE puts|gets|open SECONDS DEPTH [VALUE-BYTES [KEYS [kill]]]\n");
 		return 2;
 	}
 	value_bytes = argc > 5 ? (uint32_t)atoi(argv[5]) : value_bytes;
@@ -149,8 +161,9 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	okv_store_stats(store, &stats);
-	printf("opened in %.3f s: %lu keys, %lu MiB live, %lu MiB and %lu records replayed; %s\n", now() - start, (unsigned long)stats.nr_keys,
-	       (unsigned long)(stats.live_bytes >> 20), (unsigned long)(stats.recovered_bytes >> 20),
+	printf("opened in %.3f s: %lu keys, %lu MiB live, %lu MiB and %lu records replayed; %s\n",
+	       now() - start, (unsigned long)stats.nr_keys, (unsigned long)(stats.live_bytes >> 20),
+	       (unsigned long)(stats.recovered_bytes >> 20),
 	       (unsigned long)stats.nr_replayed_records, disk.disk.has_fua ? "FUA" : "flushes");
 	if (strcmp(argv[2], "open"))
 		run(&disk, atof(argv[3]), atoi(argv[4]));

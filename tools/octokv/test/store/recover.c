@@ -9,7 +9,13 @@
  */
 #include "user.h"
 
-enum { NR_SEGMENTS = 14, SEGMENT_BYTES = 16 << 10, BLOCK_BYTES = 512, DEVICE_BYTES = (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES, NR_KEYS = 24 };
+enum {
+	NR_SEGMENTS = 14,
+	SEGMENT_BYTES = 16 << 10,
+	BLOCK_BYTES = 512,
+	DEVICE_BYTES = (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES,
+	NR_KEYS = 24
+};
 
 static struct sim_disk disk;
 
@@ -43,20 +49,25 @@ static uint32_t segment_with_records(struct okv_store *store)
 /* In the newer root's table of segments, one that holds records holds nothing. */
 static void spoil_newer_root(uint32_t segment)
 {
-	struct okv_root_disk *roots[] = { (void *)(disk.cache + okv_root_offset(0, 0)), (void *)(disk.cache + okv_root_offset(0, 1)) };
+	struct okv_root_disk *roots[] = { (void *)(disk.cache + okv_root_offset(0, 0)),
+					  (void *)(disk.cache + okv_root_offset(0, 1)) };
 	const struct okv_root_disk *root = roots[roots[1]->generation > roots[0]->generation];
 	struct okv_segment_disk *segments;
 	struct okv_layout layout;
 	struct okv_chunk_disk *chunk;
 
 	EXPECT(!okv_layout_read(&disk.disk, &layout, NULL));
-	chunk = (void *)(disk.cache + layout.super.data_offset_bytes + (uint64_t)root->segments[0] * SEGMENT_BYTES);
+	chunk = (void *)(disk.cache + layout.super.data_offset_bytes +
+			 (uint64_t)root->segments[0] * SEGMENT_BYTES);
 	segments = (void *)(chunk + 1);
 	EXPECT(chunk->chunk == 0 && segments[segment].life);
 	segments[segment].life = 0;
 	chunk->payload_sum = okv_sum(segments, chunk->bytes - sizeof(*chunk), layout.super.secret);
-	chunk->sum = okv_sum_behind(chunk, sizeof(*chunk), okv_seed(&layout.super, 0, (uint64_t)root->segments[0] * SEGMENT_BYTES / OKV_ALIGN_BYTES,
-								    ~chunk->generation));
+	chunk->sum = okv_sum_behind(
+		chunk, sizeof(*chunk),
+		okv_seed(&layout.super, 0,
+			 (uint64_t)root->segments[0] * SEGMENT_BYTES / OKV_ALIGN_BYTES,
+			 ~chunk->generation));
 }
 
 static void test_older_root(void)
@@ -75,7 +86,8 @@ static void test_older_root(void)
 	p = okv_store_partition(store, 0);
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++) {
 		for (uint32_t j = 0; j < p->roots[i].nr_segments; j++, nr++)
-			EXPECT(p->segments[p->roots[i].segments[j]].state == OKV_SEGMENT_CHECKPOINT);
+			EXPECT(p->segments[p->roots[i].segments[j]].state ==
+			       OKV_SEGMENT_CHECKPOINT);
 	}
 	EXPECT(nr == OKV_NR_ROOTS);
 	for (uint32_t i = 0; i < NR_KEYS; i++)
@@ -105,7 +117,8 @@ static void open_with_bad(uint64_t at)
 
 static void test_bad_chunk(void)
 {
-	const struct okv_root_disk *roots[] = { (void *)(disk.cache + okv_root_offset(0, 0)), (void *)(disk.cache + okv_root_offset(0, 1)) };
+	const struct okv_root_disk *roots[] = { (void *)(disk.cache + okv_root_offset(0, 0)),
+						(void *)(disk.cache + okv_root_offset(0, 1)) };
 	const struct okv_root_disk *root = roots[roots[1]->generation > roots[0]->generation];
 	struct okv_layout layout;
 
@@ -156,7 +169,8 @@ static void test_no_beginning(void)
 		if (!okv_batch_is_good(p, b, p->open_segment, at))
 			continue;
 		b->durable = first_seq;
-		b->sum = okv_sum_behind(b, sizeof(*b), okv_location_seed(p, okv_location(p, p->open_segment, at)));
+		b->sum = okv_sum_behind(b, sizeof(*b),
+					okv_location_seed(p, okv_location(p, p->open_segment, at)));
 	}
 	memset(segment + BLOCK_BYTES, 0, BLOCK_BYTES);
 	memset(segment + SEGMENT_BYTES - BLOCK_BYTES, 0, BLOCK_BYTES);
@@ -168,7 +182,9 @@ static void test_no_beginning(void)
 
 int main(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
+	struct okv_format_options format = { .nr_partitions = 1,
+					     .segment_bytes = SEGMENT_BYTES,
+					     .seed = 1 };
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
 	EXPECT(!okv_device_format(&disk.disk, &format));

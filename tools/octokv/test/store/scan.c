@@ -20,7 +20,8 @@ static struct sim_disk disk;
 static struct okv_partition *p;
 static uint32_t nr_seen;
 
-static void walk_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len, uint64_t expire_ms)
+static void walk_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
+		     uint64_t expire_ms)
 {
 	(void)scan, (void)key, (void)key_len, (void)value_len, (void)expire_ms;
 	nr_seen++;
@@ -34,7 +35,9 @@ static void walk_done(struct okv_scan *scan)
 /* Returns in how many steps. */
 static uint32_t walk(uint16_t tenant, uint32_t nr_max)
 {
-	struct okv_scan scan = { .tenant = tenant, .nr_max = nr_max, .key = walk_key, .done = walk_done };
+	struct okv_scan scan = {
+		.tenant = tenant, .nr_max = nr_max, .key = walk_key, .done = walk_done
+	};
 	uint32_t nr_steps = 0;
 
 	nr_seen = 0;
@@ -48,13 +51,16 @@ static uint32_t walk(uint16_t tenant, uint32_t nr_max)
 
 int main(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
+	struct okv_format_options format = { .nr_partitions = 1,
+					     .segment_bytes = SEGMENT_BYTES,
+					     .seed = 1 };
 	struct okv_open_options options = { .now_ms = 1 };
 	struct okv_store *store;
 	uint32_t nr_steps;
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
-	EXPECT(!okv_device_format(&disk.disk, &format) && !okv_store_open(&store, &disk.disk, &options));
+	EXPECT(!okv_device_format(&disk.disk, &format) &&
+	       !okv_store_open(&store, &disk.disk, &options));
 	p = okv_store_partition(store, 0);
 	for (uint32_t i = 0; i < NR_KEYS; i++) {
 		struct user u = { .op = { .kind = OKV_OP_PUT } };

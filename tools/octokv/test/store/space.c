@@ -52,7 +52,9 @@ static void open_store(void)
 static void make_store(void)
 {
 	static struct okv_disk_ops ops;
-	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
+	struct okv_format_options format = { .nr_partitions = 1,
+					     .segment_bytes = SEGMENT_BYTES,
+					     .seed = 1 };
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 1);
 	EXPECT(disk.disk.is_sparse);
@@ -65,7 +67,9 @@ static void make_store(void)
 
 static void begin_op(struct user *u, enum okv_op_kind kind, uint32_t key)
 {
-	*u = (struct user){ .op = { .kind = kind, .value = value, .value_len = kind == OKV_OP_PUT ? VALUE_BYTES : 0 } };
+	*u = (struct user){ .op = { .kind = kind,
+				    .value = value,
+				    .value_len = kind == OKV_OP_PUT ? VALUE_BYTES : 0 } };
 	user_begin_key(u, p, key);
 }
 
@@ -117,7 +121,8 @@ static void test_full(void)
 	EXPECT(nr_more > 2 * nr_few);
 	okv_store_close(store);
 	sim_disk_free(&disk);
-	printf("ok store_space: room for %u keys, for %u when these are deleted, and for %u when the file system has more\n", nr_few, nr_again, nr_more);
+	printf("ok store_space: room for %u keys, for %u when these are deleted, and for %u when the file system has more\n",
+	       nr_few, nr_again, nr_more);
 }
 
 /* As if all but a few segments that were never used were full of what lives. */
@@ -189,7 +194,9 @@ static void test_header(void)
 	life = p->segments[segment].life;
 	EXPECT(held && p->segments[segment].nr_headers);
 	churn();
-	EXPECT(!p->segments[segment].live_bytes && p->segments[segment].state == OKV_SEGMENT_SEALED && p->segments[segment].life == life);
+	EXPECT(!p->segments[segment].live_bytes &&
+	       p->segments[segment].state == OKV_SEGMENT_SEALED &&
+	       p->segments[segment].life == life);
 	holds_header = false;
 	sim_ops->submit(&disk.disk, held);
 	churn();
