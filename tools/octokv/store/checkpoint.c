@@ -69,7 +69,7 @@ static void end(struct okv_partition *p)
 	c->root = NULL;
 }
 
-/* No root names the chunks: free them and try again later. After too many failures, refuse writes. */
+/* No root names the chunks: free them and try again later. After NR_TRIES, refuse writes. */
 static void give_up(struct okv_partition *p)
 {
 	okv_segments_release(p, p->checkpoint.root->segments, p->checkpoint.root->nr_segments);
@@ -368,8 +368,8 @@ static int load_shards(struct okv_partition *p, const char *payload, uint32_t by
 }
 
 /*
- * Read the chunk of that number at a place, which the caller frees. Returns 0, -EUCLEAN if it is not
- * there, or what a read returned.
+ * Read the chunk of that number at a place, which the caller frees. Returns 0, -EUCLEAN if it is
+ * not there, or what a read returned.
  */
 static int read_chunk(struct okv_partition *p, const struct okv_root_disk *root, uint32_t chunk,
 		      uint32_t segment, uint32_t offset, char **read)

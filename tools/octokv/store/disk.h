@@ -55,11 +55,11 @@ enum okv_io_flags {
  * struct okv_io - one request to a disk
  * @kind:		what to do
  * @flags:		of enum okv_io_flags
- * @ioprio:		class, hint and level as in linux/ioprio.h; 0 leaves the choice to the kernel
+ * @ioprio:		class, hint and level as in linux/ioprio.h; 0: the kernel chooses
  * @offset_bytes:	where on the device
  * @bytes:		how much
  * @buf:		to read into or to write from
- * @result:		0, or a negative errno; valid in @done. A read or write is never short: that is an -EIO
+ * @result:		0, or a negative errno; valid in @done. A short read or write is an -EIO
  * @done:		called once
  * @owner:		for the owner of the request
  * @next:		for the disk

@@ -2,10 +2,10 @@
 /*
  * format.c - checksums, superblocks, and making an empty store
  *
- * The superblock never changes after the format. It has four copies, each with its number in it: two
- * that agree are enough to open. The copies are written last, with a flush before them. So a format
- * that is cut short leaves at most one valid copy, or one that no second one agrees with. It also
- * leaves what was in the other places before, none of which is valid under the new secret.
+ * The superblock never changes after the format. It has four copies, each with its number in it:
+ * two that agree are enough to open. The copies are written last, with a flush before them. So a
+ * format that is cut short leaves at most one valid copy, or one that no second one agrees with. It
+ * also leaves what was in the other places before, none of which is valid under the new secret.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -90,8 +90,8 @@ static uint64_t data_offset(uint32_t nr_partitions)
 /* ---- formatting ---- */
 
 /*
- * Fill in the geometry: as many partitions as asked for. The default is halved until each has enough
- * segments.
+ * Fill in the geometry: as many partitions as asked for. The default is halved until each has
+ * enough segments.
  */
 static int lay_out(const struct okv_disk *disk, const struct okv_format_options *options,
 		   struct okv_super_disk *super)

@@ -3,8 +3,8 @@
  * format.h - what lies on the device; Documentation/design/octokv-format.rst tells why
  *
  * All numbers are little-endian. Every structure begins with a checksum of the rest of it. The seed
- * of the checksum is made of a secret of the device and of the place where the structure belongs. So
- * a structure is not valid at another place, in another life of the same place, or for another
+ * of the checksum is made of a secret of the device and of the place where the structure belongs.
+ * So a structure is not valid at another place, in another life of the same place, or for another
  * store that was on the device before.
  *
  *	0, 256 KiB, 512 KiB, 768 KiB	copies of the superblock
@@ -88,8 +88,8 @@ struct okv_root_disk {
 static_assert(sizeof(struct okv_root_disk) <= OKV_PAGE_BYTES, "a root is a page");
 
 /*
- * A piece of a checkpoint. The first chunk holds struct okv_segment_disk for each segment, the others
- * hold shards of the index.
+ * A piece of a checkpoint. The first chunk holds struct okv_segment_disk for each segment, the
+ * others hold shards of the index.
  */
 struct okv_chunk_disk {
 	uint64_t sum;
@@ -169,8 +169,8 @@ static inline uint64_t okv_round_up(uint64_t value, uint64_t unit)
 }
 
 /*
- * A value is apart, in blocks of its own behind the heads of its batch, if it has a page or more and
- * the blocks waste no more than an eighth of it.
+ * A value is apart, in blocks of its own behind the heads of its batch, if it has a page or more
+ * and the blocks waste no more than an eighth of it.
  */
 static inline bool okv_is_apart(uint32_t block_bytes, uint32_t value_len)
 {

@@ -99,8 +99,8 @@ static void move(struct okv_partition *p, const struct okv_record_disk *record, 
 enum found { MADE_OUT, SPOILT, NEXT_ROUND };
 
 /*
- * Move the record at gc->offset if it is live. SPOILT: neither it nor what is behind it in its batch
- * can be made out.
+ * Move the record at gc->offset if it is live. SPOILT: neither it nor what is behind it in its
+ * batch can be made out.
  */
 static enum found gc_record(struct okv_partition *p)
 {
@@ -267,9 +267,9 @@ static bool may_have_expired(const struct okv_partition *p, const struct okv_ent
 }
 
 /*
- * Sweep: look for expired records from where the last tick stopped, to the end of the index at most,
- * so that a tick looks at nothing twice. While more than one in five of those read have expired,
- * more are read at a time.
+ * Sweep: look for expired records from where the last tick stopped, to the end of the index at
+ * most, so that a tick looks at nothing twice. While more than one in five of those read have
+ * expired, more are read at a time.
  */
 void okv_expire_some(struct okv_partition *p)
 {

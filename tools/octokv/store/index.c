@@ -146,7 +146,7 @@ void okv_index_add(struct okv_index *ix, uint32_t shard, const struct okv_entry 
 	ix->nr_entries++;
 }
 
-/* May the entry whose home is @home move from @slot back to @gap? Not if its home lies between them. */
+/* May an entry move from @slot back to @gap? Not if its home lies between them. */
 static bool may_move(uint32_t home, uint32_t gap, uint32_t slot)
 {
 	return gap < slot ? home <= gap || home > slot : home <= gap && home > slot;

@@ -26,7 +26,7 @@ enum {
 	OKV_LOCATION_BITS	= 40,
 	OKV_TENANT_BITS		= 10,
 	OKV_TAG_BITS		= 44,
-	OKV_SHARD_BITS_MAX	= 20 - 8,	/* with those of the partition they fit beside the tag */
+	OKV_SHARD_BITS_MAX	= 20 - 8,	/* with the partition's, they fit beside the tag */
 };
 
 /*

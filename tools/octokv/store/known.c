@@ -21,8 +21,8 @@ void okv_known_free(struct okv_known_table *t)
 }
 
 /*
- * The places that may have what lies at @location. The locations of batches differ in a regular way,
- * so all bits are mixed.
+ * The places that may have what lies at @location. The locations of batches differ in a regular
+ * way, so all bits are mixed.
  */
 static struct okv_known *set_of(const struct okv_known_table *t, uint64_t location)
 {

@@ -166,8 +166,8 @@ static void write_value(const struct okv_op *op, char *to, uint32_t bytes)
 }
 
 /*
- * "Apart" above. The apart values, those of the largest alignment first; op->apart becomes the block
- * of the batch in which each begins.
+ * "Apart" above. The apart values, those of the largest alignment first; op->apart becomes the
+ * block of the batch in which each begins.
  */
 static void write_apart(struct okv_batch *b)
 {
@@ -313,7 +313,8 @@ static uint32_t place_of(const struct okv_partition *p, const struct okv_batch *
 
 	if (class_of(b->ops.head) == OKV_MOVES)
 		has_room = okv_segments_usable(p) > okv_segments_kept(p);
-	if (has_room && p->open_offset > p->disk->block_bytes && fits(p, best - p->open_offset + bytes))
+	if (p->open_offset > p->disk->block_bytes && has_room &&
+	    fits(p, best - p->open_offset + bytes))
 		return best;
 	return p->open_offset;
 }

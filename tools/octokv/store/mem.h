@@ -3,8 +3,8 @@
  * mem.h - memory that is there, or the end of the process
  *
  * What a client can make the daemon allocate is bounded elsewhere (resp.h, conn.h). If the machine
- * has no memory even for that, no reply would help. Nothing that was acknowledged is lost by ending,
- * so the process says why and ends.
+ * has no memory even for that, no reply would help. Nothing that was acknowledged is lost by
+ * ending, so the process says why and ends.
  */
 #ifndef OKV_MEM_H
 #define OKV_MEM_H

@@ -346,8 +346,8 @@ static void op_use_known(struct okv_op *op, const struct okv_known *known)
 }
 
 /*
- * Read a candidate: all of it if the value is wanted, else header and key. An apart value is read at
- * the same time as the record.
+ * Read a candidate: all of it if the value is wanted, else header and key. An apart value is read
+ * at the same time as the record.
  */
 static void op_read_candidate(struct okv_op *op, const struct okv_entry *entry)
 {

@@ -64,7 +64,7 @@
 
 enum {
 	OKV_NR_LOCK_LISTS	= 256,
-	OKV_NR_RETRIES		= 3,		/* of writing to another segment before writes are refused */
+	OKV_NR_RETRIES		= 3,		/* in another segment, before writes are refused */
 	OKV_CHUNK_BYTES		= 256 << 10,
 	OKV_NR_LANES		= 16,
 };
@@ -271,7 +271,7 @@ struct okv_partition {
 	uint32_t nr_roots_in_doubt;	/* so many checkpoints come before the next batch */
 	bool failing;
 	uint32_t nr_plugs;
-	uint64_t nr_puts_begun;		/* attempts to write a put, of which some wait for a segment */
+	uint64_t nr_puts_begun;		/* counts up when the log begins to write a put */
 	struct okv_io flush;
 	bool flush_in_flight;
 

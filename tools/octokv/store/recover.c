@@ -203,8 +203,8 @@ static int look_at(struct recovery *r, uint32_t segment, uint64_t after_life,
 
 /*
  * Find all segments that may be part of the tail. Look at those that the checkpoint knows as well:
- * if the roots on the device are older than the store had reason to believe, these segments may have
- * been used again.
+ * if the roots on the device are older than the store had reason to believe, these segments may
+ * have been used again.
  */
 static int find_tail(struct recovery *r, const struct okv_root_disk *root)
 {
@@ -392,8 +392,8 @@ static int count_segments(struct okv_partition *p, uint64_t seq)
 /* ---- the whole ---- */
 
 /*
- * Forget what the other root said, and that root itself: the checkpoint that follows a fallback takes
- * the other root's segments for free ones.
+ * Forget what the other root said, and that root itself: the checkpoint that follows a fallback
+ * takes the other root's segments for free ones.
  */
 static void forget(struct okv_partition *p)
 {
@@ -440,7 +440,7 @@ static int recover_from(struct okv_partition *p, const struct okv_root_disk *roo
 		error = replay(&r, root);
 	if (!error) {
 		p->next_seq = r.seq;
-		/* More than can have been used: a segment is used again only after two more roots. */
+		/* Beyond all lives in use: a segment is used again only after two more roots. */
 		p->next_life = r.max_life + 4ULL * p->nr_segments;
 		p->nr_roots_in_doubt = r.gap_seq == UINT64_MAX ? 1 : OKV_NR_ROOTS;
 		take_root(p, root, fallback);

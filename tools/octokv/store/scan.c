@@ -29,8 +29,8 @@ static int by_value(const void *a, const void *b)
 }
 
 /*
- * The tags of a tenant in a shard, from @from on, sorted and each once; returns how many. The caller
- * frees them.
+ * The tags of a tenant in a shard, from @from on, sorted and each once; returns how many. The
+ * caller frees them.
  */
 static uint32_t tags_of(const struct okv_partition *p, uint32_t shard, uint16_t tenant,
 			uint64_t from, uint64_t **tags)

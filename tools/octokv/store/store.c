@@ -18,7 +18,7 @@
 enum {
 	WRITES_OF_A_DEVICE	= 4,
 	ROUNDS			= 64,	/* of upkeep that makes more work */
-	LOOK_AFTER		= 16,	/* batches between searches for a victim, if nothing waits */
+	LOOK_AFTER		= 16,	/* batches between searches for a victim without a stall */
 };
 
 /* ---- upkeep: checkpoints, garbage collection, refusals ---- */
@@ -75,8 +75,8 @@ static uint32_t start_victim(struct okv_partition *p, bool stalled)
 }
 
 /*
- * May the open segment end before it is full? This is the last resort: what has just been moved there
- * would be moved again.
+ * May the open segment end before it is full? This is the last resort: what has just been moved
+ * there would be moved again.
  */
 static bool may_seal(const struct okv_partition *p)
 {

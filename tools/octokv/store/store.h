@@ -78,10 +78,10 @@ enum okv_op_kind {
 enum okv_op_flags {
 	OKV_IF_ABSENT	= 1 << 0,	/* PUT: else OKV_EXISTS */
 
-	/* PUT: else OKV_NOT_FOUND. UPDATE: the caller promises that its update() makes no new key. */
+	/* PUT: else OKV_NOT_FOUND. UPDATE: the caller promises that update() makes no new key. */
 	OKV_IF_PRESENT	= 1 << 1,
 
-	OKV_KEEP_TTL	= 1 << 2,	/* PUT: keep the expiry of the old record, if there is one */
+	OKV_KEEP_TTL	= 1 << 2,	/* PUT: keep the expiry of the old record, if any */
 	OKV_WANT_OLD	= 1 << 3,	/* PUT, DELETE: out is the old value */
 };
 
@@ -147,7 +147,7 @@ struct okv_op {
 	uint32_t record_bytes;
 	bool present;		/* @at is the key's, perhaps expired */
 	struct okv_op *yielder;	/* RELOCATE: the writer whose lock it has borrowed */
-	bool expired;		/* RELOCATE: removes the record instead; KEYS: has seen such a record */
+	bool expired;		/* RELOCATE: removes the record instead; KEYS: has seen one */
 	bool queued;		/* waits for room in the log */
 	bool tried;		/* was in a write that failed: it may have happened */
 	uint32_t nr_suspects;	/* candidates that could not be made out */
@@ -263,28 +263,33 @@ struct okv_stats {
 /**
  * okv_device_format() - make an empty store of a device; blocks
  *
- * Return: 0; -EINVAL for options that do not fit, -ENOSPC for a device that is too small, or what a write returned.
+ * Return: 0; -EINVAL for options that do not fit, -ENOSPC for a device that is too small, or what a
+ * write returned.
  */
 int okv_device_format(struct okv_disk *disk, const struct okv_format_options *options);
 
 /**
  * okv_device_info() - read the superblock; blocks
  *
- * Return: 0; -ENODATA: nothing of ours; -EPROTONOSUPPORT: of another version; -EUCLEAN: ours, and too few copies agree;
- * -ENOSPC: the device has become smaller; or what a read returned.
+ * Return: 0, or what a read returned, or
+ *
+ *	-ENODATA		there is no store on the device
+ *	-EPROTONOSUPPORT	there is one of another version
+ *	-EUCLEAN		there is one, but too few copies of the superblock agree
+ *	-ENOSPC			the device has become smaller
  */
 int okv_device_info(struct okv_disk *disk, struct okv_device_info *info);
 
 /**
  * okv_store_open() - open partitions and recover them; blocks
  *
- * Return: 0, or as okv_device_info(); -EUCLEAN also for a partition that lost something it had acknowledged; -ENOSPC also for a file that
- * the file system has no room for a checkpoint in.
+ * Return: as okv_device_info(). -EUCLEAN also if a partition lost something it had acknowledged,
+ * -ENOSPC also if the file system has no room for a checkpoint.
  */
 int okv_store_open(struct okv_store **store, struct okv_disk *disk,
 		   const struct okv_open_options *options);
 
-/* Wait for what is in flight, write checkpoints so that the next open is fast, and free it. Blocks. */
+/* Wait for what is in flight, write checkpoints for a fast next open, free the store. Blocks. */
 void okv_store_close(struct okv_store *store);
 
 /* Forget everything at once, after a disk failed. The caller makes sure that nothing completes. */
@@ -322,7 +327,7 @@ void okv_op_release(struct okv_op *op);
 
 void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan);
 
-/* Records that expire by @now_ms are gone for operations and scans. okv_partition_tick() sets it too. */
+/* Records that expire by @now_ms are gone from now on. okv_partition_tick() sets the clock too. */
 void okv_partition_set_clock(struct okv_partition *p, uint64_t now_ms);
 
 /**

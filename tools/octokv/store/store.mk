@@ -11,7 +11,7 @@
 
 # hash.c needs a library. The simulator draws its hashes, so that some collide.
 SIMULATED := $(filter-out store/hash,$(STORE)) store/sim/sim_disk
-SIMULATOR := $(SIMULATED) store/sim/sim
+SIMULATOR := $(SIMULATED) store/sim/model store/sim/sim
 
 .PHONY: simulate simulate-asan store-mutants fuzz-disk
 
@@ -41,7 +41,8 @@ $(BUILD)/fuzz_disk: fuzz/fuzz_disk.c $(SIMULATED:=.c) $(headers)
 fuzz-disk: $(BUILD)/fuzz_disk
 	@mkdir -p $(BUILD)/corpus-disk
 	$< -max_total_time=$(FUZZ_SECONDS) -max_len=512 -timeout=10 -rss_limit_mb=2048 \
-		-print_final_stats=1 -verbosity=0 -artifact_prefix=$(BUILD)/ $(BUILD)/corpus-disk fuzz/seeds/disk
+		-print_final_stats=1 -verbosity=0 -artifact_prefix=$(BUILD)/ \
+		$(BUILD)/corpus-disk fuzz/seeds/disk
 
 # The speed of the store without a network: see the head of the file.
 $(BUILD)/store_rate: $(addprefix $(BUILD)/plain/,test/store/rate.o daemon/disk_uring.o $(STORE:=.o))

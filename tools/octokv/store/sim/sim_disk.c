@@ -10,7 +10,7 @@
 
 enum {
 	SECTOR_BYTES	= 512,
-	MISS_BYTES	= 32 << 10,	/* around where a write should have gone, half of those that go elsewhere end */
+	MISS_BYTES	= 32 << 10,	/* half of the misdirected writes miss by less */
 	PREPARE_US	= 20000,
 };
 
@@ -18,8 +18,8 @@ struct sim_request {
 	struct sim_request *next;
 	struct okv_io *io;
 	uint64_t at_us;
-	uint64_t submitted;	/* nr_written then: what a flush covers */
-	bool zeroes;		/* PREPARE: there was nothing then */
+	uint64_t submitted;	/* nr_completed at the submission: what a flush covers */
+	bool zeroes;		/* PREPARE: there was nothing at the submission */
 };
 
 /* A write that has completed and that no flush has covered. */
@@ -49,6 +49,8 @@ bool sim_chance(uint64_t *state, uint32_t ppm)
 {
 	return ppm && sim_draw(state, 1000000) < ppm;
 }
+
+/* ---- requests ---- */
 
 static struct sim_disk *sim_of(struct okv_disk *disk)
 {
@@ -82,6 +84,8 @@ static void sim_submit(struct okv_disk *disk, struct okv_io *io)
 	d->in_flight = r;
 }
 
+/* ---- what a request does ---- */
+
 static void flip_a_bit(struct sim_disk *d, uint64_t offset_bytes, uint64_t bytes)
 {
 	uint64_t at = offset_bytes + sim_draw(&d->random, bytes);
@@ -107,16 +111,16 @@ static void remember(struct sim_disk *d, const struct okv_io *io, uint64_t offse
 	d->last_unflushed = &u->next;
 }
 
-/* What is durable now is not undone by what was written there before it. */
+/* A write that is durable now is not undone by one that was written there before it. */
 static void overwrite(struct sim_disk *d, uint64_t from, const char *data, uint32_t bytes)
 {
 	memcpy(d->durable + from, data, bytes);
 	for (struct sim_unflushed *u = d->unflushed; u; u = u->next) {
 		uint64_t begin = u->offset_bytes > from ? u->offset_bytes : from;
-		uint64_t end = u->offset_bytes + u->bytes < from + bytes ?
-				       u->offset_bytes + u->bytes :
-				       from + bytes;
+		uint64_t end = u->offset_bytes + u->bytes;
 
+		if (end > from + bytes)
+			end = from + bytes;
 		if (begin < end)
 			memcpy(u->data + (begin - u->offset_bytes), data + (begin - from),
 			       end - begin);
@@ -132,9 +136,10 @@ static void do_write(struct sim_disk *d, struct okv_io *io)
 		return;
 	}
 	if (sim_chance(&d->random, d->plan.misdirected_ppm)) {
-		to = sim_draw(&d->random, 2) ?
-			     sim_draw(&d->random, d->disk.size_bytes) :
-			     to + sim_draw(&d->random, MISS_BYTES) - MISS_BYTES / 2;
+		if (sim_draw(&d->random, 2))
+			to = sim_draw(&d->random, d->disk.size_bytes);
+		else
+			to += sim_draw(&d->random, MISS_BYTES) - MISS_BYTES / 2;
 		to -= to % d->disk.block_bytes;
 		to = to + io->bytes > d->disk.size_bytes ? 0 : to;
 		d->nr_lies++;
@@ -148,7 +153,7 @@ static void do_write(struct sim_disk *d, struct okv_io *io)
 		flip_a_bit(d, io->offset_bytes, io->bytes);
 }
 
-/* What was complete when the flush was submitted is durable now. */
+/* Make durable what was complete when the flush was submitted. */
 static void do_flush(struct sim_disk *d, uint64_t submitted)
 {
 	struct sim_unflushed **at = &d->unflushed;
@@ -173,7 +178,7 @@ static bool meets_bad(const struct sim_disk *d, const struct okv_io *io)
 	       d->bad_offset_bytes < io->offset_bytes + io->bytes;
 }
 
-/* A failed write has done all of its work, none, or some. */
+/* A failed write has written everything, nothing, or some of it. */
 static void tear(struct sim_disk *d, char *to, const char *from, uint32_t bytes)
 {
 	uint32_t kind = sim_draw(&d->random, 4);
@@ -188,7 +193,7 @@ static void tear(struct sim_disk *d, char *to, const char *from, uint32_t bytes)
 	}
 }
 
-/* Room for a range; a write finds it itself, or fails. False: there is none, and nothing has changed. */
+/* Find room for a range, as a write does by itself. False: no room, and nothing has changed. */
 static bool allocate(struct sim_disk *d, const struct okv_io *io)
 {
 	uint64_t from = io->offset_bytes / d->disk.block_bytes;
@@ -203,7 +208,7 @@ static bool allocate(struct sim_disk *d, const struct okv_io *io)
 	return true;
 }
 
-/* Over whatever is there by now. */
+/* Overwrite what is there by now. */
 static void write_zeros(struct sim_disk *d, const struct okv_io *io)
 {
 	char *zeros = calloc(1, io->bytes);
@@ -257,7 +262,9 @@ static int do_request(struct sim_disk *d, struct sim_request *r)
 	return 0;
 }
 
-/* Each write that the device had not promised yet meets its fate. */
+/* ---- power cuts and time ---- */
+
+/* Decide about each write that the device had not promised yet. */
 static void cut(struct sim_disk *d)
 {
 	struct sim_unflushed *u;
@@ -311,6 +318,8 @@ static int sim_wait(struct okv_disk *disk)
 	return 0;
 }
 
+/* ---- devices ---- */
+
 static const struct okv_disk_ops sim_ops = {
 	.submit	= sim_submit,
 	.wait	= sim_wait,
@@ -320,12 +329,10 @@ void sim_disk_init(struct sim_disk *d, uint64_t size_bytes, uint32_t block_bytes
 		   uint64_t seed)
 {
 	memset(d, 0, sizeof(*d));
-	d->disk = (struct okv_disk){ .ops = &sim_ops,
-				     .size_bytes = size_bytes,
-				     .block_bytes = block_bytes,
-				     .read_align_bytes = SECTOR_BYTES,
-				     .has_fua = has_fua,
-				     .is_sparse = seed & 1 };
+	d->disk = (struct okv_disk){
+		.ops = &sim_ops, .size_bytes = size_bytes, .block_bytes = block_bytes,
+		.read_align_bytes = SECTOR_BYTES, .has_fua = has_fua, .is_sparse = seed & 1,
+	};
 	d->random = seed;
 	d->cache = calloc(1, size_bytes);
 	d->durable = calloc(1, size_bytes);

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sim_disk.h - a device in memory that fails the way devices do, the same way again for the same seed
+ * sim_disk.h - a device in memory that fails as devices do, in the same way for the same seed
  *
- * What has been written lies in the cache; reads see it. What a power cut leaves is another copy: FUA writes and flushes
- * bring it up to date. At a cut, each write that was in flight or not flushed is dropped, kept, or torn at 512 bytes,
- * each for itself, so they are reordered as well. Killing the process (kill -9) instead leaves the cache as it is.
+ * A write goes to the cache, which reads see. Another copy is what a power cut leaves: FUA writes
+ * and flushes bring it up to date. At a cut, each write that was in flight or not flushed is
+ * dropped, kept, or torn at 512 bytes, independently of the others, so writes are reordered as
+ * well. Killing the process (kill -9) instead leaves the cache as it is.
  *
- * Time is virtual: each request takes a random time, some of them a hundred times as long, and sim_disk.now_us jumps to
- * the next completion. A sparse device writes zeros where it is to prepare a range in which there is nothing but zeros when it is asked, takes
- * long for it, and in the meantime does all else. The device lies only where the plan says so: writes that do nothing (lost), that go elsewhere
- * (misdirected), and bits that flip where they lie. A bad sector cannot be read until it is written.
+ * Time is virtual: each request takes a random time, some a hundred times as long, and
+ * sim_disk.now_us jumps to the next completion. To prepare a range that has nothing but zeros when
+ * it is asked, a sparse device writes zeros. That takes long, and the device does all else in the
+ * meantime.
+ *
+ * The device lies only where the plan says so: writes that do nothing (lost) or go elsewhere
+ * (misdirected), and bits that flip where they lie. A bad sector cannot be read until it is
+ * written.
  */
 #ifndef OKV_SIM_DISK_H
 #define OKV_SIM_DISK_H
 
-#include "../disk.h"
+#include "store/disk.h"
 
 /* How often, in a million requests. */
 struct sim_plan {
@@ -29,13 +34,15 @@ struct sim_disk {
 	uint64_t random;
 	uint64_t now_us;
 	uint64_t nr_completed;
-	uint64_t cut_at;		/* power goes when so many requests have completed; 0 never */
-	bool process_only;		/* ... and the device keeps it */
+	uint64_t cut_at;		/* cut after so many completed requests; 0: never */
+	bool process_only;		/* the cut is a kill: the device keeps the cache */
 	bool is_dead;			/* everything fails */
 	uint64_t nr_lies;
 	uint64_t bad_offset_bytes;	/* the bad sector, if there is one */
 	bool has_bad;
-	uint64_t room_bytes;		/* sparse: for blocks that have never been written or allocated; the rest fails with -ENOSPC */
+
+	/* Sparse: room for blocks that were never written or allocated; beyond it, -ENOSPC. */
+	uint64_t room_bytes;
 	bool *allocated;		/* by block */
 	char *cache, *durable;
 	struct sim_request *in_flight;
@@ -46,7 +53,7 @@ void sim_disk_init(struct sim_disk *d, uint64_t size_bytes, uint32_t block_bytes
 		   uint64_t seed);
 void sim_disk_free(struct sim_disk *d);
 
-/* Power is back, or the process has been started anew. Nothing may be in flight. */
+/* Power is back, or the process has been started again. Nothing may be in flight. */
 void sim_disk_revive(struct sim_disk *d);
 
 uint64_t sim_random(uint64_t *state);

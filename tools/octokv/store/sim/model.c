@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * model.c - a model of the store: see model.h
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+void model_fail(struct sim *s, const char *format, ...)
+{
+	static const char *const kinds[] = { "honest", "errors", "lying" };
+	va_list args;
+
+	if (s->has_failed)
+		return;
+	s->has_failed = true;
+	printf("seed %lu (%s): ", (unsigned long)s->seed, kinds[s->kind]);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	printf(" (after %lu operations, %lu cuts)\n", (unsigned long)s->nr_ops,
+	       (unsigned long)s->nr_cuts);
+}
+
+void model_make_value(char *to, uint32_t number, uint32_t len)
+{
+	uint64_t random = number * 0x10001ULL;
+
+	for (uint32_t i = 0; i < len; i += 8) {
+		uint64_t word = sim_random(&random);
+
+		memcpy(to + i, &word, len - i < 8 ? len - i : 8);
+	}
+}
+
+static bool is_value(const char *value, uint32_t len, uint32_t number)
+{
+	char *expected = malloc(len + 1);
+	bool same;
+
+	model_make_value(expected, number, len);
+	same = !memcmp(value, expected, len);
+	free(expected);
+	return same;
+}
+
+/* Gone: deleted, never written, or expired. If it expired during the operation, either is right. */
+bool model_is_gone(const struct version *v, uint64_t at_ms)
+{
+	return !v->exists || (v->expire_ms && v->expire_ms <= at_ms);
+}
+
+static bool may_be(const struct sim *s, const struct client *c, const struct version *v, bool found)
+{
+	return found ? !model_is_gone(v, c->submitted_ms) : model_is_gone(v, s->now_ms);
+}
+
+/* Does what was read show this version? */
+static bool shows(const struct sim *s, const struct client *c, const struct version *v)
+{
+	const struct okv_op *op = &c->op;
+
+	if (!may_be(s, c, v, op->found))
+		return false;
+	if (!op->found)
+		return true;
+	return op->out_len == v->len && op->out_expire_ms == v->expire_ms &&
+	       (!op->out || is_value(op->out, v->len, v->number));
+}
+
+static void forget_maybe(struct key *k)
+{
+	k->nr_maybe = 0;
+	k->uncertain = false;
+}
+
+/* Could a write find what it found? */
+static bool may_have_found(const struct sim *s, const struct client *c)
+{
+	const struct key *k = c->key;
+	bool may = may_be(s, c, &k->now, c->op.found);
+
+	for (uint32_t i = 0; i < k->nr_maybe && k->uncertain; i++)
+		may |= may_be(s, c, &k->maybe[i], c->op.found);
+	return may;
+}
+
+/* Has a write replaced a suspect? */
+static bool took_suspect(const struct okv_op *op)
+{
+	return op->nr_suspects && op->present && op->at == op->suspect_at;
+}
+
+/* A suspect was replaced: it may have been the record of any key with the same tag. */
+static void doubt_others(struct sim *s, const struct key *writer)
+{
+	for (uint32_t i = 0; i < s->nr_keys; i++) {
+		struct key *k = &s->keys[i];
+
+		if (k == writer || k->tenant != writer->tenant || (k->hash ^ writer->hash) << 20 ||
+		    k->nr_maybe == NR_MAYBE_MAX ||
+		    (k->nr_maybe && !k->maybe[k->nr_maybe - 1].exists))
+			continue;
+		k->maybe[k->nr_maybe++] = (struct version){ .exists = false };
+		k->uncertain = true;
+	}
+}
+
+/* Check what a read, or the reading part of a write, has shown. This decides an open state. */
+static void check_shown(struct sim *s, struct client *c)
+{
+	struct key *k = c->key;
+
+	if (shows(s, c, &k->now)) {
+		if (k->uncertain && (c->checks_only || s->kind == LYING))
+			forget_maybe(k);
+		return;
+	}
+	/* The latest first: expired states may show the same. */
+	for (uint32_t i = k->nr_maybe; k->uncertain && i--; ) {
+		if (shows(s, c, &k->maybe[i])) {
+			k->now = k->maybe[i];
+			forget_maybe(k);
+			return;
+		}
+	}
+	model_fail(s, "key %ld shows %s of %u bytes, expiry %lu, and should be %s of %u bytes, "
+	     "version %u, expiry %lu, at %lu ms (operation %lu)",
+	     (long)(k - s->keys), c->op.found ? "a value" : "nothing", c->op.out_len,
+	     (unsigned long)c->op.out_expire_ms, k->now.exists ? "a value" : "nothing", k->now.len,
+	     k->now.number, (unsigned long)k->now.expire_ms, (unsigned long)s->now_ms,
+	     (unsigned long)c->number);
+}
+
+static bool is_write(const struct okv_op *op)
+{
+	return op->kind != OKV_OP_GET && op->kind != OKV_OP_STAT;
+}
+
+static void check_ok(struct sim *s, struct client *c)
+{
+	struct key *k = c->key;
+	struct version to = c->to;
+
+	s->nr_acknowledged++;
+	switch (c->op.kind) {
+	case OKV_OP_GET:
+	case OKV_OP_STAT:
+		check_shown(s, c);
+		break;
+	case OKV_OP_PUT:
+		if ((c->op.flags & OKV_IF_ABSENT && c->op.found) ||
+		    (c->op.flags & OKV_IF_PRESENT && !c->op.found))
+			model_fail(s, "a conditional put went the wrong way");
+		if (!took_suspect(&c->op) && !may_have_found(s, c))
+			model_fail(s, "a put found what is not there, or not what is");
+		to.expire_ms = c->op.expire_ms;
+		k->now = to;
+		break;
+	case OKV_OP_UPDATE:
+		check_shown(s, c);
+		to.expire_ms = c->op.expire_ms;
+		k->now = to;
+		break;
+	case OKV_OP_TOUCH:
+		check_shown(s, c);
+		k->now.expire_ms = c->op.expire_ms;
+		break;
+	default:
+		if (!took_suspect(&c->op) && !may_have_found(s, c))
+			model_fail(s, "deleted what is not there");
+		k->now.exists = false;
+	}
+	if (s->kind == LYING)
+		forget_maybe(k);
+	if (took_suspect(&c->op))
+		doubt_others(s, k);
+}
+
+/* The answer leaves open whether the write happened: it may show after the next open. */
+static void leave_open(struct sim *s, struct client *c)
+{
+	struct key *k = c->key;
+	struct version v = c->to;
+
+	if (!is_write(&c->op))
+		return;
+	if (c->op.kind == OKV_OP_DELETE)
+		v.exists = false;
+	if (c->op.kind == OKV_OP_TOUCH) {
+		v = k->nr_maybe ? k->maybe[k->nr_maybe - 1] : k->now;
+		v.expire_ms = c->op.expire_ms;
+	} else if (c->op.kind == OKV_OP_PUT || c->op.kind == OKV_OP_UPDATE) {
+		v.expire_ms = c->op.expire_ms;
+	}
+	if (k->nr_maybe == NR_MAYBE_MAX)
+		model_fail(s, "the model has room for %d open operations of a key", NR_MAYBE_MAX);
+	else
+		k->maybe[k->nr_maybe++] = v;
+}
+
+bool model_may_walk(const struct key *k, uint32_t value_len, uint64_t expire_ms)
+{
+	bool may = k->now.exists && k->now.len == value_len && k->now.expire_ms == expire_ms;
+
+	for (uint32_t i = 0; i < k->nr_maybe && k->uncertain; i++)
+		may |= k->maybe[i].exists && k->maybe[i].len == value_len &&
+		       k->maybe[i].expire_ms == expire_ms;
+	return may;
+}
+
+void model_answer(struct sim *s, struct client *c)
+{
+	struct okv_op *op = &c->op;
+
+	switch (op->status) {
+	case OKV_OK:
+		check_ok(s, c);
+		break;
+	case OKV_NOT_FOUND:
+	case OKV_EXISTS:
+		if (op->kind == OKV_OP_PUT && !may_have_found(s, c))
+			model_fail(s, "a conditional put refused and should not");
+		if (op->kind != OKV_OP_PUT)
+			check_shown(s, c);
+		break;
+	case OKV_CORRUPT:
+		s->nr_corrupt++;
+		if (s->kind != LYING)
+			model_fail(s, "corrupt, and the device is honest");
+		break;
+	case OKV_FULL:
+		s->nr_full++;
+		break;
+	case OKV_IO_ERROR:
+		if (s->kind == HONEST && !s->disk.is_dead)
+			model_fail(s, "an I/O error that the device did not make");
+		leave_open(s, c);
+		s->refuses |= is_write(op);
+		break;
+	case OKV_TOO_LARGE:
+	case OKV_ABORTED:
+		model_fail(s, "status %d", op->status);
+	}
+}
