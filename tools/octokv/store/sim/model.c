@@ -128,11 +128,12 @@ static void check_shown(struct sim *s, struct client *c)
 		}
 	}
 	model_fail(s, "key %ld shows %s of %u bytes, expiry %lu, and should be %s of %u bytes, "
-	     "version %u, expiry %lu, at %lu ms (operation %lu)",
-	     (long)(k - s->keys), c->op.found ? "a value" : "nothing", c->op.out_len,
-	     (unsigned long)c->op.out_expire_ms, k->now.exists ? "a value" : "nothing", k->now.len,
-	     k->now.number, (unsigned long)k->now.expire_ms, (unsigned long)s->now_ms,
-	     (unsigned long)c->number);
+		   "version %u, expiry %lu, at %lu ms (operation %lu)",
+		   (long)(k - s->keys), c->op.found ? "a value" : "nothing", c->op.out_len,
+		   (unsigned long)c->op.out_expire_ms,
+		   k->now.exists ? "a value" : "nothing", k->now.len,
+		   k->now.number, (unsigned long)k->now.expire_ms, (unsigned long)s->now_ms,
+		   (unsigned long)c->number);
 }
 
 static bool is_write(const struct okv_op *op)

@@ -353,7 +353,7 @@ static void check_walk(struct sim *s)
 	if (s->kind == HONEST && !s->disk.is_dead &&
 	    (s->ttl_pct ? nr_keys > nr_walked : nr_keys != nr_walked))
 		model_fail(s, "the store counts %lu keys and the model %lu", (unsigned long)nr_keys,
-		     (unsigned long)nr_walked);
+			   (unsigned long)nr_walked);
 }
 
 static void add_up(struct sim *s)

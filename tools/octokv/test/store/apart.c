@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * apart.c - where values lie that lie apart from their records, and what reading one takes
+ * apart.c - where apart values begin, and what reading one takes
  *
- * Values of 4, 8 and 16 KiB that one write has begin at multiples of what they are, and so does what is written later; but for the first write of a segment,
- * and when there is little room, where nothing is left out. A value whose key is known is read in one request of its size; one whose key is not, in two
- * that are under way together.
+ * Values of 4, 8 and 16 KiB in one write begin at multiples of their size, and so do values that
+ * are written later. Exceptions are the first write of a segment, and all writes when there is
+ * little room: these leave out nothing. A value whose key is known is read in one request of its
+ * size. If the key is not known, two requests are under way together.
  */
 #include "user.h"
 
@@ -65,7 +66,7 @@ static struct okv_entry entry_of(uint32_t key)
 	return e;
 }
 
-/* Where its value is on the device. */
+/* Where the value of a key is on the device. */
 static uint64_t value_at(uint32_t key)
 {
 	struct okv_entry e = entry_of(key);
@@ -91,13 +92,16 @@ static void test_one_by_one(void)
 		EXPECT(is_first(key) || value_at(key) % PAGE_BYTES == 0);
 	}
 	EXPECT(nr_first < NR_KEYS / 20);
-	printf("ok store_apart: %u values of 16 KiB begin at multiples of it, but for the first of %u segments\n",
+	printf("ok store_apart: %u values of 16 KiB begin at multiples of it, "
+	       "the first ones of %u segments do not\n",
 	       NR_KEYS - nr_first, nr_first);
 }
 
 static void test_one_write(void)
 {
-	static const uint32_t lens[] = { 4096, 100, PAGE_BYTES, 5000, 8192, 4096, PAGE_BYTES, 8192 };
+	static const uint32_t lens[] = {
+		4096, 100, PAGE_BYTES, 5000, 8192, 4096, PAGE_BYTES, 8192,
+	};
 	struct user users[9];
 	uint64_t nr_batches;
 
@@ -114,7 +118,8 @@ static void test_one_write(void)
 		else
 			EXPECT(value_at(1000 + i) % lens[i] == 0);
 	}
-	printf("ok store_apart: in one write with others, values of 4, 8 and 16 KiB begin at multiples of what they are\n");
+	printf("ok store_apart: in one write, values of 4, 8 and 16 KiB begin at multiples of "
+	       "their size\n");
 }
 
 static void get(uint32_t key)
@@ -144,7 +149,7 @@ static void test_reads(void)
 
 static void test_little_room(void)
 {
-	uint32_t key = 2000, nr = 0;	/* puts that were looked at */
+	uint32_t key = 2000, nr = 0;	/* puts whose place was checked */
 
 	while (!okv_segments_are_low(p))
 		put(key++, PAGE_BYTES);
@@ -154,7 +159,7 @@ static void test_little_room(void)
 		bool was_low = okv_segments_are_low(p);
 
 		put(0, PAGE_BYTES);
-		/* Nothing else was written, and no segment begun. */
+		/* Nothing else was written, and no segment began. */
 		if (!was_low || p->stats.batch_bytes - batch_bytes != BLOCK_BYTES + PAGE_BYTES ||
 		    p->open_segment != segment)
 			continue;
@@ -167,9 +172,9 @@ static void test_little_room(void)
 
 int main(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1,
-					     .segment_bytes = SEGMENT_BYTES,
-					     .seed = 1 };
+	struct okv_format_options format = {
+		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1,
+	};
 	static struct okv_disk_ops ops;
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 1);

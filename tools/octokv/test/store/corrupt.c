@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * corrupt.c - a key whose record cannot be read can be written over and deleted
+ * corrupt.c - a key whose record cannot be read can be overwritten and deleted
  *
- * Whatever has to know the old record says OKV_CORRUPT. A plain put or deletion replaces it, for good: also after an open, and if it can be
- * read again. Where two keys have one hash and both records are wrong, nothing is replaced.
+ * Operations that have to know the old record answer OKV_CORRUPT. A plain put or deletion replaces
+ * the record for good: also after an open, and if it can be read again. Where two keys have one
+ * hash and both records are wrong, nothing is replaced.
  */
 #include "user.h"
 
 enum {
-	NR_SEGMENTS = 14,
-	SEGMENT_BYTES = 64 << 10,
-	BLOCK_BYTES = 512,
-	DEVICE_BYTES = (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES
+	NR_SEGMENTS	= 14,
+	SEGMENT_BYTES	= 64 << 10,
+	BLOCK_BYTES	= 512,
+	DEVICE_BYTES	= (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES,
 };
 
 /* OTHER has the hash of KEY. */
@@ -25,13 +26,10 @@ static struct okv_partition *p;
 
 static enum okv_status run_op(enum okv_op_kind kind, enum key key, uint16_t flags)
 {
-	struct user u = { .op = { .kind = kind,
-				  .flags = flags,
-				  .hash = hashes[key],
-				  .key = names[key],
-				  .key_len = strlen(names[key]),
-				  .value = "value",
-				  .value_len = 5 } };
+	struct user u = {
+		.op = { .kind = kind, .flags = flags, .hash = hashes[key], .key = names[key],
+			.key_len = strlen(names[key]), .value = "value", .value_len = 5 },
+	};
 
 	user_begin(&u, p);
 	return user_wait(&u, &disk);
@@ -57,7 +55,7 @@ static void flip(uint64_t at)
 	disk.durable[at] ^= 1;
 }
 
-/* Put a key, make all unknown, and flip a bit of its record; returns where. */
+/* Put a key, forget all known keys, and flip a bit of its record; returns where. */
 static uint64_t spoil(enum key key)
 {
 	struct okv_entry e;
@@ -86,7 +84,7 @@ static void test_reads(void)
 	       run_op(OKV_OP_TOUCH, KEY, 0) == OKV_CORRUPT);
 	EXPECT(run_op(OKV_OP_DELETE, KEY, 0) == OKV_OK &&
 	       run_op(OKV_OP_GET, KEY, 0) == OKV_NOT_FOUND);
-	printf("ok store_corrupt: what has to know the old record says so\n");
+	printf("ok store_corrupt: what has to know the old record says that it is corrupt\n");
 }
 
 static void test_replaced(enum okv_op_kind kind)
@@ -119,14 +117,14 @@ static void test_two(void)
 	flip(other_at);
 	EXPECT(run_op(OKV_OP_GET, OTHER, 0) == OKV_OK && run_op(OKV_OP_DELETE, OTHER, 0) == OKV_OK);
 	EXPECT(run_op(OKV_OP_DELETE, KEY, 0) == OKV_OK && p->index.nr_entries == 1);
-	printf("ok store_corrupt: of two with one hash none is replaced\n");
+	printf("ok store_corrupt: of two records with one hash none is replaced\n");
 }
 
 int main(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1,
-					     .segment_bytes = SEGMENT_BYTES,
-					     .seed = 1 };
+	struct okv_format_options format = {
+		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1,
+	};
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
 	EXPECT(!okv_device_format(&disk.disk, &format));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dense.c - what garbage collection moves lies densely, however small it is and however sparsely it was written
+ * dense.c - garbage collection packs records, however small they are and however they were written
  *
- * Records of a few bytes are put one after the other, so that each has a block for itself, 20 times what it takes. There is room for nine tenths
- * of what the store says it has room for, and to write all over again; and what is moved takes no more than a 16th above what it is.
+ * The test puts records of a few bytes one after the other, so that each has a block of its own, 20
+ * times its size. Nine tenths of the capacity that the store reports find room, and can all be
+ * written again. Moved records take at most a 16th more than their size.
  */
 #include "user.h"
 
@@ -28,9 +29,9 @@ static void put(struct okv_partition *p, uint32_t key)
 
 int main(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1,
-					     .segment_bytes = SEGMENT_BYTES,
-					     .seed = 1 };
+	struct okv_format_options format = {
+		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1,
+	};
 	struct okv_open_options options = { .now_ms = 1 };
 	struct okv_partition *p;
 	struct okv_store *store;
@@ -41,7 +42,7 @@ int main(void)
 	EXPECT(!okv_device_format(&disk.disk, &format));
 	EXPECT(!okv_store_open(&store, &disk.disk, &options));
 	p = okv_store_partition(store, 0);
-	/* The index grows, and what is kept back for it. */
+	/* The index grows, and with it what is kept. */
 	while (p->live_bytes < okv_segments_capacity(p) / 10 * 9)
 		put(p, nr++);
 	for (uint32_t key = 0; key < nr; key++)
@@ -49,7 +50,8 @@ int main(void)
 	wait_idle(&disk);
 	moved_bytes = p->stats.batch_bytes - 2ULL * nr * BLOCK_BYTES;
 	EXPECT(p->stats.nr_gc_segments > NR_SEGMENTS && moved_bytes <= p->stats.gc_bytes / 16 * 17);
-	printf("ok store_dense: %u keys twice, %lu segments collected, %lu KiB of records moved in %lu KiB\n",
+	printf("ok store_dense: %u keys twice, %lu segments collected, "
+	       "%lu KiB of records moved in %lu KiB\n",
 	       nr, (unsigned long)p->stats.nr_gc_segments, (unsigned long)p->stats.gc_bytes >> 10,
 	       (unsigned long)moved_bytes >> 10);
 	okv_store_close(store);

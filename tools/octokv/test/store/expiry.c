@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * expiry.c - what has expired goes, wherever it is and whatever is beside it
+ * expiry.c - expired records go, wherever they are and whatever is beside them
  *
- * The index has many shards, most of its records live long, and next to none is known, so each has to be read: in a bounded number of ticks all
- * short-lived ones have gone. Where everything has expired, it goes faster. Without ticks it goes by a deletion, which still finds
- * nothing, by a walk, and by garbage collection, which does not move it.
+ * The index has many shards. Most of its records live long, and next to none is known, so each has
+ * to be read. In a bounded number of ticks all short-lived ones have gone. Where everything has
+ * expired, it goes faster. Without ticks, expired records go by a deletion, which still finds
+ * nothing, by a walk, and by garbage collection, which does not move them.
  */
 #include "user.h"
 
@@ -15,9 +16,9 @@ enum {
 	DEVICE_BYTES	= (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES,
 	LONG_MS		= 1000000,
 	SHORT_MS	= 10,
-	NR_LONG		= 20,		/* of a shard, about: more than are read in a tick */
+	NR_LONG		= 20,		/* in a shard, about: more than are read in a tick */
 	NR_SHARDS	= 64,
-	VALUE_BYTES	= 63 << 9,	/* and nothing is left out for it to begin elsewhere: 31 in a segment */
+	VALUE_BYTES	= 63 << 9,	/* not aligned, so nothing is left out: 31 in a segment */
 };
 
 static struct sim_disk disk;
@@ -28,10 +29,10 @@ static char value[VALUE_BYTES];
 static enum okv_status run_op(enum okv_op_kind kind, uint32_t key, uint32_t value_len,
 			      uint64_t expire_ms)
 {
-	struct user u = { .op = { .kind = kind,
-				  .value = value,
-				  .value_len = value_len,
-				  .expire_ms = expire_ms } };
+	struct user u = {
+		.op = { .kind = kind, .value = value, .value_len = value_len,
+			.expire_ms = expire_ms },
+	};
 
 	user_begin_key(&u, p, key);
 	return user_wait(&u, &disk);
@@ -46,7 +47,7 @@ static uint64_t nr_keys(void)
 	return stats.nr_keys;
 }
 
-/* How many ticks until only so many keys are left; at most @nr_max. */
+/* Tick until only so many keys are left, at most @nr_max times; returns how often. */
 static uint32_t ticks_until(uint64_t nr_left, uint64_t now_ms, uint32_t nr_max)
 {
 	uint32_t nr = 0;
@@ -66,7 +67,7 @@ static void test_sweep(void)
 	for (uint32_t i = 0; i < nr_short; i++)
 		EXPECT(run_op(OKV_OP_PUT, nr_long + i, 5, SHORT_MS) == OKV_OK);
 	EXPECT(okv_index_nr_shards(&p->index) == NR_SHARDS);
-	/* Each is read once in a round, 16 or more in a tick, and the last tick of a round ends with it. */
+	/* A round reads each once, 16 or more in a tick, and the last tick of a round ends it. */
 	nr = ticks_until(nr_long, SHORT_MS, (nr_long + nr_short) / 16 + 2);
 	printf("ok store_expiry: %u of %u keys have expired, and are gone after %u ticks\n",
 	       nr_short, nr_long + nr_short, nr);
@@ -82,7 +83,7 @@ static void test_delete(void)
 	EXPECT(nr_keys() == 1);
 	EXPECT(run_op(OKV_OP_DELETE, 1, 0, 0) == OKV_NOT_FOUND);
 	EXPECT(nr_keys() == 0);
-	printf("ok store_expiry: a deletion of what has expired finds nothing, and removes it\n");
+	printf("ok store_expiry: a deletion of an expired record finds nothing, and removes it\n");
 }
 
 static void walk_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
@@ -114,10 +115,13 @@ static void test_walk(void)
 	EXPECT(nr_seen == 5 && nr_keys() == 5);
 	for (uint32_t i = 0; i < 10; i += 2)
 		EXPECT(run_op(OKV_OP_DELETE, i, 0, 0) == OKV_OK);
-	printf("ok store_expiry: a walk removes what has expired\n");
+	printf("ok store_expiry: a walk removes expired records\n");
 }
 
-/* One of five records expires; the rest is written over, so segments are mostly of dead ones, and none is empty. */
+/*
+ * One of five records expires, and the rest is overwritten. So segments have mostly dead records,
+ * and none is empty.
+ */
 static void test_gc(void)
 {
 	uint32_t nr = NR_SEGMENTS * SEGMENT_BYTES / VALUE_BYTES;
@@ -132,15 +136,15 @@ static void test_gc(void)
 		EXPECT(run_op(OKV_OP_PUT, i % 10, VALUE_BYTES, 0) == OKV_OK);
 	moved = p->stats.gc_bytes;
 	EXPECT(p->stats.nr_gc_segments && p->stats.nr_expired > nr / 32);
-	printf("ok store_expiry: garbage collection removed %lu expired records, and wrote %lu KiB\n",
+	printf("ok store_expiry: garbage collection removed %lu expired records, wrote %lu KiB\n",
 	       (unsigned long)p->stats.nr_expired, (unsigned long)moved >> 10);
 }
 
 int main(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1,
-					     .segment_bytes = SEGMENT_BYTES,
-					     .seed = 1 };
+	struct okv_format_options format = {
+		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1,
+	};
 	struct okv_open_options options = { .now_ms = 1, .nr_known = OKV_KNOWN_WAYS };
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);

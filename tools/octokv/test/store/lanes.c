@@ -2,10 +2,12 @@
 /*
  * lanes.c - puts of one tenant do not wait for the writes of another
  *
- * A device in memory holds back the writes with one tag, as a scheduler may. In the meantime puts of the other tenant complete, in the same
- * partition; the first tenant's next puts gather behind its one write, and go together when that is done. A third tenant's tag falls into
- * the first one's lane: its puts wait as well, and go in a write of their own. No write has records of two. All this with FUA and without:
- * what is held back is the first batch of its segment, which the others must not need.
+ * A device in memory holds back the writes with one ioprio, as a scheduler may. In the meantime
+ * puts of another tenant complete in the same partition. The first tenant's next puts gather behind
+ * its one write, and go together when that is done. A third tenant's ioprio falls into the lane of
+ * the first: its puts wait as well, and go in a write of their own. No write has records of two
+ * tenants. The test runs with FUA and without. The write that is held back is the first batch of
+ * its segment, which the others must not need.
  */
 #include "store/format.h"
 #include "store/partition.h"
@@ -13,18 +15,18 @@
 #include "test/test.h"
 
 enum {
-	BLOCK_BYTES = 512,
-	SIZE_BYTES = 4 << 20,
-	HELD = 1 << 3,
-	SAME_LANE = HELD + (OKV_NR_LANES << 3),
-	NR_PUTS = 4
+	BLOCK_BYTES	= 512,
+	SIZE_BYTES	= 4 << 20,
+	HELD		= 1 << 3,
+	SAME_LANE	= HELD + (OKV_NR_LANES << 3),
+	NR_PUTS		= 4,
 };
 
 struct device {
 	struct okv_disk disk;
 	struct okv_io *pending;
 	bool holds;
-	uint32_t nr_held_records;	/* of the last write with the tag HELD */
+	uint32_t nr_held_records;	/* of the last write with the ioprio HELD */
 	uint32_t nr_held_writes;
 	char data[SIZE_BYTES];
 };
@@ -35,11 +37,12 @@ struct put {
 	bool done;
 };
 
-static struct device device = { .disk = { .size_bytes = SIZE_BYTES,
-					  .block_bytes = BLOCK_BYTES,
-					  .read_align_bytes = BLOCK_BYTES } };
+static struct device device = {
+	.disk = { .size_bytes = SIZE_BYTES, .block_bytes = BLOCK_BYTES,
+		  .read_align_bytes = BLOCK_BYTES },
+};
 
-/* All records of a batch are of the tenant whose tag it has. */
+/* All records of a batch are of the tenant whose ioprio it has. */
 static void look_at_batch(const struct okv_io *io)
 {
 	const struct okv_batch_disk *batch = io->buf;
@@ -67,7 +70,7 @@ static void submit(struct okv_disk *disk, struct okv_io *io)
 	device.pending = io;
 }
 
-/* Complete all but what is held back; false: there was nothing. */
+/* Complete all but what is held back; false if there was nothing. */
 static bool complete_some(void)
 {
 	struct okv_io *all = device.pending, *next;
@@ -120,9 +123,9 @@ static void begin_put(struct okv_store *store, struct put *put, uint16_t tenant,
 static void run(bool has_fua)
 {
 	static const struct okv_disk_ops ops = { .submit = submit, .wait = wait_for_one };
-	struct okv_format_options format = { .nr_partitions = 1,
-					     .segment_bytes = 64 << 10,
-					     .seed = 1 + has_fua };
+	struct okv_format_options format = {
+		.nr_partitions = 1, .segment_bytes = 64 << 10, .seed = 1 + has_fua,
+	};
 	struct okv_open_options options = { .now_ms = 1, .nr_writes_max = 1 };
 	struct put held[NR_PUTS], same_lane[NR_PUTS], other[NR_PUTS];
 	struct okv_store *store;
@@ -163,7 +166,8 @@ int main(void)
 {
 	run(true);
 	run(false);
-	printf("ok store_lanes: %u puts beside one that is held back, and %u records in one write behind it\n",
+	printf("ok store_lanes: %u puts beside one that is held back, "
+	       "and %u records in one write behind it\n",
 	       NR_PUTS, NR_PUTS - 1);
 	return 0;
 }

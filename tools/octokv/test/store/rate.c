@@ -4,9 +4,10 @@
  *
  *	store_rate FILE-OR-DEVICE puts|gets|open SECONDS DEPTH [VALUE-BYTES [KEYS [kill]]]
  *
- * Keeps DEPTH operations on random keys of KEYS (10000) in flight, on one ring, and prints operations per second, percentiles of their
- * time, and what the store counts. `puts` formats first. `open` only opens, and says how long that took. As a reference, fio with
- * --direct=1 --sync=dsync --ioengine=io_uring --iodepth=DEPTH on the same file.
+ * Keeps DEPTH operations on random keys of KEYS (10000) in flight, on one ring. Prints operations
+ * per second, percentiles of their time, and what the store counts. `puts` formats first. `open`
+ * only opens, and says how long that took. For comparison, run fio on the same file, with
+ * --direct=1 --sync=dsync --ioengine=io_uring --iodepth=DEPTH.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -64,14 +65,12 @@ static void submit_one(struct user *u)
 {
 	random_state = random_state * 6364136223846793005ULL + 1442695040888963407ULL;
 	u->key = (random_state >> 33) % nr_keys;
-	u->op = (struct okv_op){ .kind = kind,
-				 .key = &u->key,
-				 .key_len = sizeof(u->key),
-				 .value = value,
-				 .value_len = value_bytes,
-				 .hash = okv_store_hash(store, 0, &u->key, sizeof(u->key)),
-				 .done = op_done,
-				 .owner = u };
+	u->op = (struct okv_op){
+		.kind = kind, .key = &u->key, .key_len = sizeof(u->key),
+		.value = value, .value_len = value_bytes,
+		.hash = okv_store_hash(store, 0, &u->key, sizeof(u->key)),
+		.done = op_done, .owner = u,
+	};
 	u->start = now();
 	nr_busy++;
 	okv_partition_submit(okv_store_partition(store, okv_store_partition_of(store, u->op.hash)),
@@ -96,7 +95,8 @@ static void say(double seconds)
 		       nr_done / seconds, seconds * 1e6 / nr_done, samples_us[nr_samples / 2],
 		       samples_us[nr_samples / 100 * 99],
 		       samples_us[(uint64_t)nr_samples * 999 / 1000], (unsigned long)nr_failed);
-	printf("%lu keys, %.1f bytes of index each, %lu batches of %lu bytes, %lu flushes, %lu checkpoints, %lu segments collected\n",
+	printf("%lu keys, %.1f bytes of index each, %lu batches of %lu bytes, %lu flushes, "
+	       "%lu checkpoints, %lu segments collected\n",
 	       (unsigned long)s.nr_keys, s.nr_keys ? (double)s.index_bytes / s.nr_keys : 0,
 	       (unsigned long)s.nr_batches,
 	       (unsigned long)(s.nr_batches ? s.batch_bytes / s.nr_batches : 0),
@@ -142,7 +142,8 @@ int main(int argc, char **argv)
 
 	if (argc < 5) {
 		fprintf(stderr,
-			"usage: store_rate FILE-OR-DEVICE puts|gets|open SECONDS DEPTH [VALUE-BYTES [KEYS [kill]]]\n");
+			"usage: store_rate FILE-OR-DEVICE puts|gets|open SECONDS DEPTH "
+			"[VALUE-BYTES [KEYS [kill]]]\n");
 		return 2;
 	}
 	value_bytes = argc > 5 ? (uint32_t)atoi(argv[5]) : value_bytes;

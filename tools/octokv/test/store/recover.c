@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * recover.c - an open that turns to the older root forgets all of the newer one; a sector that cannot be read stops no open that can do without
+ * recover.c - opening with the older root, and with a sector that cannot be read
  *
- * The newer root and its chunks are valid, and what they say cannot be: a segment that holds records holds nothing. The older root serves.
- * The checkpoint that follows takes the newer root's place and its segments, and must not release them as those of the root it replaces.
+ * The newer root and its chunks are valid, but say what cannot be: that a segment with records
+ * holds nothing. The older root serves, and the open forgets all of the newer one. The checkpoint
+ * that follows takes the newer root's place and its segments. It must not release them as those of
+ * the root that it replaces.
  *
- * A bad sector in the newer checkpoint: the older one serves. In any one of the headers of any segment: the others say what it is, also after a crash.
+ * With a bad sector in the newer checkpoint, the older one serves. With a bad sector in any one
+ * header of any segment, the other headers say what the segment is, also after a crash.
  */
 #include "user.h"
 
@@ -46,7 +49,7 @@ static uint32_t segment_with_records(struct okv_store *store)
 	return i;
 }
 
-/* In the newer root's table of segments, one that holds records holds nothing. */
+/* Make the newer root's table of segments say that a segment with records holds nothing. */
 static void spoil_newer_root(uint32_t segment)
 {
 	struct okv_root_disk *roots[] = { (void *)(disk.cache + okv_root_offset(0, 0)),
@@ -93,10 +96,10 @@ static void test_older_root(void)
 	for (uint32_t i = 0; i < NR_KEYS; i++)
 		EXPECT(run_op(store, OKV_OP_GET, i) == OKV_OK);
 	okv_store_close(store);
-	printf("ok store_recover: the segments of both roots are kept when the older one has served\n");
+	printf("ok store_recover: both roots keep their segments when the older root has served\n");
 }
 
-/* Opens with a bad sector there, on a copy of the device, and finds all keys. */
+/* Open with a bad sector there, find all keys, and restore the device. */
 static void open_with_bad(uint64_t at)
 {
 	char *copy = malloc(DEVICE_BYTES);
@@ -144,12 +147,12 @@ static void test_bad_headers(void)
 		open_with_bad(at);
 		open_with_bad(at + SEGMENT_BYTES - BLOCK_BYTES);
 	}
-	printf("ok store_recover: a segment with a header that cannot be read is made out by the rest of it\n");
+	printf("ok store_recover: a segment with an unreadable header is made out by its rest\n");
 }
 
 /*
- * A crash that the first batch of a segment and its last header did not survive, and its first header cannot be read: nothing of it was acknowledged, and
- * what is there of it serves.
+ * The first batch of a segment and its last header did not survive a crash, and its first header
+ * cannot be read. Nothing of the segment was acknowledged, and what is left of it serves.
  */
 static void test_no_beginning(void)
 {
@@ -177,14 +180,14 @@ static void test_no_beginning(void)
 	memcpy(disk.durable, disk.cache, DEVICE_BYTES);
 	okv_store_drop(store);
 	open_with_bad(segment - disk.cache);
-	printf("ok store_recover: a segment without a beginning is no end\n");
+	printf("ok store_recover: a segment without a beginning does not stop an open\n");
 }
 
 int main(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1,
-					     .segment_bytes = SEGMENT_BYTES,
-					     .seed = 1 };
+	struct okv_format_options format = {
+		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1,
+	};
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
 	EXPECT(!okv_device_format(&disk.disk, &format));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * scan.c - a step of a walk is short, whosever the keys are
+ * scan.c - a step of a walk is short, also over the keys of other tenants
  *
- * A tenant without keys walks over an index full of another one's: in many steps, none of which looks at much, to the end. The other
- * tenant finds its keys, each once, as many in a step as it asked for.
+ * A tenant without keys walks to the end of an index that is full of another tenant's keys. It
+ * takes many steps, none of which looks at much. The other tenant finds each of its keys once, as
+ * many in a step as it asked for.
  */
 #include "user.h"
 
@@ -32,7 +33,7 @@ static void walk_done(struct okv_scan *scan)
 	(void)scan;
 }
 
-/* Returns in how many steps. */
+/* Walk to the end; returns the number of steps. */
 static uint32_t walk(uint16_t tenant, uint32_t nr_max)
 {
 	struct okv_scan scan = {
@@ -51,9 +52,9 @@ static uint32_t walk(uint16_t tenant, uint32_t nr_max)
 
 int main(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1,
-					     .segment_bytes = SEGMENT_BYTES,
-					     .seed = 1 };
+	struct okv_format_options format = {
+		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1,
+	};
 	struct okv_open_options options = { .now_ms = 1 };
 	struct okv_store *store;
 	uint32_t nr_steps;
@@ -72,7 +73,7 @@ int main(void)
 	EXPECT(!nr_seen && nr_steps > 2 && nr_steps <= okv_index_nr_shards(&p->index));
 	printf("ok store_scan: %u steps over %u keys of another tenant\n", nr_steps, NR_KEYS);
 	EXPECT(walk(0, 1000) >= NR_KEYS / 1000 && nr_seen == NR_KEYS);
-	printf("ok store_scan: the one whose they are finds each once\n");
+	printf("ok store_scan: the other tenant finds each once\n");
 	okv_store_close(store);
 	sim_disk_free(&disk);
 	return 0;

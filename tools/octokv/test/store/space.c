@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * space.c - a sparse file whose file system is full; and a segment that is being prepared is nothing else
+ * space.c - a sparse file whose file system is full, and segments with requests under way
  *
- * The file system has room for a quarter of the device. Puts are answered "full" and nothing fails; then all deletions succeed, puts find room
- * again, and an open does. When the file system has room once more, it is used soon.
- * Zeros are held back that go to a segment which nothing can be written to any more: it is not given to a checkpoint, which they would overwrite.
- * Nor is a segment used again while one of its headers is under way, however long all that was in it is dead.
+ * The file system has room for a quarter of the device. Puts are answered "full" and nothing fails.
+ * Then all deletions succeed, and puts and an open find room again. When the file system has more
+ * room, the store uses it soon.
+ *
+ * The test holds back the zeros for a segment to which nothing can be written any more. The store
+ * does not give the segment to a checkpoint, which the zeros would overwrite. Nor is a segment used
+ * again while one of its headers is under way, however long all that was in it has been dead.
  */
 #include "user.h"
 
@@ -26,7 +29,7 @@ static struct okv_store *store;
 static struct okv_partition *p;
 static char value[VALUE_BYTES];
 
-/* The one at the end of a segment. */
+/* Is it the header at the end of a segment? */
 static bool is_header(const struct okv_io *io)
 {
 	return io->kind == OKV_WRITE && p && io->bytes == BLOCK_BYTES &&
@@ -52,9 +55,9 @@ static void open_store(void)
 static void make_store(void)
 {
 	static struct okv_disk_ops ops;
-	struct okv_format_options format = { .nr_partitions = 1,
-					     .segment_bytes = SEGMENT_BYTES,
-					     .seed = 1 };
+	struct okv_format_options format = {
+		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1,
+	};
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 1);
 	EXPECT(disk.disk.is_sparse);
@@ -81,7 +84,7 @@ static enum okv_status run_op(enum okv_op_kind kind, uint32_t key)
 	return user_wait(&u, &disk);
 }
 
-/* Put keys from @from on until there is no room; returns the first that has none. */
+/* Put keys from @from on until there is no room; returns the first key without room. */
 static uint32_t fill(uint32_t from)
 {
 	for (uint32_t i = from; i < NR_KEYS_MAX; i++) {
@@ -121,11 +124,12 @@ static void test_full(void)
 	EXPECT(nr_more > 2 * nr_few);
 	okv_store_close(store);
 	sim_disk_free(&disk);
-	printf("ok store_space: room for %u keys, for %u when these are deleted, and for %u when the file system has more\n",
+	printf("ok store_space: room for %u keys, for %u when these are deleted, "
+	       "and for %u when the file system has more\n",
 	       nr_few, nr_again, nr_more);
 }
 
-/* As if all but a few segments that were never used were full of what lives. */
+/* As if all but @nr_left free segments were full of live records. */
 static void use_up(uint32_t nr_left)
 {
 	for (uint32_t i = 0; i < NR_SEGMENTS; i++) {
@@ -158,7 +162,7 @@ static void test_prepare(void)
 	wait_idle(&disk);
 	segment = p->open_segment;
 	EXPECT(held && segment < NR_SEGMENTS);
-	/* It waits for room, and there is none. */
+	/* The put waits for room, and there is none. */
 	begin_op(&put, OKV_OP_PUT, 1);
 	for (uint32_t i = 0; i < 100; i++) {
 		okv_partition_tick(p, 2 + i);
@@ -171,10 +175,10 @@ static void test_prepare(void)
 	EXPECT(delete.done && delete.op.status == OKV_OK && put.done && put.op.status == OKV_FULL);
 	okv_store_drop(store);
 	sim_disk_free(&disk);
-	printf("ok store_space: a segment that is being prepared is nothing else\n");
+	printf("ok store_space: a segment that is being prepared has no other use\n");
 }
 
-/* Writes a few keys over and over again, so often that each segment is used several times. */
+/* Write a few keys again and again, until each segment has been used several times. */
 static void churn(void)
 {
 	for (uint32_t i = 0; i < 3 * NR_KEYS_MAX; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* user.h - one operation at a time on a store over the simulated device, for the store's unit tests */
+/* user.h - for the store's unit tests: one operation at a time on a simulated device */
 #ifndef STORE_USER_H
 #define STORE_USER_H
 
@@ -21,7 +21,7 @@ static inline void user_done(struct okv_op *op)
 	okv_op_release(op);
 }
 
-/* Begins @u->op, which has all but these. */
+/* Begin @u->op, which has all but these two fields. */
 static inline void user_begin(struct user *u, struct okv_partition *p)
 {
 	u->op.done = user_done;
@@ -29,7 +29,7 @@ static inline void user_begin(struct user *u, struct okv_partition *p)
 	okv_partition_submit(p, &u->op);
 }
 
-/* The same on the key of that number. */
+/* Begin @u->op on the key of that number. */
 static inline void user_begin_key(struct user *u, struct okv_partition *p, uint32_t key)
 {
 	u->op.key = u->key;
@@ -45,7 +45,7 @@ static inline enum okv_status user_wait(const struct user *u, struct sim_disk *d
 	return u->op.status;
 }
 
-/* Until nothing is under way at the device. */
+/* Wait until nothing is under way at the device. */
 static inline void wait_idle(struct sim_disk *disk)
 {
 	while (disk->in_flight)
