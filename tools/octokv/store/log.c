@@ -75,7 +75,7 @@ static enum okv_class class_of(const struct okv_op *op)
 	return op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE ? OKV_DELETES : OKV_PUTS;
 }
 
-/* "Lanes" above. Bits 3 to 12 of an ioprio say whose it is (IOPRIO_PRIO_HINT). */
+/* "Lanes" above. Bits 3 to 12 of an ioprio name the tenant (IOPRIO_PRIO_HINT). */
 static uint32_t lane_of(const struct okv_op *op)
 {
 	return op->ioprio / 8 % OKV_NR_LANES;

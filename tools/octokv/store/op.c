@@ -157,7 +157,6 @@ static void lock_release(struct okv_partition *p, struct okv_lock *lock, bool re
 static const struct okv_record_disk *record_of(const struct okv_op *op)
 {
 	const struct okv_partition *p = op->partition;
-
 	uint64_t offset_bytes = p->offset_bytes + op->at * OKV_ALIGN_BYTES;
 
 	return (const void *)((const char *)op->buf + offset_bytes % p->disk->read_align_bytes);

@@ -41,7 +41,7 @@
  *	candidate	an index entry with the identity of a key; only reading it tells
  *	suspect		a candidate that could not be read right
  *	known		a record whose key is in memory (known.h)
- *	lane		the writes of one ioprio, which says whose they are, but for collisions
+ *	lane		the writes of one ioprio, which names a tenant, but for collisions
  *	move		an operation of garbage collection that writes a live record again
  *	victim		the segment that garbage collection empties
  *	plug		while a log has one, what is submitted gathers and nothing is written
@@ -127,7 +127,7 @@ struct okv_lock {
 	struct okv_op *writer;
 };
 
-/* The writes of a partition with one tag, or with one of a few: see "Lanes" in log.c. */
+/* The writes of a partition with one ioprio, or with one of a few: see "Lanes" in log.c. */
 struct okv_lane {
 	uint32_t nr_writing;
 	uint32_t nr_waiting;		/* operations in the queues */

@@ -5,8 +5,8 @@
  * Some segments are kept back: deletes, moves of live records and checkpoints may use what writes
  * of users may not. On a sparse device a segment counts as free only once the file system has
  * allocated it. So when the file system is full, nothing fails: puts find no free segment and are
- * refused, and what makes room goes on in the segments that were kept back. The partition tries
- * one hole a second again.
+ * refused, and what makes room goes on in the segments that were kept back. When all holes have
+ * failed, the partition tries one a second again.
  */
 #ifndef OKV_SEGMENT_H
 #define OKV_SEGMENT_H
