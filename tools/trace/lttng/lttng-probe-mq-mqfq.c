@@ -2,7 +2,8 @@
 /*
  * lttng-probe-mq-mqfq.c - mq-mqfq's tracepoints as LTTng events
  *
- * The first header is the scheduler's own: with it the compiler sees whether the prototypes of the second are still right.
+ * The first header is the scheduler's own. With it the compiler checks the prototypes of the
+ * second.
  */
 #include <linux/module.h>
 #include <linux/blk-mq.h>

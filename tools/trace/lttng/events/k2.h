@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The events of mq-k2 (../../../mq-k2/trace.h) as LTTng sees them. LTTng asks that their names begin with the system, so it is not mq_k2. */
+/*
+ * The events of mq-k2 (mq-k2/trace.h) as LTTng sees them. LTTng wants the system as the prefix of
+ * each event's name, so the system is k2 here and not mq_k2.
+ */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM k2
 

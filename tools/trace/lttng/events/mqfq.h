@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The events of mq-mqfq (../../../mq-mqfq/trace.h) as LTTng sees them. LTTng asks that their names begin with the system, so it is not mq_mqfq. */
+/*
+ * The events of mq-mqfq (mq-mqfq/trace.h) as LTTng sees them. LTTng wants the system as the prefix
+ * of each event's name, so the system is mqfq here and not mq_mqfq.
+ */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM mqfq
 
