@@ -26,8 +26,8 @@
  *	set_max							caller's mutex
  *
  * The lock-free column is what lets a completion in hard interrupt context give its slot back.
- * What the three lock-free operations promise one another is said at each of them; k2.c proves
- * that no wake-up is lost.
+ * Each of the three lock-free operations says what it guarantees to the others; k2_policy.c
+ * proves that no wake-up is lost.
  */
 #ifndef MQFAIR_K2_POLICY_H
 #define MQFAIR_K2_POLICY_H
@@ -132,8 +132,7 @@ static inline struct list_head *k2_policy_be_head(const struct k2_policy *p)
 }
 
 /*
- * True if an entry that is queued now can not go at once, because the slots are spoken for; lock
- * held.
+ * True if an entry that is queued now can not go at once, because the slots are taken; lock held.
  */
 static inline bool k2_policy_will_wait(const struct k2_policy *p)
 {
@@ -168,8 +167,8 @@ static inline bool k2_policy_has_work(const struct k2_policy *p)
  * k2_policy_release() - an entry is no longer in flight
  * @p: policy
  *
- * Return: true if this call ended a full house while entries wait: the caller owes them a
- * wake-up.
+ * Return: true if the bound was reached before this call and entries wait: the caller must wake
+ * them.
  */
 static inline bool k2_policy_release(struct k2_policy *p)
 {

@@ -4,7 +4,7 @@
  *
  * Submitters queue one entry each and wait until it is completed, a worker dispatches when it is
  * woken, a completer releases what is in flight, and in the second half a tuner changes the
- * bound; each by the rules of k2.c: insert asks has_work, a release that returns true wakes, a
+ * bound; each by the rules of k2_policy.c: insert asks has_work, a release that returns true wakes, a
  * change of the bound has has_work asked. Nobody asks twice. So a lost wake-up is not healed by
  * the next request: everything stands still, and the main thread, which only looks on, says so
  * and fails.

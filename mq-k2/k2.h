@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * k2.h - what the files of mq-k2 share: one device's scheduler
+ */
+#ifndef MQFAIR_K2_H
+#define MQFAIR_K2_H
+
+#include <linux/atomic.h>
+#include <linux/blk-mq.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+
+#include "compat.h"
+#include "k2_auto.h"
+#include "k2_policy.h"
+
+/* Where a request stands; see the drawing in k2.c. */
+enum k2_rq_state {
+	K2_RQ_NONE = 0,
+	K2_RQ_QUEUED,
+	K2_RQ_INFLIGHT,
+	K2_RQ_REQUEUED,
+	K2_RQ_MERGED,
+};
+
+/*
+ * Our state in a request. Written under k2->lock until dispatch, then by the completion. The
+ * priority and the size are remembered because a finished request has given up its bios.
+ */
+struct k2_rq {
+	u8 state;
+	u8 queue;
+	u16 ioprio;
+	u32 bytes;
+};
+
+static_assert(sizeof(struct k2_rq) <= sizeof_field(struct request, elv.priv));
+
+/*
+ * Counted without a lock, in any context; the sum over the CPUs is exact when the queue is
+ * frozen.
+ */
+struct k2_cpu_counters {
+	unsigned long completed[K2_NR_QUEUES];
+	unsigned long requeued[K2_NR_QUEUES];
+};
+
+struct k2_data {
+	/* Read-mostly. */
+	struct request_queue *q;
+	struct k2_cpu_counters __percpu *cpu_counters;
+	struct k2_auto_sums __percpu *cpu_sums;
+	unsigned int be_max_delay_ms;
+	bool is_auto;
+	unsigned int target_p999_us;
+	atomic_t ticking;
+
+	/* Under the lock. */
+	spinlock_t lock ____cacheline_aligned_in_smp;
+	unsigned long inserted[K2_NR_QUEUES];
+	unsigned long merged[K2_NR_QUEUES];
+	unsigned long dispatched[K2_NR_QUEUES];
+	struct k2_policy policy;
+
+	/* Under the mutex. */
+	struct mutex auto_mutex;
+	unsigned int max_inflight;
+	unsigned int target_bw_pct;
+	bool said_unmet;
+	struct k2_auto law;
+	struct k2_auto_sums sums;
+	struct delayed_work tick;
+};
+
+/* One queue's counters, added up. */
+struct k2_counters {
+	unsigned long inserted, merged, dispatched, completed, requeued, queued;
+};
+
+static inline struct k2_rq *k2_rq(struct request *rq)
+{
+	return (struct k2_rq *)rq->elv.priv;
+}
+
+/* k2.c */
+void k2_count(struct k2_data *k2, unsigned int queue, struct k2_counters *c);
+/* Runs all hardware queues. Any context. */
+void k2_wake_all(struct k2_data *k2);
+
+/* k2_tuner.c: the automatic bound */
+void k2_tuner_init(struct k2_data *k2, u32 max_inflight);
+void k2_tuner_exit(struct k2_data *k2);
+/* A request has come: the ticks begin, if they are not under way. */
+void k2_tuner_kick(struct k2_data *k2);
+/* @rq is about to give its slot back. Any context. */
+void k2_tuner_measure(struct k2_data *k2, struct request *rq);
+/* A target or max_inflight has changed. auto_mutex held. */
+void k2_tuner_set_targets(struct k2_data *k2);
+
+/* k2_sysfs.c */
+extern MQFAIR_ATTRS_CONST struct elv_fs_entry k2_attrs[];
+
+/* k2_debugfs.c */
+#ifdef CONFIG_BLK_DEBUG_FS
+extern const struct blk_mq_debugfs_attr k2_queue_debugfs_attrs[];
+#endif
+
+#endif /* MQFAIR_K2_H */
