@@ -4,26 +4,25 @@
  *
  * The problem
  * ===========
- * Which bound is right depends on the device, on what is asked of it, and on how long the real-time
- * task can wait. The K2 analysis finds it by an experiment for each kind of load. Here it is found
- * from the requests that complete anyway, and found again when the load becomes another.
+ * The right bound depends on the device, on the load, and on how long the real-time task can wait.
+ * The K2 analysis finds it by an experiment for each kind of load. Here the law finds it from the
+ * requests that complete anyway, and finds it again when the load changes.
  *
  * The goal is one of the analysis's two. O1: the largest bound with which the 99.9th percentile of
  * the real-time requests, from insert to completion, is at most target_ns. O2: the smallest with
  * which the bandwidth is at least bandwidth_pct percent of what the ceiling gives. With both, the
- * smallest bound that gives the bandwidth, unless that keeps real time waiting too long: then the
- * largest that does not.
+ * smallest bound that gives the bandwidth, unless that misses the latency: then the largest that
+ * keeps it.
  *
  * What is measured
  * ================
- * Time is cut into windows. Of a window in which n real-time requests completed, k of them beyond
- * the target, the 99.9th percentile (by nearest rank) is beyond the target if 1000 k > n: such a
- * window is violated. With fewer than 1000 requests that is one request, and a window without any
- * has shown by no more than "rule of three" says, at 95% confidence, that less than 3/n of the
- * requests are beyond: 1 in 70 after 200. To see 1 in 1000 takes 3000 requests, of a reader that
- * makes 400 a second 8 seconds. So what is settled after five seconds is an estimate, and the
- * law below is made of two parts: a search that is quick, and errs on the low side; and a hold that
- * counts for as long as it lasts.
+ * Time is cut into windows. If n real-time requests completed in a window, k of them beyond the
+ * target, the 99.9th percentile (by nearest rank) is beyond the target if 1000 k > n: the window is
+ * violated. With fewer than 1000 requests, one request is enough. By the "rule of three", a window
+ * without any shows at 95% confidence only that less than 3/n of the requests are beyond: 1 in 70
+ * after 200. To see 1 in 1000 takes 3000 requests, 8 seconds of a reader that makes 400 a second.
+ * So a result after five seconds is an estimate, and the law has two parts: a search that is quick
+ * and errs on the low side, and a hold that counts for as long as it lasts.
  *
  * When the bound changes, the device still holds what it was given before. A window begins when
  * 100 ms have passed and no more requests are in flight than the bound allows.
@@ -36,76 +35,75 @@
  *	H is one step from L	done: hold L (for O2: H)
  *	else			try the geometric mean of L and H
  *
- * A bound is too high if its window is violated; that is seen at once. Or if it is tight: from 8
- * on, if a tail longer by an eighth would be beyond the target. It is low enough after 200 ms and
- * 32 requests without that, or 700 ms where H is within twice L, where the choice matters. A step
- * is 1 up to 16 and an eighth beyond. All in all it takes two to five seconds from any start, with
- * 400 real-time requests a second.
+ * A bound is too high if its window is violated; that shows at once. It is also too high if the
+ * window is tight: from 8 on, if a tail longer by an eighth would be beyond the target. It is low
+ * enough after 200 ms and 32 requests with neither, or 700 ms where H is within twice L and the
+ * choice matters. A step is 1 up to 16 and an eighth beyond. The search takes two to five seconds
+ * from any start, with 400 real-time requests a second.
  *
- * A trial of 250 requests takes for good a bound where one in 250 is beyond, but over the seconds
+ * A trial of 250 requests accepts a bound with one in 250 beyond the target. But over the seconds
  * to come a window of 400 requests should be violated less than once in twenty: one in 8000. How
  * many steps lie between the two depends on the device: one or two if the whole device is the
- * bottleneck, three or four if it has dies to spare. From 8 on, the bound that is held is therefore
- * a quarter below L. Below 8 a step is so large that there is no such bound between.
+ * bottleneck, three or four if it has dies to spare. From 8 on, the law therefore holds a bound a
+ * quarter below L. Below 8 a step is too large for a bound in between.
  *
- * For O2, first of all the ceiling is tried for 700 ms: what it gives is the reference, and H.
- * Too high means here that the bandwidth is enough. This is the only time at which the bound
- * goes up without having been asked whether real time can bear it.
+ * For O2 the ceiling is tried first, for 700 ms: what it gives is the reference, and H. Too high
+ * means here that the bandwidth is enough. Only at this time does the bound go up before the law
+ * knows that real time can bear it.
  *
- * If no bound keeps the latency, the one with the shortest tail is held, is_unmet says so, and the
- * search is repeated after a while. If that one is the largest that was tried, smaller is not
- * better: such is a real-time load that fills the device by itself. Then larger ones are tried.
+ * If no bound keeps the latency, the law holds the one with the shortest tail, sets is_unmet, and
+ * repeats the search after a while. If that one is the largest that was tried, a smaller bound does
+ * not help: the real-time load fills the device by itself. Then larger ones are tried.
  *
  * The hold
  * ========
- * Windows of a second. One in 40 may be violated without a step: a window that is good earns one
- * of credit, of which there are 40 at most, one that is violated costs 40. Who can not pay goes a
- * step down, from 15 on two, and has half of it then. So a bound that is violated now and then is
- * left, one that is violated once in a long time is not, and there is no more than that in a window.
- * At the ceiling nothing is tried, and the credit stays.
+ * A window lasts a second. One in 40 may be violated without a step: a good window earns one
+ * credit, up to 40, and a violated one costs 40. When credit runs out, the bound steps down (by two
+ * from 15 up); credit is then reset to half. So a bound that is violated now and then is left, and
+ * one that is violated once in a long time is kept: a window cannot show more. At the ceiling
+ * nothing is tried, and the credit stays.
  *
- * A step down starts at the bound if requests wait for it, else at what was in flight: a bound that
- * nobody reaches is no better than the next. It goes as far below as a search would. What was in
- * flight may have been a moment's, when best effort did next to nothing and the drive made real time
- * wait by itself. So H is unknown from then on, and a search begins as soon as requests wait; before
- * it tries twice the bound it tries what was in flight, if that is less. If it comes to a bound for
- * which nobody waits, with no more in flight than at that step, then this is the load that the step
- * was for: it stands.
+ * A step down starts at the bound if requests wait for it, else at the number in flight: a bound
+ * that is never reached is no better than the next. It goes as far below as a search would. The
+ * number in flight may hold for a moment only, when best effort did next to nothing and the drive
+ * made real time wait by itself. So H is unknown from then on, and a search begins as soon as
+ * requests wait. Before twice the bound it tries the number that was in flight, if that is less. If
+ * the search reaches a bound for which no request waits, with no more in flight than at that step,
+ * this is the load that the step was for: the step stands.
  *
- * After 60 good windows the next step up is tried, on no credit: the first violation ends it, and it
- * is one step back to what had proved itself. Each step down doubles that price, up to 480 windows.
- * This is the memory that keeps the bound from going to and fro: whatever was violated is tried again
+ * After 60 good windows the next step up is tried, on no credit: the first violation ends it, and
+ * the bound goes back one step, to the proven one. Each step down doubles that price, up to 480
+ * windows. This memory keeps the bound from oscillating: a bound that was violated is tried again
  * ever more rarely. Of 20 windows it costs 1/3 of one at first, and 1/24 in the end.
  *
- * For O2 the same with the signs changed: a bad window is one that is short of the bandwidth, by 3%
- * since bandwidth is never quite the same, and it costs a step up; but only if requests wait for the
- * bound. A load that asks for less is not short of anything, and a pause is no part of a window.
+ * For O2 the signs are reversed: a bad window is short of the bandwidth, by 3% since bandwidth is
+ * never quite the same, and it costs a step up, but only if requests wait for the bound. A load
+ * that asks for less is not short of anything, and a pause is no part of a window.
  *
  * With both goals a bound may be violated and the next below it short. A step down because of the
- * latency ends the care for the bandwidth: from then on short windows are good ones, and the next
- * step up is a trial at its price. It begins again with a trial: where the price has been paid and
- * the bandwidth is enough, the trial is a step down.
+ * latency suspends the bandwidth goal: from then on short windows are good ones, and the next step
+ * up is a trial at its price. The goal returns with a trial: where the price has been paid and the
+ * bandwidth is enough, the trial is a step down.
  *
- * What begins a new search:
+ * A new search begins
  *
- *  - other load: the part of reads in the bytes of best effort is 25 points off what it was. What
- *    was learned is forgotten, price included. A window with less than 32 requests of best effort
- *    has no part of reads: a pause is no other load.
- *  - a window in which 5% are beyond the target: from a quarter of the bound.
- *  - the bound begins to matter (requests wait for it) and H is unknown: as long as nobody waited,
- *    the search had no reason to go on, and a bound that has not been needed is not known to
- *    be good; or a step down has made H unknown. Or for O2, if there is more bandwidth than the
- *    reference had.
+ *  - at another load: the share of reads in the bytes of best effort is 25 points off what it was.
+ *    The law forgets what it has learned, price included. A window with less than 32 requests of
+ *    best effort has no share of reads: a pause is no other load.
+ *  - after a window in which 5% are beyond the target: from a quarter of the bound.
+ *  - when requests wait for the bound and H is unknown. As long as no request waited, the search
+ *    had no reason to go on, and a bound that was not needed is not known to be good; or a step
+ *    down has made H unknown. For O2, also if there is more bandwidth than the reference had.
  *
  * Without real-time requests nothing is learned about O1, and the bound stays: the next real-time
- * request shall find the bound that was right for the one before.
+ * request finds the bound that was right for the one before.
  *
- * In simulated time on devices with 4 dies, reads, writes and both, the targets are met in 95% of
- * the seconds from the fifth on, with at least 90% of the best fixed bound's bandwidth
- * (kunit/k2_auto_kunit.c). With many more dies than that the violations grow so slowly with the
- * bound that the hold needs tens of seconds to find out: with 16, one run in seventeen had less than
- * 95% good seconds in its first minute, one in four less than 90% of the bandwidth, and one in three
- * went more than a step.
+ * In simulated time on devices with 4 dies, with reads, writes and both, the targets are met in 95%
+ * of the seconds from the fifth on, with at least 90% of the best fixed bound's bandwidth
+ * (kunit/k2_auto_kunit.c). With many more dies the violations grow so slowly with the bound that
+ * the hold needs tens of seconds to see them. With 16 dies, one run in seventeen had less than 95%
+ * good seconds in its first minute, one in four less than 90% of the bandwidth, and one in three
+ * moved by more than a step.
  */
 #include <linux/math.h>
 #include <linux/math64.h>
@@ -116,23 +114,23 @@
 #define K2_AUTO_NS_PER_MS	1000000ULL
 #define K2_AUTO_NS_PER_S	(1000 * K2_AUTO_NS_PER_MS)
 
-/* How long: the device forgets; a trial far from the goal; a trial near it; a window of the hold. */
+/* Times: the device settles; a trial far from the goal; a trial near it; a window of the hold. */
 #define K2_AUTO_SETTLE_NS	(100 * K2_AUTO_NS_PER_MS)
 #define K2_AUTO_FAR_NS		(200 * K2_AUTO_NS_PER_MS)
-#define K2_AUTO_NEAR_NS	(700 * K2_AUTO_NS_PER_MS)
-#define K2_AUTO_HOLD_NS	K2_AUTO_NS_PER_S
-/* Without a tick: a pause. */
+#define K2_AUTO_NEAR_NS		(700 * K2_AUTO_NS_PER_MS)
+#define K2_AUTO_HOLD_NS		K2_AUTO_NS_PER_S
+/* So long without a tick is a pause. */
 #define K2_AUTO_PAUSE_NS	K2_AUTO_NS_PER_S
 
 enum {
-	/* Requests without which a window shows nothing. */
+	/* A window with fewer requests shows nothing. */
 	K2_AUTO_NR_MIN		= 32,
 
-	/* From here on steps are small, and a guard costs little. */
+	/* From this bound on steps are small, and a guard costs little. */
 	K2_AUTO_GUARDED	= 8,
 	K2_AUTO_TIGHT_PART	= 8,
 	K2_AUTO_GUARD_PART	= 4,
-	/* From here on one step down changes little. */
+	/* From this bound on one step down changes little. */
 	K2_AUTO_COARSE		= 14,
 
 	/* In windows of the hold. */
@@ -140,9 +138,9 @@ enum {
 	K2_AUTO_PRICE_MIN	= 60,
 	K2_AUTO_PRICE_MAX	= 480,
 
-	/* The bound limits if at one in so many completions others wait here. */
+	/* The bound limits if requests wait here at one in so many completions. */
 	K2_AUTO_LIMITED_PART	= 4,
-	/* One in so many beyond the target is no accident. */
+	/* One in so many beyond the target is a gross violation. */
 	K2_AUTO_GROSS_PART	= 20,
 	K2_AUTO_GROSS_NR	= 3,
 	K2_AUTO_GROSS_FALL	= 4,
@@ -197,7 +195,7 @@ static void k2_auto_look(const struct k2_auto *a, const struct k2_auto_sums *sum
 	w->is_violated = target_ns && w->nr_beyond * 1000 > w->nr_rt;
 	w->is_tight = target_ns && w->bound >= K2_AUTO_GUARDED &&
 		      w->p999_ns + w->p999_ns / K2_AUTO_TIGHT_PART > target_ns;
-	/* Where nobody waits for the bound, a larger one would give no more. */
+	/* Where no request waits for the bound, a larger one would give no more. */
 	w->is_short = w->is_limited &&
 		      k2_auto_lacks(a, w->bytes_per_s,
 				     a->state == K2_AUTO_HOLD ? 100 - K2_AUTO_SLACK_PCT : 100);
@@ -285,20 +283,20 @@ static void k2_auto_end_search(struct k2_auto *a)
 	}
 }
 
-/* Nobody waits, and no more are in flight than when the latency was missed, with nobody waiting. */
+/* No request waits, and no more are in flight than when the latency was missed like this. */
 static bool k2_auto_is_suspect(const struct k2_auto *a, const struct k2_auto_window *w)
 {
 	return !a->high && !w->is_limited && a->suspect && a->most_inflight <= a->suspect;
 }
 
-/* To where the step down went: this is the load that it was for. */
+/* Back to the bound of the step down: this is the load that it was for. */
 static void k2_auto_go_back(struct k2_auto *a)
 {
 	a->high = a->suspect;
 	k2_auto_start_hold(a, a->proven);
 }
 
-/* A suspect that is further away is of another load. */
+/* A suspect further away belongs to another load. */
 static u32 k2_auto_next_up(const struct k2_auto *a, u32 bound)
 {
 	return a->suspect > bound && a->suspect < 2 * bound ? a->suspect : 2 * bound;
@@ -352,7 +350,7 @@ static void k2_auto_raise_price(struct k2_auto *a)
 	a->price = min_t(u32, 2 * a->price, K2_AUTO_PRICE_MAX);
 }
 
-/* Where a step down starts. What was in flight is known from ten looks: a suspect, no more. */
+/* Where a step down starts. The number in flight comes from ten looks: a suspect, no more. */
 static u32 k2_auto_step_from(struct k2_auto *a, const struct k2_auto_window *w)
 {
 	if (w->is_limited || a->most_inflight >= a->bound)
@@ -366,7 +364,7 @@ static u32 k2_auto_lower(struct k2_auto *a, const struct k2_auto_window *w)
 {
 	u32 from = k2_auto_step_from(a, w), bound = k2_auto_down(max(from, 2U));
 
-	/* Below a trial is what has proved itself. */
+	/* Below a trial lies the proven bound. */
 	if (w->is_violated && !a->is_trial && bound >= K2_AUTO_COARSE)
 		bound = k2_auto_down(bound);
 	return from < a->bound ? k2_auto_guarded(bound) : bound;
@@ -381,7 +379,7 @@ static void k2_auto_step(struct k2_auto *a, const struct k2_auto_window *w, bool
 	a->calm = 0;
 }
 
-/* On no credit. Where the latency is kept and the bandwidth enough, less may be enough as well. */
+/* A step on no credit. If latency and bandwidth are both good, a lower bound may do as well. */
 static void k2_auto_try(struct k2_auto *a, const struct k2_auto_window *w)
 {
 	if (a->config.bandwidth_pct && !w->is_short)
@@ -394,14 +392,14 @@ static void k2_auto_try(struct k2_auto *a, const struct k2_auto_window *w)
 
 static void k2_auto_miss(struct k2_auto *a, const struct k2_auto_window *w)
 {
-	/* The latency goes first: else the bandwidth, missed below, would be back in a second. */
+	/* The latency goes first, else a short window below would undo the step in a second. */
 	if (w->is_violated)
 		a->is_above = false;
 	k2_auto_step(a, w, !w->is_violated, K2_AUTO_COST / 2);
 	k2_auto_raise_price(a);
 }
 
-/* The first window of a hold with best effort says what the load is; one without says nothing. */
+/* The first window of a hold that has best effort says what the load is. */
 static bool k2_auto_is_other_load(struct k2_auto *a, const struct k2_auto_window *w)
 {
 	if (!w->has_mix)
@@ -414,7 +412,7 @@ static bool k2_auto_is_other_load(struct k2_auto *a, const struct k2_auto_window
 	       w->read_pct + K2_AUTO_MIX_PCT < a->read_pct;
 }
 
-/* There is more to be had than the search could know. */
+/* There is more bandwidth than the search could know of. */
 static bool k2_auto_has_room(const struct k2_auto *a, const struct k2_auto_window *w)
 {
 	if (!w->is_limited || w->is_violated || w->is_tight)
@@ -425,7 +423,7 @@ static bool k2_auto_has_room(const struct k2_auto *a, const struct k2_auto_windo
 	       w->bytes_per_s * 100 > a->reference_bytes_per_s * (100 + K2_AUTO_SLACK_PCT);
 }
 
-/* Requests wait, and what is too high is not known. */
+/* Requests wait, and no bound is known to be too high. */
 static void k2_auto_search_up(struct k2_auto *a, const struct k2_auto_window *w)
 {
 	u32 suspect = a->suspect;
@@ -435,7 +433,7 @@ static void k2_auto_search_up(struct k2_auto *a, const struct k2_auto_window *w)
 	k2_auto_search(a, w);
 }
 
-/* Whether a new search has begun. */
+/* True if a new search has begun. */
 static bool k2_auto_starts_over(struct k2_auto *a, const struct k2_auto_window *w)
 {
 	if (k2_auto_is_other_load(a, w)) {
@@ -514,7 +512,7 @@ bool k2_auto_tick(struct k2_auto *a, const struct k2_auto_sums *sums, u32 inflig
 
 	if (a->state == K2_AUTO_OFF)
 		return false;
-	/* Nobody came for so long: what is before and what is behind make no window together. */
+	/* After such a pause, the time before it and the time after make no window together. */
 	if (now_ns - a->ticked_ns > K2_AUTO_PAUSE_NS)
 		k2_auto_begin_window(a, sums, now_ns);
 	a->ticked_ns = now_ns;

@@ -2,12 +2,12 @@
 /*
  * k2_auto.h - a bound that follows a target
  *
- * The control law of mq-k2's automatic bound without the block layer. It is told, about ten times a
- * second, what has been counted, and says which bound is in force from then on. It never sleeps,
+ * The control law of mq-k2's automatic bound without the block layer. About ten times a second it
+ * gets the counts and says which bound is in force from then on. It never sleeps,
  * allocates or reads a clock. KUnit, the user-space build under sanitizers and the kernel module
  * run the same code; k2_auto.c says what the law is and why.
  *
- * What has a struct k2_auto needs the caller's one lock; the rest needs none.
+ * Functions that take a struct k2_auto need the caller's one lock; the others need none.
  */
 #ifndef MQFAIR_K2_AUTO_H
 #define MQFAIR_K2_AUTO_H
@@ -22,7 +22,7 @@
 enum {
 	/*
 	 * The histogram of latencies: 32 bins for each power of two, so that a bin is at most 3.2%
-	 * wide. The unit is 1024 ns; the last bin takes what is beyond a minute.
+	 * wide. The unit is 1024 ns; the last bin takes latencies beyond a minute.
 	 */
 	K2_AUTO_UNIT_SHIFT	= 10,
 	K2_AUTO_BINS_SHIFT	= 5,
@@ -32,8 +32,8 @@ enum {
 
 /**
  * struct k2_auto_config - what is wanted
- * @target_ns:		99.9th percentile of the real-time requests' latency; 0: no matter
- * @bandwidth_pct:	bandwidth, in percent of what @ceiling gives; 0: no matter
+ * @target_ns:		99.9th percentile of the real-time requests' latency; 0: no target
+ * @bandwidth_pct:	bandwidth, in percent of what @ceiling gives; 0: no target
  * @ceiling:		the largest bound
  */
 struct k2_auto_config {
@@ -45,12 +45,12 @@ struct k2_auto_config {
 /**
  * struct k2_auto_sums - what has been counted since the beginning
  * @nr:			requests that have completed
- * @nr_limited:		of these, at how many others were waiting for a slot
+ * @nr_limited:		of these, those at which others were waiting for a slot
  * @bytes:		their data
  * @be_bytes:		the part of @bytes that was not real-time
  * @be_read_bytes:	the part of @be_bytes that was read
- * @nr_rt:		real-time requests that have completed and had their time taken
- * @nr_beyond:		of these, how many took longer than the target
+ * @nr_rt:		completed real-time requests whose latency is known
+ * @nr_beyond:		of these, those that took longer than the target
  * @bin:		histogram of their latencies, k2_auto_bin()
  *
  * They wrap; only differences matter.
@@ -68,7 +68,7 @@ struct k2_auto_sums {
 
 enum k2_auto_state {
 	K2_AUTO_OFF,
-	K2_AUTO_REFERENCE,	/* at the ceiling, to learn what it gives */
+	K2_AUTO_REFERENCE,	/* at the ceiling, to measure the bandwidth */
 	K2_AUTO_SEARCH,	/* between too low and too high */
 	K2_AUTO_HOLD,		/* found; a step up or down now and then */
 };
@@ -82,7 +82,7 @@ enum k2_auto_state {
  * @nr_beyond:		those that took longer than the target
  * @p999_ns:		their 99.9th percentile, up to a bin; 0 without any
  * @bytes_per_s:	bandwidth of all requests
- * @has_mix:		there was enough that was not real-time to know @read_pct
+ * @has_mix:		there were enough other requests to know @read_pct
  * @read_pct:		part of reads in the bytes that were not real-time
  * @is_limited:		requests waited because of the bound
  * @is_violated:	more than one in a thousand took longer than the target
@@ -112,31 +112,30 @@ struct k2_auto_window {
  * @bound:		the bound that is in force
  * @low:		the largest bound that was found to be low enough, or @floor
  * @high:		the smallest that was found to be too high; 0: none
- * @suspect:		so many were in flight, and nobody waited, when the latency was missed;
- *			0: never
+ * @suspect:		requests in flight when the latency was missed and none waited; 0: never
  * @proven:		the search began with this as @low
- * @floor:		no bound up to here is worth a look
+ * @floor:		no bound up to this one is worth a trial
  * @most_tried:		the largest bound of this search
- * @high_is_fine:	what @high has too much of is bandwidth
- * @best_bound:		where this search has seen the shortest tail
- * @best_p999_ns:	how long that was
+ * @high_is_fine:	@high is too high because its bandwidth is enough
+ * @best_bound:		the bound with the shortest tail in this search
+ * @best_p999_ns:	its 99.9th percentile
  * @reference_bytes_per_s: what the ceiling gives
- * @is_above:		what is held is the smallest that gives the bandwidth, else the largest that
- *			keeps the latency
+ * @is_above:		the bound held is the smallest that gives the bandwidth, else the largest
+ *			that keeps the latency
  * @is_unmet:		no bound keeps the latency
  * @has_mix:		@read_pct is known
  * @read_pct:		the part of reads in the first window of the hold that had one
- * @is_trial:		the bound is one step above what was held, and has not paid for a violation
+ * @is_trial:		the bound is one step above what was held, and no violation has been paid for
  * @credit:		what a window that misses the target may cost
  * @calm:		good windows since the last step
- * @price:		how many it takes to try another step
- * @is_settling:	the bound has changed, the device still has what it was given before
+ * @price:		good windows that it takes to try another step
+ * @is_settling:	the bound has changed, the device still has older requests
  * @most_inflight:	the most requests in flight at any tick of the window
  * @ticked_ns:		the last k2_auto_tick()
  * @since_ns:		beginning of the window
  * @since:		the sums at that time
  * @last:		the last window that has ended
- * @nr_windows:		how many have
+ * @nr_windows:		windows that have ended
  */
 struct k2_auto {
 	struct k2_auto_config config;
@@ -178,7 +177,7 @@ struct k2_auto {
 void k2_auto_init(struct k2_auto *a, u32 bound);
 
 /**
- * k2_auto_set_config() - begin anew, from the bound that is in force
+ * k2_auto_set_config() - start again, from the bound in force
  * @a:		the law
  * @config:	what is wanted; without a target the bound is the ceiling
  * @now_ns:	time now
@@ -186,13 +185,13 @@ void k2_auto_init(struct k2_auto *a, u32 bound);
 void k2_auto_set_config(struct k2_auto *a, const struct k2_auto_config *config, u64 now_ns);
 
 /**
- * k2_auto_tick() - look at what has been counted
+ * k2_auto_tick() - look at the counts
  * @a:		the law
  * @sums:	the numbers of all CPUs
  * @inflight:	requests at the device
  * @now_ns:	time now
  *
- * @a->bound is what is in force from now on.
+ * @a->bound is in force from now on.
  *
  * Return: true if a window has ended: @a->last.
  */
