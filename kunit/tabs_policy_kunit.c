@@ -5,7 +5,7 @@
  * The device of these tests has dies that each serve their requests in order of arrival, a read in
  * 210 us and a FUA write in 1178 us, as ssdsim's default profile does with 16 KiB. Its tasks keep a
  * fixed number of requests under way, or read at a fixed rate. The policy sees what the hooks would
- * show it, and is judged by what each type gets. A naive twin checks the account.
+ * show it, and is judged by what each type gets. A naive twin checks the credit.
  *
  * The policy is compiled into this file: the suite needs no other module, and runs in user space
  * under sanitizers as well (kunit/hosted).
@@ -51,7 +51,7 @@ struct world {
 	u64 next_at_ns[TABS_NR_TYPES];
 
 	struct tabs_sample counts;
-	u32 purse;
+	u32 earned;
 	u64 held_at_ns[RING];
 	u32 held_head;
 
@@ -137,7 +137,7 @@ static void send(struct world *w, enum tabs_type type)
 	if (!d->nr++)
 		start_die(w, d);
 	if (type == TABS_READ)
-		tabs_earn(&w->policy, &w->purse);
+		tabs_earn(&w->policy, &w->earned);
 }
 
 /* What the hooks do when they look for a held FUA write. */
@@ -927,18 +927,18 @@ static void used_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, tabs_help_reads(p, &d, &e, TABS_ONE / 2), TABS_ONE / 2);
 }
 
-/* ---- the account, beside a naive twin ---- */
+/* ---- the credit, beside a naive twin ---- */
 
 struct twin {
-	s64 account;
-	s64 purse;
+	s64 credit;
+	s64 earned;
 	bool no_reads, overdue, alone;
 };
 
 static void twin_charge(struct twin *t)
 {
-	if (!t->no_reads && t->account > -16LL * TABS_ONE)
-		t->account -= TABS_ONE;
+	if (!t->no_reads && t->credit > -16LL * TABS_ONE)
+		t->credit -= TABS_ONE;
 }
 
 static enum tabs_reason twin_take(struct twin *t, bool next_overdue)
@@ -947,7 +947,7 @@ static enum tabs_reason twin_take(struct twin *t, bool next_overdue)
 
 	if (t->no_reads)
 		return TABS_FREE;
-	if (t->account >= TABS_ONE)
+	if (t->credit >= TABS_ONE)
 		reason = TABS_EARNED;
 	else if (t->overdue)
 		reason = TABS_OVERDUE;
@@ -966,21 +966,21 @@ static void twin_earn(struct twin *t, u32 alpha)
 	s64 most = 16LL * max(alpha, TABS_ONE);
 
 	t->no_reads = false;
-	t->purse += alpha;
-	if (t->purse < TABS_ONE)
+	t->earned += alpha;
+	if (t->earned < TABS_ONE)
 		return;
-	if (t->account < most)
-		t->account += t->purse / TABS_ONE * TABS_ONE;
-	t->purse %= TABS_ONE;
+	if (t->credit < most)
+		t->credit += t->earned / TABS_ONE * TABS_ONE;
+	t->earned %= TABS_ONE;
 }
 
-static void account_test(struct kunit *test)
+static void credit_test(struct kunit *test)
 {
 	struct world *w = world(test);
 	struct tabs_policy *p = &w->policy;
 	struct twin t = {};
 	unsigned int step;
-	u32 purse = 0;
+	u32 earned = 0;
 
 	tabs_set_alpha(p, TABS_ONE / 3);
 	for (step = 0; step < NR_STEPS; step++) {
@@ -988,15 +988,15 @@ static void account_test(struct kunit *test)
 		bool next_overdue = draw(w, 2), must_hold;
 
 		if (what < 50) {
-			tabs_earn(p, &purse);
+			tabs_earn(p, &earned);
 			twin_earn(&t, p->alpha);
 		} else if (what < 65) {
 			KUNIT_ASSERT_EQ(test, tabs_may_go(p),
-					t.no_reads || t.overdue || t.alone || t.account >= TABS_ONE);
+					t.no_reads || t.overdue || t.alone || t.credit >= TABS_ONE);
 			KUNIT_ASSERT_EQ(test, (int)tabs_take(p, next_overdue ? 1 : 0, 1000 * MS),
 					(int)twin_take(&t, next_overdue));
 		} else if (what < 85) {
-			must_hold = held || (!t.no_reads && t.account < TABS_ONE);
+			must_hold = held || (!t.no_reads && t.credit < TABS_ONE);
 			if (!must_hold)
 				twin_charge(&t);
 			KUNIT_ASSERT_EQ(test, tabs_must_hold(p, held), must_hold);
@@ -1015,8 +1015,8 @@ static void account_test(struct kunit *test)
 		} else if (what < 98) {
 			tabs_set_alpha(p, max_t(u32, TABS_ALPHA_MIN, 3 * draw(w, TABS_ONE)));
 		}
-		KUNIT_ASSERT_EQ(test, (s64)atomic64_read(&p->account), t.account);
-		KUNIT_ASSERT_EQ(test, (s64)purse, t.purse);
+		KUNIT_ASSERT_EQ(test, (s64)atomic64_read(&p->credit), t.credit);
+		KUNIT_ASSERT_EQ(test, (s64)earned, t.earned);
 	}
 }
 
@@ -1101,7 +1101,7 @@ static struct kunit_case tabs_policy_cases[] = {
 	KUNIT_CASE(content_test),
 	KUNIT_CASE(small_steps_test),
 	KUNIT_CASE(used_test),
-	KUNIT_CASE(account_test),
+	KUNIT_CASE(credit_test),
 	KUNIT_CASE(wild_test),
 	{}
 };

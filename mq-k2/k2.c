@@ -496,7 +496,7 @@ static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	return rq;
 }
 
-/* Asked before each dispatch, and by everyone who thinks of running a queue. Takes no lock. */
+/* Asked before each dispatch, and before blk-mq runs a queue. Takes no lock. */
 static bool k2_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	struct k2_data *k2 = hctx->queue->elevator->elevator_data;
@@ -531,8 +531,8 @@ static void k2_trace_complete(struct k2_data *k2, struct request *rq)
 }
 
 /*
- * Called once for every request that has been prepared, in any context, also for those that we
- * never saw.
+ * Called once for every request that has been prepared, in any context, also for those that never
+ * came to insert.
  */
 static void k2_finish_request(struct request *rq)
 {

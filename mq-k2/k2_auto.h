@@ -108,10 +108,10 @@ struct k2_auto_window {
 /**
  * struct k2_auto - the law's memory
  * @config:		what is wanted
- * @state:		see there
+ * @state:		enum k2_auto_state
  * @bound:		the bound that is in force
- * @low:		the largest bound that was found to be low enough, or @floor
- * @high:		the smallest that was found to be too high; 0: none
+ * @low:		the largest bound found low enough, or @floor
+ * @high:		the smallest found too high; 0: none
  * @suspect:		requests in flight when the latency was missed and none waited; 0: never
  * @proven:		the search began with this as @low
  * @floor:		no bound up to this one is worth a trial
@@ -125,7 +125,7 @@ struct k2_auto_window {
  * @is_unmet:		no bound keeps the latency
  * @has_mix:		@read_pct is known
  * @read_pct:		the part of reads in the first window of the hold that had one
- * @is_trial:		the bound is one step above what was held, and no violation has been paid for
+ * @is_trial:		the bound is one step above the one held; no violation was paid for
  * @credit:		what a window that misses the target may cost
  * @calm:		good windows since the last step
  * @price:		good windows that it takes to try another step
@@ -202,7 +202,7 @@ static inline bool k2_auto_is_on(const struct k2_auto_config *config)
 	return config->target_ns || config->bandwidth_pct;
 }
 
-/* A step: of one up to 16, of an eighth beyond. What goes up comes down: down(up(bound)) == bound. */
+/* A step is one up to 16, an eighth beyond. down(up(bound)) == bound. */
 static inline u32 k2_auto_up(u32 bound)
 {
 	return bound + max(1U, bound / 8);

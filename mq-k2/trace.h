@@ -2,13 +2,13 @@
 /*
  * trace.h - tracepoints of mq-k2
  *
- * One event when a request is queued, one when it is sent to the device, one when it is done
- * with. "class" and "level" are the request's I/O priority (only the real-time levels tell queues
- * apart, 0 is the most urgent); "inflight" is the count after the event. A completion's latency
- * runs from the insert; it is 0 if nobody was looking at that time.
+ * A request has three events: k2_insert when it is queued, k2_dispatch when it is sent to the
+ * device, k2_complete when it ends. "class" and "level" are the request's I/O priority (only the
+ * real-time levels tell queues apart, 0 is the most urgent); "inflight" is the count after the
+ * event. A completion's latency runs from the insert; it is 0 if the insert did not take the time.
  *
- * And one event when a window of the automatic bound ends: what it has shown, the bound that was in
- * force, the one that is next, and the state of the law from then on.
+ * k2_auto comes when a window of the automatic bound ends: its counts, the bound that was in force,
+ * the next bound, and the state of the law from then on.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM mq_k2
@@ -22,6 +22,9 @@
 #include <linux/tracepoint.h>
 
 #include "k2_auto.h"
+
+#define k2_trace_window_format	\
+	"window_ns=%llu rt=%llu beyond=%llu p999_ns=%llu bytes_per_s=%llu"
 
 #define k2_trace_class_name(class)			\
 	__print_symbolic(class,				\
@@ -133,12 +136,12 @@ TRACE_EVENT(k2_auto,
 		__entry->bytes_per_s	= a->last.bytes_per_s;
 	),
 
-	TP_printk("%d,%d state=%s bound=%u next=%u window_ns=%llu rt=%llu beyond=%llu p999_ns=%llu bytes_per_s=%llu",
+	TP_printk("%d,%d state=%s bound=%u next=%u " k2_trace_window_format,
 		  MAJOR(__entry->dev), MINOR(__entry->dev),
 		  __print_symbolic(__entry->state,
 				   { K2_AUTO_REFERENCE,	"reference" },
-				   { K2_AUTO_SEARCH,		"search" },
-				   { K2_AUTO_HOLD,		"hold" }),
+				   { K2_AUTO_SEARCH,	"search" },
+				   { K2_AUTO_HOLD,	"hold" }),
 		  __entry->bound, __entry->next_bound, __entry->window_ns, __entry->nr_rt,
 		  __entry->nr_beyond, __entry->p999_ns, __entry->bytes_per_s)
 );

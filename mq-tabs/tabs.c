@@ -13,26 +13,26 @@
  * The model
  * =========
  * Each of the two types could move so much per second if it had the device for itself:
- * max_read_kbps, max_fua_write_kbps. If of the requests that are issued a share I are of a type,
- * its fair bandwidth is that share of its maximum. Two types at their fair bandwidth take, together,
- * the whole device.
+ * max_read_kbps, max_fua_write_kbps. If a share I of the issued requests is of a type, its fair
+ * bandwidth is that share of its maximum. Two types at their fair bandwidth take the whole device
+ * together.
  *
  * The algorithm
  * =============
  * J. Kim, D. Kim, Y. Won, "Fair I/O Scheduler for Alleviating Read/Write Interference by Forced
- * Unit Access in Flash Memory", HotStorage 2022. An IDLE phase in which everything passes and is
- * counted, and a SCHED phase in which FUA writes wait in a FUA delay queue and go in a proportion,
- * alpha, to the reads that are sent. alpha is corrected once in an epoch. tabs_policy.c is the
- * algorithm, and says what the paper leaves open and how it is decided here.
+ * Unit Access in Flash Memory", HotStorage 2022. In the IDLE phase everything passes and is
+ * counted. In the SCHED phase FUA writes wait in a FUA delay queue and go in a proportion, alpha,
+ * to the reads that are sent. alpha is corrected once in an epoch. tabs_policy.c is the algorithm.
+ * It says what the paper leaves open and how we decide it.
  *
- * What is held, and what is not. Only a write with REQ_FUA is ever held, and it is held once: one
- * that comes back from the driver has waited already. The data of a flush sequence (a write with
- * PREFLUSH and FUA, as file systems commit a journal with) passes, since the next flush waits for
- * it; it is charged. Reads, writes without FUA, discards and flushes pass in the order of arrival.
- * There is no order to keep between a FUA write and a flush: blk-mq sends a flush at any time, and
- * it covers what was completed before. A FUA write is told to be done only when it is.
+ * What is held. Only a write with REQ_FUA is ever held, and only once: one that comes back from the
+ * driver has waited already. The data of a flush sequence (a write with PREFLUSH and FUA, as file
+ * systems commit a journal with) passes, since the next flush waits for it; it is charged. Reads,
+ * writes without FUA, discards and flushes pass in the order of arrival. A FUA write and a flush
+ * have no order to keep: blk-mq sends a flush at any time, and it covers what was completed before.
+ * A FUA write is reported as done only when it is.
  *
- * Where a request stands is kept in rq->elv.priv (struct tabs_rq):
+ * The state of a request is kept in rq->elv.priv (struct tabs_rq):
  *
  *	NONE -----> QUEUED -----> INFLIGHT -----> NONE
  *	  |            ^             |    finish
@@ -41,21 +41,21 @@
  *	  |                  |
  *	  +--> finish        +--> finish
  *
- * QUEUED is in the fifo of its hardware queue or in the FUA delay queue. What never comes to
- * insert (flush and passthrough requests) stays NONE.
+ * QUEUED is in the fifo of its hardware queue or in the FUA delay queue. A request that never comes
+ * to insert (flush and passthrough requests) stays NONE.
  *
  * Merging. A bio joins one of the last eight requests in its hardware queue's fifo (bio_merge). The
- * block layer merges nothing that has FUA, so what is held never grows.
+ * block layer merges nothing that has FUA, so a held write never grows.
  *
- * Tags. What is held keeps its scheduler tag. In the SCHED phase a quarter of each hardware queue's
+ * Tags. A held write keeps its scheduler tag. In the SCHED phase a quarter of each hardware queue's
  * tags, and at least one, are out of reach for FUA writes (limit_depth), so that there is always
  * one for a read.
  *
- * What there may be nothing to do about. Without a volatile write cache the block layer strips FUA
- * from every write, as all of them are durable; without FUA in the device it sends a flush after
- * the write instead. Then no FUA write comes to us and everything passes. The same goes as long as
- * one of the maxima is not known. "status" in debugfs tells which it is; for the first two the
- * kernel log does, when the scheduler is attached.
+ * When there is nothing to schedule. Without a volatile write cache the block layer strips FUA from
+ * every write, as all of them are durable. Without FUA in the device it sends a flush after the
+ * write instead. In both cases no FUA write reaches us and everything passes. Everything also
+ * passes until both maxima are known. "status" in debugfs tells which case it is; the kernel log
+ * tells the first two when the scheduler is attached.
  *
  * Locking
  * =======
@@ -64,41 +64,36 @@
  * hardware queue's first. Both are taken with interrupts on, in process context. finish_request and
  * requeue_request may be called in interrupts: they take no lock.
  *
- * What a read costs: its hardware queue's lock twice, and two counters of its CPU. In the SCHED
- * phase it pays alpha into its hardware queue's purse, and for every FUA write that has been earned
- * the account, which is shared, is written once.
+ * A read costs its hardware queue's lock twice, and two counters of its CPU. In the SCHED phase it
+ * adds alpha to what its hardware queue has earned. The credit, which all queues share, is written
+ * once for each whole FUA write earned.
  *
  * Who wakes whom
  * ==============
  *	it waits because		and is woken by
  *	----------------		---------------
  *	it has just come		its insert: blk-mq then runs the queue
- *	it is held, and reads come	the read whose payment fills the account: its dispatch asks
+ *	it is held, and reads come	the read that completes the credit: its dispatch asks
  *					has_work again, and sends the FUA write from there
  *	it is held, and nothing is at	the end of the last FUA write at the device; the tick, if
  *	the device			that was a read
- *	it is held, and reads have	the tick
- *	ceased
+ *	it is held, and no reads come	the tick
  *	it is held for too long		the tick
  *	it is held, and the phase ends	the tick; a store to a tunable
- *	a run of its queue has sent	that run, which asks for another: if what it sent gets no tag
- *	another queue's FUA write	of its own queue, blk-mq ends it and runs only that queue later
- *	its hardware queue is stopped,	the driver or blk-mq: whoever ends that state runs the
- *	quiesced, or has leftovers	queue
+ *	a run of its queue has sent	that run, which asks for another: if the write gets no tag
+ *	another queue's FUA write	of its own queue, blk-mq ends the run and runs only that
+ *					queue later
+ *	its hardware queue is stopped,	the driver or blk-mq: both run the queue when they end that
+ *	quiesced, or has leftovers	state
  *
- * The tick comes every 5 ms, or jiffy, as long as something is held: whatever race is lost, in
- * whatever way, is found by the next one. That is why no path has a barrier to save a wake-up.
- * Nothing can be held while there is no tick: only the tick begins a SCHED phase, and it goes on
- * while the phase lasts or anything is held. FUA writes start it; reads alone never do.
+ * The tick comes every 5 ms, or jiffy, as long as a write is held: the next tick finds every lost
+ * race. So no path has a barrier to save a wake-up. No write can be held without a tick: only the
+ * tick begins a SCHED phase, and it goes on while the phase lasts or a write is held. FUA writes
+ * start it; reads alone never do.
  *
- * Any hardware queue can send what is held. The one of the oldest is run; if that is stopped or has
- * leftovers, all are.
- *
- * In whose context
- * ================
- * As mq-k2 does, and for the same reason: on kernels that do not plug every bio, insert_requests
- * runs the queue itself for a submission without a plug, in the submitter's context, instead of
- * leaving it to a worker. See k2.c.
+ * Any hardware queue can send a held write. The one of the oldest is run; if that is stopped or has
+ * leftovers, all are. A submission without a plug runs the queue from insert_requests, in the
+ * submitter's context, instead of leaving it to a worker.
  *
  * Lifetime
  * ========
@@ -108,13 +103,13 @@
  * Observability
  * =============
  * sysfs: max_read_kbps, max_fua_write_kbps, idle_reset_ms, idle_threshold, epoch_ms, sched_ms,
- * feedback_pct, max_delay_ms (Documentation/reference/mq-tabs.rst). Tracepoints: mq_tabs:*. debugfs, below
- * /sys/kernel/debug/block/DEVICE/sched/: status, phase, epochs, held, counters. inserted = merged +
- * dispatched + queued, and dispatched = completed + requeued + in flight; exit_sched warns if the
- * counters do not say so.
+ * feedback_pct, max_delay_ms (Documentation/reference/mq-tabs.rst). Tracepoints: mq_tabs:*.
+ * debugfs, below /sys/kernel/debug/block/DEVICE/sched/: status, phase, epochs, held, counters.
+ * inserted = merged + dispatched + queued, and dispatched = completed + requeued + in flight;
+ * exit_sched warns if the counters do not balance.
  *
  * Names: td is the device's scheduler data, p its policy, tq our part of a hardware queue, rq a
- * request, tr what we keep in it.
+ * request, tr our state in it.
  */
 #define pr_fmt(fmt) "mq-tabs: " fmt
 
@@ -143,25 +138,11 @@ enum tabs_rq_state {
 	TABS_RQ_REQUEUED,
 };
 
-const char *const tabs_kind_name[TABS_NR_KINDS] = {
-	[TABS_READ]	= "read",
-	[TABS_FUA]	= "fua_write",
-	[TABS_OTHER]	= "other",
-};
-
-const char *const tabs_reason_name[TABS_NR_REASONS] = {
-	[TABS_HELD]	= "held",
-	[TABS_FREE]	= "free",
-	[TABS_EARNED]	= "earned",
-	[TABS_OVERDUE]	= "overdue",
-	[TABS_ALONE]	= "alone",
-};
-
 /* ---- structures ---- */
 
 /*
- * What we keep in a request. The size is remembered because a finished request has given up its
- * bios. rq->fifo_time is when it was held.
+ * Our state in a request. The size is remembered because a finished request has given up its bios.
+ * rq->fifo_time is when it was held.
  */
 struct tabs_rq {
 	u8 state;
@@ -213,7 +194,7 @@ static u64 tabs_finished(const struct tabs_data *td, enum tabs_type type)
 	return sum;
 }
 
-/* What is finished is read first: a request in between counts as outstanding. */
+/* Finished requests are read first: one that finishes meanwhile counts as outstanding. */
 static void tabs_sample(const struct tabs_data *td, struct tabs_sample *s)
 {
 	unsigned int type;
@@ -222,8 +203,11 @@ static void tabs_sample(const struct tabs_data *td, struct tabs_sample *s)
 	*s = (struct tabs_sample) {};
 	for (type = 0; type < TABS_NR_TYPES; type++) {
 		s->done[type] = tabs_finished(td, type);
-		for_each_possible_cpu(cpu)
-			s->done_bytes[type] += READ_ONCE(per_cpu_ptr(td->cpu_counters, cpu)->bytes[type]);
+		for_each_possible_cpu(cpu) {
+			const struct tabs_cpu_counters *c = per_cpu_ptr(td->cpu_counters, cpu);
+
+			s->done_bytes[type] += READ_ONCE(c->bytes[type]);
+		}
 		s->came[type] = tabs_came(td, type);
 	}
 }
@@ -245,7 +229,7 @@ static void tabs_wake_all(struct tabs_data *td)
 		blk_mq_run_hw_queue(hctx, true);
 }
 
-/* Something that is held may go. Any context. */
+/* A held write may go. Any context. */
 static void tabs_wake(struct tabs_data *td)
 {
 	struct blk_mq_hw_ctx *hctx = td->hctx[READ_ONCE(td->wake)];
@@ -281,15 +265,16 @@ const char *tabs_obstacle(struct tabs_data *td)
 
 static void tabs_queue_tick(struct tabs_data *td)
 {
-	kblockd_mod_delayed_work_on(WORK_CPU_UNBOUND, &td->tick, nsecs_to_jiffies(TABS_TICK_NS) ?: 1);
+	kblockd_mod_delayed_work_on(WORK_CPU_UNBOUND, &td->tick,
+				    nsecs_to_jiffies(TABS_TICK_NS) ?: 1);
 }
 
 /* A FUA write has come. */
 static void tabs_start_ticks(struct tabs_data *td)
 {
 	/*
-	 * Pairs with atomic_set() in tabs_tick_work(), but no order is needed: who does not see that
-	 * the ticks have ended leaves it to the next FUA write to start them.
+	 * Pairs with atomic_set() in tabs_tick_work(), but no order is needed: an insert that does
+	 * not see that the ticks have ended leaves it to the next FUA write to start them.
 	 */
 	if (!atomic_read(&td->ticking) && READ_ONCE(td->configured) &&
 	    !atomic_xchg(&td->ticking, 1))
@@ -476,7 +461,7 @@ static int tabs_init_sched(struct request_queue *q, struct elevator_queue *eq)
 	tabs_get_config(&td->tunables, &config);
 	tabs_policy_init(&td->policy, &config, ktime_get_ns());
 
-	/* Maxima that are not set are no news: they never are at this point. */
+	/* The maxima are never set at this point: that is not worth a message. */
 	td->configured = true;
 	obstacle = tabs_obstacle(td);
 	if (obstacle)
@@ -512,8 +497,8 @@ static int tabs_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
 /* ---- request hooks, in the order of a request's life ---- */
 
 /*
- * Called before a tag, or a batch of them for a plug, is allocated. A batch that leaves the others
- * their share is let pass, see k2.c.
+ * Called before a tag, or a batch of them for a plug, is allocated. A limit makes blk-mq allocate a
+ * batch one by one, which is slow, so a batch that leaves reads their share passes.
  */
 static void tabs_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
@@ -552,8 +537,8 @@ static void tabs_prepare_request(struct request *rq)
 }
 
 /*
- * Takes a FUA write off its list and into the FUA delay queue, if it has to wait. @passes: it must
- * not, but has yet to be charged.
+ * Moves a FUA write from its list to the FUA delay queue, if it has to wait. @passes: it must not
+ * wait, but is charged.
  */
 static bool tabs_hold(struct tabs_data *td, struct request *rq, bool passes)
 {
@@ -582,7 +567,7 @@ static bool tabs_hold(struct tabs_data *td, struct request *rq, bool passes)
 	return hold;
 }
 
-/* @rq, the first of a list, goes to where it waits. */
+/* Moves @rq, the first of a list, to the queue in which it waits. */
 static void tabs_insert_request(struct tabs_data *td, struct tabs_queue *tq, struct request *rq,
 				bool at_head)
 {
@@ -628,8 +613,9 @@ static void tabs_insert_list(struct tabs_data *td, struct tabs_queue *tq, struct
 
 /*
  * Called from blk_mq_insert_request(), one request, and from the flush of a plug, many of one
- * hardware queue; blk-mq runs the queue afterwards. See "In whose context" for the run that comes
- * before that one.
+ * hardware queue; blk-mq runs the queue afterwards, for a submission without a plug in a worker. To
+ * save its wake-up, the queue is run here before that. k2_insert_requests() says why that is
+ * allowed.
  */
 static void tabs_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 				 blk_insert_t flags)
@@ -650,7 +636,7 @@ static void tabs_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *l
 	percpu_ref_put(&q->q_usage_counter);
 }
 
-/* The oldest that is held, if it may go. What reads have not paid for takes turns with @tq's fifo. */
+/* The oldest held write, if it may go. If reads have not earned it, it alternates with the fifo. */
 static struct request *tabs_take_held(struct tabs_data *td, struct tabs_queue *tq)
 {
 	enum tabs_reason reason = TABS_HELD;
@@ -697,16 +683,16 @@ static struct request *tabs_take_next(struct tabs_data *td, struct tabs_queue *t
 		tq->nr[kind]--;
 		tq->dispatched[kind]++;
 		if (kind == TABS_READ)
-			tabs_earn(&td->policy, &tq->purse);
+			tabs_earn(&td->policy, &tq->earned);
 	}
 	spin_unlock(&tq->lock);
 	return rq;
 }
 
 /*
- * Called from a run of @hctx, after has_work said yes. What was held and may go goes first: reads
- * have paid for it, and a fifo that is never empty must not keep it. What they have not paid for
- * alternates with the fifo, which must not be kept either.
+ * Called from a run of @hctx, after has_work said yes. A held write that reads have earned goes
+ * first: a fifo that is never empty must not block it. A held write that they have not earned
+ * alternates with the fifo, which must not be blocked either.
  */
 static struct request *tabs_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
@@ -721,7 +707,10 @@ static struct request *tabs_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if (!rq)
 		rq = tabs_take_next(td, tq);
 	else if (fifo_waits && rq->mq_hctx != hctx)
-		/* If its own queue has no tag for it, this run ends here, and blk-mq runs only that one again. */
+		/*
+		 * If its own queue has no tag for it, this run ends here, and blk-mq runs only
+		 * that queue again.
+		 */
 		blk_mq_run_hw_queue(hctx, true);
 	if (!rq)
 		return NULL;
@@ -736,13 +725,13 @@ static struct request *tabs_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	return rq;
 }
 
-/* Asked before each dispatch, and by everyone who thinks of running a queue. Takes no lock. */
+/* Asked before each dispatch, and before blk-mq runs a queue. Takes no lock. */
 static bool tabs_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	return tabs_queue_has_work(hctx->queue->elevator->elevator_data, hctx->sched_data);
 }
 
-/* A FUA write has left the device: if nothing else is there, another may go. Any context. */
+/* A FUA write has left the device: if the device is idle, another may go. Any context. */
 static void tabs_fua_left(struct tabs_data *td)
 {
 	if (!atomic_dec_and_test(&td->fua_inflight) || !READ_ONCE(td->nr_held) ||
@@ -770,8 +759,8 @@ static void tabs_requeue_request(struct request *rq)
 }
 
 /*
- * Called once for every request that has been prepared, in any context, also for those that we
- * never saw.
+ * Called once for every request that has been prepared, in any context, also for those that never
+ * came to insert.
  */
 static void tabs_finish_request(struct request *rq)
 {

@@ -16,7 +16,7 @@
 #include "tabs_policy.h"
 
 enum {
-	/* Beside reads and FUA writes: what passes, and is counted for the balance only. */
+	/* Requests that always pass, and are counted for the balance only. */
 	TABS_OTHER	= TABS_NR_TYPES,
 	TABS_NR_KINDS,
 };
@@ -39,13 +39,13 @@ struct tabs_tunables {
 
 /**
  * struct tabs_queue - one hardware queue
- * @lock:	guards all that follows
- * @fifo:	what waits to be sent at once, oldest first
- * @purse:	what its reads have earned and not paid in
- * @fifo_is_next: what a run of this queue sent last was held, and reads had not paid for it; also
+ * @lock:	guards all the fields that follow
+ * @fifo:	requests to send at once, oldest first
+ * @earned:	part of a FUA write that its reads have earned, not yet credited
+ * @fifo_is_next: a run of this queue last sent a held write that reads had not earned; also
  *		written without @lock: a turn more or less does no harm
  * @nr:		requests in @fifo, by kind
- * @came:	requests that came, by type; not again when they come back
+ * @came:	requests that came, by type; a requeued one counts once
  * @inserted:	requests inserted, by kind
  * @merged:	bios merged into requests
  * @dispatched:	requests sent from @fifo
@@ -53,7 +53,7 @@ struct tabs_tunables {
 struct tabs_queue {
 	spinlock_t lock;
 	struct list_head fifo;
-	u32 purse;
+	u32 earned;
 	bool fifo_is_next;
 	unsigned int nr[TABS_NR_KINDS];
 	unsigned long came[TABS_NR_TYPES];
@@ -64,7 +64,7 @@ struct tabs_queue {
 
 /*
  * Counted without a lock, in any context; the sum over the CPUs is exact when the queue is frozen.
- * Dropped: finished after they had been requeued, and before they were sent again.
+ * Dropped: finished after a requeue, before they were sent again.
  */
 struct tabs_cpu_counters {
 	unsigned long completed[TABS_NR_KINDS];
@@ -86,7 +86,7 @@ struct tabs_cpu_counters {
  * @wake:		number of the hardware queue to run when one of them may go; likewise
  * @fua_inflight:	FUA writes at the device
  * @ticking:		the tick is queued, or runs
- * @tick:		looks at the counts, and wakes whom nobody else does
+ * @tick:		looks at the counts, and wakes writes that no other event wakes
  * @lock:		guards @held, what follows it, and the policy
  * @held:		the FUA delay queue, oldest first
  * @sent_held:		FUA writes sent from it
@@ -104,7 +104,7 @@ struct tabs_data {
 	struct tabs_cpu_counters __percpu *cpu_counters;
 	struct tabs_tunables tunables;
 
-	/* Of FUA writes only. */
+	/* For FUA writes only. */
 	unsigned int nr_held ____cacheline_aligned_in_smp;
 	unsigned int wake;
 	atomic_t fua_inflight;
@@ -126,13 +126,10 @@ struct tabs_counters {
 };
 
 /* tabs.c */
-extern const char *const tabs_kind_name[TABS_NR_KINDS];
-extern const char *const tabs_reason_name[TABS_NR_REASONS];
-
 void tabs_count(struct tabs_data *td, unsigned int kind, struct tabs_counters *c);
 /* Why there is nothing to schedule on this device, or NULL. */
 const char *tabs_obstacle(struct tabs_data *td);
-/* The tunables are in force, and whoever may go now is woken. */
+/* Puts the tunables in force, and wakes all queues. */
 void tabs_apply(struct tabs_data *td);
 
 /* tabs_sysfs.c */

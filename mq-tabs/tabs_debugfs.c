@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tabs_debugfs.c - mq-tabs to look at, in /sys/kernel/debug/block/DEV/sched/
+ * tabs_debugfs.c - the files of mq-tabs in /sys/kernel/debug/block/DEV/sched/
  *
- * Snapshots: with requests under way, one file's lines are of slightly different moments.
+ * Snapshots: with requests under way, the lines of a file are of slightly different moments.
  */
 #include <linux/ktime.h>
 #include <linux/math64.h>
@@ -13,12 +13,26 @@
 
 #ifdef CONFIG_BLK_DEBUG_FS
 
+static const char *const tabs_kind_name[TABS_NR_KINDS] = {
+	[TABS_READ]	= "read",
+	[TABS_FUA]	= "fua_write",
+	[TABS_OTHER]	= "other",
+};
+
+static const char *const tabs_reason_name[TABS_NR_REASONS] = {
+	[TABS_HELD]	= "held",
+	[TABS_FREE]	= "free",
+	[TABS_EARNED]	= "earned",
+	[TABS_OVERDUE]	= "overdue",
+	[TABS_ALONE]	= "alone",
+};
+
 static u32 tabs_thousandths(u32 fixed_point)
 {
 	return (u64)fixed_point * 1000 >> TABS_SHIFT;
 }
 
-/* Does it work, and if not, why not. */
+/* Says whether there is something to schedule, and if not, why not. */
 static int tabs_status_show(struct tabs_data *td, struct seq_file *m)
 {
 	const char *obstacle = tabs_obstacle(td);
@@ -47,8 +61,8 @@ static int tabs_phase_show(struct tabs_data *td, struct seq_file *m)
 		   p->fair_bytes_per_s[TABS_READ] >> 10, p->fair_bytes_per_s[TABS_FUA] >> 10);
 	seq_printf(m, "alpha_thousandths %u\nthrottling %d\ncontent_read_kbps %llu\n",
 		   tabs_thousandths(p->alpha), p->throttling, p->content >> 10);
-	seq_printf(m, "account_thousandths %lld\nepoch_ms %llu\nholdoff_epochs %u\n",
-		   (long long)atomic64_read(&p->account) * 1000 >> TABS_SHIFT,
+	seq_printf(m, "credit_thousandths %lld\nepoch_ms %llu\nholdoff_epochs %u\n",
+		   (long long)atomic64_read(&p->credit) * 1000 >> TABS_SHIFT,
 		   div_u64(tabs_epoch_ns(&p->config), NSEC_PER_MSEC), p->holdoff);
 	spin_unlock(&td->lock);
 	return 0;
@@ -61,7 +75,8 @@ static int tabs_epochs_show(struct tabs_data *td, struct seq_file *m)
 	struct tabs_policy *p = &td->policy;
 	u64 n;
 
-	seq_puts(m, "epoch length_ms read_kbps fair_read_kbps fua_write_kbps fair_fua_write_kbps alpha_thousandths\n");
+	seq_puts(m, "epoch length_ms read_kbps fair_read_kbps ");
+	seq_puts(m, "fua_write_kbps fair_fua_write_kbps alpha_thousandths\n");
 	spin_lock(&td->lock);
 	n = p->nr_epochs > TABS_NR_EPOCHS ? p->nr_epochs - TABS_NR_EPOCHS : 0;
 	for (; n < p->nr_epochs; n++) {
@@ -77,7 +92,7 @@ static int tabs_epochs_show(struct tabs_data *td, struct seq_file *m)
 }
 MQFAIR_DEBUGFS_SHOW(tabs_epochs_show, "mq-tabs")
 
-/* The FUA delay queue: what is in it, and why others left it. */
+/* The FUA delay queue: how many writes are in it, and why others left it. */
 static int tabs_held_show(struct tabs_data *td, struct seq_file *m)
 {
 	u64 oldest_us = 0, longest_us, tick_us, now_ns;

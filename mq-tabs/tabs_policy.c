@@ -4,13 +4,13 @@
  *
  * J. Kim, D. Kim, Y. Won, "Fair I/O Scheduler for Alleviating Read/Write Interference by Forced
  * Unit Access in Flash Memory", HotStorage 2022. tabs_policy.h says what the operations mean and
- * which of them may meet.
+ * which of them may run at the same time.
  *
  * From the paper
  * ==============
- * In the IDLE phase everything passes and requests are counted, anew every idle_reset. When
- * idle_threshold of them have come within that time, the SCHED phase begins. The goal of a type is
- * its fair bandwidth (Equation 1)
+ * In the IDLE phase everything passes and requests are counted; the counts restart every
+ * idle_reset. When idle_threshold requests have come within that time, the SCHED phase begins. The
+ * goal of a type is its fair bandwidth (Equation 1)
  *
  *	FBW = bandwidth of the type when it is alone * requests of the type / requests of both
  *
@@ -21,80 +21,80 @@
  *
  * What the paper leaves open
  * ==========================
- * The account. N_fua <= alpha * N_read, counted from when? A sum over a whole phase would let a
- * writer that paused for ten seconds send ten seconds' worth at once. Here each read that is sent
- * pays alpha into an account, each FUA write that goes takes one out. The account holds at most
- * what TABS_BURST FUA writes or reads make, whichever is more, and owes at most TABS_BURST.
+ * The credit. The paper does not say from when N_fua <= alpha * N_read is counted. A sum over a
+ * whole phase would let a writer that paused for ten seconds send ten seconds' worth at once. Here
+ * each read that is sent adds alpha to a credit, and each FUA write that goes subtracts one. The
+ * credit is at most what TABS_BURST FUA writes or reads make, whichever is more, and at least
+ * -TABS_BURST.
  *
- * What is counted. FUA writes count as requests and not as bytes, as in the paper; the bandwidths
- * that alpha is corrected by are bytes. Mixed sizes so have the alpha that suits their mean.
+ * What is counted. FUA writes count as requests and not as bytes, as in the paper. The bandwidths
+ * that correct alpha are bytes. So mixed sizes get the alpha that suits their mean.
  *
  * Where alpha starts. The paper starts from reads / FUA writes. With more writers than readers that
- * holds FUA writes back before anyone is known to suffer, and with more readers it is far from
- * where it has to go, five epochs or more. Here: if the reads had their goal in the IDLE phase, or
- * did not wait, alpha is the larger of the two over the smaller, which holds nobody back. If they
- * did not, alpha is the ratio that the goal itself asks for,
+ * holds FUA writes back before reads are known to suffer. With more readers it is five epochs or
+ * more away from the goal. Here, if the reads had their goal in the IDLE phase, or did not wait,
+ * alpha is the larger of the two over the smaller, which holds no write back. If they did not,
+ * alpha is the ratio that the goal itself asks for,
  *
  *	(FBW_fua / size of a FUA write) / (FBW_read / size of a read)
  *
- * with the sizes as they were counted. If it turns out only later, in the feedback, that FUA
- * writes must be held, alpha begins there as well; from then on the paper's rules apply. A sync
- * writer beside a deep reader is so not slowed down as long as the reader has its goal without.
+ * with the sizes as counted. If only the feedback shows later that FUA writes must be held, alpha
+ * begins there as well; from then on the paper's rules apply. So a sync writer beside a deep reader
+ * is not slowed down as long as the reader has its goal anyway.
  *
- * Edges. alpha stays between 1/4096 and 1024, a correction between 1/16 and 1. It is taken from
- * what FUA writes used if that is less: a factor that nobody reaches holds nobody back.
+ * Limits. alpha stays between 1/4096 and 1024, a correction between 1/16 and 1. It is applied to
+ * the alpha that FUA writes used, if that is less: a factor that is never reached holds no write
+ * back.
  *
- * Who may complain. A type below its goal is helped if it waits: if at half of the looks, one per
- * tick, there was a read outstanding, or a FUA write held. And if help helps: a reader that asks
- * little has little, and holding FUA writes back does not give him more. So when alpha has been
- * lowered by two sevenths or more, in one epoch or several, reads must be faster after it, by a
- * quarter of the factor that FUA writes lost, and no more than by a quarter. If not, they are
- * content with what they have until they get a sixteenth less of it, when that was in vain again an
- * eighth, then a quarter; and alpha goes back to what FUA writes used before, but only once in a
- * pattern. If reads do not wait or are content, and FUA writes are held, the reads' share
+ * Which type is helped. A type below its goal is helped if it waits: if at half of the looks, one
+ * per tick, a read was outstanding, or a FUA write held. It is also helped only if help has an
+ * effect: a reader that asks for little gets little, and holding FUA writes back gives it no more.
+ * So when alpha has been lowered by two sevenths or more, in one epoch or several, reads must then
+ * be faster by a quarter of the factor that FUA writes lost, and no more than by a quarter. If not,
+ * they count as content. They are helped again when they get a sixteenth less; if that was in vain
+ * again, an eighth, then a quarter. alpha also goes back to what FUA writes used before, but only
+ * once in a pattern. If reads do not wait or are content, and FUA writes are held, the reads' share
  * is spare, and alpha rises by a third or more each epoch.
  *
- * Both below. Then the goal asks more than the device has (small requests, garbage collection).
- * Helping each in turn would go on for ever. The one that is further from its goal is helped, by
- * the ratio of both: each gets the same part of its goal.
+ * Both below. Then the goal is more than the device can give (small requests, garbage collection).
+ * Helping each in turn would never end. The one further from its goal is helped, by the ratio of
+ * both: each gets the same part of its goal.
  *
- * Ping-pong. A correction in the direction opposite to the last counts half, the next quarter.
+ * Ping-pong. A correction in the direction opposite to the last counts half, the next a quarter.
  *
- * No FUA writes: no ticks, and nothing to do. No reads: the SCHED phase does not begin without both
- * types. If reads stop within it, FUA writes go as they come from the second tick without a read,
- * until a read is sent. A held FUA write goes also when nothing is at the device, and when it has
- * been held for max_delay, less an eighth and a tick, which make up for late ticks. Such ones are
- * charged, as far as the account may owe.
+ * One type only. Without FUA writes there are no ticks. Without reads the SCHED phase does not
+ * begin: it needs both types. If reads stop within it, FUA writes go as they come from the second
+ * tick without a read, until a read is sent. A held FUA write also goes when the device is idle,
+ * and when it has been held for max_delay, less an eighth and a tick, which make up for late ticks.
+ * Such writes are charged, down to the limit of the credit.
  *
  * Another pattern within the SCHED phase. Under throttling the requests that come say little of
- * what would come without. What remains true is how many are outstanding: tasks with a fixed depth
- * have those, held or not. The means of both types in a quarter of an epoch, as odds, are compared
- * with those of the IDLE phase that made the goal. Two quarters in a row, each off by half or more
- * in the same direction or not, end the phase, and the IDLE phase looks anew. If it finds the
- * former pattern it was a false alarm: alpha is kept, what was suspected is from now on taken as
- * normal, and for 4, then 8, up to 64 epochs no suspicion counts. No FUA write for an epoch ends
- * the phase, too.
+ * what would come without. The number outstanding still tells: tasks with a fixed depth have as
+ * many, held or not. The means of both types in a quarter of an epoch, as odds, are compared with
+ * those of the IDLE phase that made the goal. Two quarters in a row, each off by half or more in
+ * any direction, end the phase, and the IDLE phase counts again. If it finds the former pattern it
+ * was a false alarm: alpha is kept, the suspect odds become the reference, and for 4, then 8, up to
+ * 64 epochs no suspicion counts. An epoch without a FUA write ends the phase, too.
  *
  * The same pattern again. When a SCHED phase ends after its time and the next finds the same odds,
  * alpha is kept.
  *
- * The start of the IDLE phase. What was held comes out in a burst that says nothing of the pattern:
- * counting starts when nothing is held any more and two ticks have passed.
+ * The start of the IDLE phase. Held writes come out in a burst that says nothing of the pattern:
+ * counting starts when none is held any more and two ticks have passed.
  *
- * The start of a pattern. What came while one type was alone says nothing of the other's share, and
- * who comes brings a burst, his whole depth: when the second type appears, counting starts anew.
- * What is outstanding when counting starts counts as issued: it is asked for, tasks with a fixed
- * depth are told by it at once, and who submits a batch and then waits for it is there all the time.
- * A few requests are a poor estimate of shares that are to hold for a whole phase: with fewer than
- * TABS_SURE the SCHED phase waits for the end of the period, and begins then if there were
- * idle_threshold.
+ * The start of a pattern. Counts of one type alone say nothing of the other's share, and a new task
+ * brings a burst, its whole depth: when the second type appears, the counts restart. Requests
+ * outstanding when counting starts count as issued. They show a task with a fixed depth at once,
+ * and a task that submits a batch and then waits for it throughout. A few requests are a poor
+ * estimate of shares that hold for a whole phase. With fewer than TABS_SURE the SCHED phase waits
+ * for the end of the period, and begins then if there were idle_threshold.
  *
  * The start of the SCHED phase. The device still has what the IDLE phase sent, hundreds of FUA
  * writes if there are many writers. The first epoch begins when as many requests are completed as
  * had come by then, and an epoch later at most.
  *
- * Overflow. Bandwidths are below 2^42 bytes per second, by the range of the tunables. Quotients that
- * may be large go through tabs_ratio(), which clamps before it divides.
+ * Overflow. Bandwidths are below 2^42 bytes per second, by the range of the tunables. Quotients
+ * that may be large go through tabs_ratio(), which clamps before it divides.
  */
 #include <linux/math64.h>
 #include <linux/minmax.h>
@@ -104,14 +104,14 @@
 
 enum {
 	TABS_FACTOR_MIN		= TABS_ONE / 16,
-	/* What is spare is given away by at least this factor. */
+	/* alpha rises by at least this factor while the share of reads is spare. */
 	TABS_FACTOR_SPARE	= TABS_ONE / 4 * 3,
 	TABS_TURNS_MAX		= 4,
-	/* Shifts: reads who were helped in vain are helped again when they lose that part. */
+	/* Shifts: reads helped in vain are helped again when they lose that part. */
 	TABS_PATIENCE_MIN	= 4,
 	TABS_PATIENCE_MAX	= 2,
 	TABS_SETTLING_TICKS	= 2,
-	/* Requests that tell the shares within a few percent. */
+	/* So many requests show the shares within a few percent. */
 	TABS_SURE		= 2000,
 	/* A quarter of an epoch with fewer looks is prolonged. */
 	TABS_LOOKS_MIN		= 4,
@@ -183,21 +183,21 @@ static bool tabs_waits(const struct tabs_odds *o, enum tabs_type type)
 	return 2 * o->waiting[type] >= o->looks;
 }
 
-/* ---- the account ---- */
+/* ---- the credit ---- */
 
-void tabs_deposit(struct tabs_policy *p, u32 amount)
+void tabs_add_credit(struct tabs_policy *p, u32 amount)
 {
 	s64 most = (s64)TABS_BURST * max(READ_ONCE(p->earn_alpha), TABS_ONE);
 
-	if (atomic64_read(&p->account) < most)
-		atomic64_add(amount, &p->account);
+	if (atomic64_read(&p->credit) < most)
+		atomic64_add(amount, &p->credit);
 }
 
 void tabs_charge(struct tabs_policy *p)
 {
 	if (tabs_is_scheduling(p) && !(READ_ONCE(p->flags) & BIT(TABS_FLAG_NO_READS)) &&
-	    atomic64_read(&p->account) > -(s64)TABS_BURST * TABS_ONE)
-		atomic64_sub(TABS_ONE, &p->account);
+	    atomic64_read(&p->credit) > -(s64)TABS_BURST * TABS_ONE)
+		atomic64_sub(TABS_ONE, &p->credit);
 }
 
 bool tabs_must_hold(struct tabs_policy *p, u32 held)
@@ -208,13 +208,13 @@ bool tabs_must_hold(struct tabs_policy *p, u32 held)
 		return true;
 	if (READ_ONCE(p->flags) & BIT(TABS_FLAG_NO_READS))
 		return false;
-	if (atomic64_read(&p->account) < TABS_ONE)
+	if (atomic64_read(&p->credit) < TABS_ONE)
 		return true;
-	atomic64_sub(TABS_ONE, &p->account);
+	atomic64_sub(TABS_ONE, &p->credit);
 	return false;
 }
 
-/* Is it too long until the next tick? That one may come as late as the last. */
+/* True if the write cannot wait for the next tick, which may come as late as the last. */
 static bool tabs_is_overdue(const struct tabs_policy *p, u64 since_ns, u64 now_ns)
 {
 	u64 max_ns = p->config.max_delay_ns, spare_ns = max_ns / 8 + TABS_TICK_NS + p->tick_ns;
@@ -230,7 +230,7 @@ enum tabs_reason tabs_take(struct tabs_policy *p, u64 next_ns, u64 now_ns)
 	if (!tabs_is_scheduling(p) || (flags & BIT(TABS_FLAG_NO_READS)))
 		return TABS_FREE;
 
-	if (atomic64_read(&p->account) >= TABS_ONE)
+	if (atomic64_read(&p->credit) >= TABS_ONE)
 		reason = TABS_EARNED;
 	else if (flags & BIT(TABS_FLAG_OVERDUE))
 		reason = TABS_OVERDUE;
@@ -259,7 +259,7 @@ static void tabs_begin_idle(struct tabs_policy *p, u64 now_ns)
 	WRITE_ONCE(p->earn_alpha, 0);
 	for (i = TABS_FLAG_NO_READS; i <= TABS_FLAG_ALONE; i++)
 		clear_bit(i, &p->flags);
-	atomic64_set(&p->account, 0);
+	atomic64_set(&p->credit, 0);
 }
 
 static void tabs_begin_window(struct tabs_policy *p, const struct tabs_sample *s, u64 now_ns)
@@ -296,13 +296,13 @@ static u32 tabs_goal_alpha(const struct tabs_policy *p, const struct tabs_sample
 	return tabs_ratio(per_s[TABS_FUA], max(per_s[TABS_READ], 1ULL));
 }
 
-/* What FUA writes took, per read. */
+/* FUA writes per read. */
 static u32 tabs_used_alpha(const struct tabs_sample *d)
 {
 	return tabs_ratio(d->done[TABS_FUA], d->done[TABS_READ]);
 }
 
-/* Reads are helped: @alpha comes instead of @before. tabs_judge_help() will ask what it was good for. */
+/* Reads are helped: @alpha replaces @before. tabs_judge_help() will look at the effect. */
 static void tabs_note_help(struct tabs_policy *p, u64 bytes_per_s, u32 before, u32 alpha)
 {
 	if (p->helped_from || before <= alpha)
@@ -330,7 +330,7 @@ static void tabs_set_goal(struct tabs_policy *p, const struct tabs_sample *d)
 	}
 }
 
-/* A pattern that is new to us: where alpha starts. */
+/* A new pattern: where alpha starts. */
 static void tabs_begin_pattern(struct tabs_policy *p, const struct tabs_sample *d, u64 length_ns)
 {
 	u64 reads = d->came[TABS_READ], fuas = d->came[TABS_FUA];
@@ -385,7 +385,7 @@ static unsigned int tabs_tick_idle(struct tabs_policy *p, const struct tabs_samp
 	unsigned int i;
 	bool both;
 
-	/* Two resets without a tick: nobody has written, and what was counted is old. */
+	/* Two resets without a tick: no task has written, and the counts are old. */
 	if (p->settling || length_ns > 2 * reset_ns) {
 		p->together = false;
 		if (!p->settling || (!s->held && !--p->settling))
@@ -404,7 +404,7 @@ static unsigned int tabs_tick_idle(struct tabs_policy *p, const struct tabs_samp
 		return 0;
 	}
 	due = p->config.idle_threshold;
-	/* A tick comes late now and then: the longer the window, the more must have come. */
+	/* A tick may be late: the longer the window, the more requests must have come. */
 	if (length_ns >= reset_ns)
 		due = mul_u64_u64_div_u64(due, length_ns, reset_ns);
 	else
@@ -433,7 +433,7 @@ static u32 tabs_damp(struct tabs_policy *p, enum tabs_type helped, u32 factor)
 	return TABS_ONE - ((TABS_ONE - factor) >> p->turns);
 }
 
-/* What becomes of alpha for reads that are below their goal: @factor is below TABS_ONE. */
+/* The new alpha for reads below their goal: @factor is below TABS_ONE. */
 static u32 tabs_help_reads(struct tabs_policy *p, const struct tabs_sample *d,
 			   const struct tabs_epoch *e, u32 factor)
 {
@@ -448,7 +448,7 @@ static u32 tabs_help_reads(struct tabs_policy *p, const struct tabs_sample *d,
 	return alpha;
 }
 
-/* By how much must reads be faster now, fixed point? 0: FUA writes have not lost enough to judge. */
+/* The gain that reads must show now, fixed point. 0: FUA writes have not lost enough to judge. */
 static u32 tabs_least_gain(const struct tabs_policy *p)
 {
 	u32 lost = tabs_ratio(p->alpha_before, p->alpha), least;
@@ -460,8 +460,8 @@ static u32 tabs_least_gain(const struct tabs_policy *p)
 }
 
 /*
- * Have reads that were helped become faster? If not, they do not want more. True if alpha is to be
- * put back.
+ * Looks whether the reads that were helped are faster. If not, they do not want more. Returns true
+ * if alpha is to be put back.
  */
 static bool tabs_judge_help(struct tabs_policy *p, u64 bytes_per_s)
 {
@@ -554,7 +554,7 @@ static unsigned int tabs_end_epoch(struct tabs_policy *p, const struct tabs_samp
 
 /* ---- the SCHED phase ---- */
 
-/* A quarter of an epoch is over. True if the pattern is taken to be another. */
+/* A quarter of an epoch is over. Returns true if the pattern seems to be another. */
 static bool tabs_end_quarter(struct tabs_policy *p, u64 now_ns)
 {
 	if (tabs_same_odds(p->odds_quarter.sum, p->odds_reference.sum))
@@ -568,7 +568,7 @@ static bool tabs_end_quarter(struct tabs_policy *p, u64 now_ns)
 	return p->suspicions >= TABS_SUSPICIONS;
 }
 
-/* Held FUA writes that nothing but the time lets go. */
+/* Lets held FUA writes go that depend on time only. */
 static unsigned int tabs_open(struct tabs_policy *p, const struct tabs_sample *s, u64 now_ns)
 {
 	u64 reads = tabs_outstanding(s, TABS_READ);
@@ -585,8 +585,8 @@ static unsigned int tabs_open(struct tabs_policy *p, const struct tabs_sample *s
 }
 
 /*
- * What was sent in the IDLE phase takes the device for a while, and says nothing of alpha. True
- * until as many requests are completed, but not for longer than an epoch.
+ * Requests sent in the IDLE phase occupy the device for a while and say nothing of alpha. Returns
+ * true until as many are completed, but for an epoch at most.
  */
 static bool tabs_is_draining(struct tabs_policy *p, const struct tabs_sample *s, u64 now_ns)
 {
@@ -616,7 +616,7 @@ static unsigned int tabs_tick_sched(struct tabs_policy *p, const struct tabs_sam
 	over = now_ns - p->fua_at_ns >= epoch_ns;
 	if (now_ns - p->phase_at_ns >= p->config.sched_ns) {
 		over = true;
-		/* What there is of the last epoch, if that is enough to learn from. */
+		/* The rest of the last epoch, if it is long enough to learn from. */
 		if (!p->draining && now_ns - p->window_at_ns >= epoch_ns / 2)
 			changed |= tabs_end_epoch(p, s, now_ns);
 	}
@@ -649,7 +649,8 @@ bool tabs_needs_ticks(const struct tabs_policy *p, u64 now_ns)
 {
 	if (p->phase == TABS_SCHED)
 		return true;
-	return tabs_is_configured(&p->config) && now_ns - p->fua_at_ns < 2 * p->config.idle_reset_ns;
+	return tabs_is_configured(&p->config) &&
+	       now_ns - p->fua_at_ns < 2 * p->config.idle_reset_ns;
 }
 
 void tabs_set_config(struct tabs_policy *p, const struct tabs_config *config, u64 now_ns)

@@ -3,23 +3,22 @@
  * tabs_policy.h - how many FUA writes may go beside the reads
  *
  * The policy of mq-tabs without the block layer: the phases, the goal, the throttling factor alpha
- * and an account of the FUA writes that may go. It holds no requests, never sleeps or allocates,
- * and is told the time and what has been counted. KUnit, the user-space build under sanitizers and
- * the kernel module run the same code. tabs_policy.c says what is decided and why.
+ * and a credit of FUA writes that may go. It holds no requests, never sleeps or allocates, and gets
+ * the time and the counts as parameters. KUnit, the user-space build under sanitizers and
+ * the kernel module run the same code. tabs_policy.c says what the policy decides and why.
  *
- * Who calls what:
+ * When each function is called:
  *
  *	tabs_tick()	every TABS_TICK_NS while FUA writes come; with the numbers of all CPUs
  *	tabs_earn()	for each read that is sent
  *	tabs_must_hold() for each FUA write that comes
- *	tabs_may_go()	may the oldest of those that are held go?
- *	tabs_take()	it goes
- *	tabs_charge()	a FUA write went that was not held
- *	tabs_alone()	nothing is at the device and a FUA write is held
+ *	tabs_may_go()	before the oldest held FUA write is sent
+ *	tabs_take()	to send it
+ *	tabs_charge()	for each FUA write that goes without having been held
+ *	tabs_alone()	when the device is idle and a FUA write is held
  *
  * Which may run at the same time ("lock": both need the caller's one lock, "free": any CPU and
- * context; an account may then be off by what the CPUs that met had in hand, which is less than one
- * FUA write each):
+ * context; the credit may then be off by less than one FUA write for each of these CPUs):
  *
  *			tick	hold	take	charge	earn	may_go	alone
  *	tick, init, set	lock	lock	lock	free	free	free	free
@@ -27,7 +26,7 @@
  *	take			lock	lock	free	free	free	free
  *	charge, earn, may_go, alone: free with all
  *
- * tabs_earn() needs a purse that is the caller's alone.
+ * The second parameter of tabs_earn() belongs to one caller at a time.
  */
 #ifndef MQFAIR_TABS_POLICY_H
 #define MQFAIR_TABS_POLICY_H
@@ -38,7 +37,7 @@
 #include <linux/compiler.h>
 #include <linux/types.h>
 
-/* The two types that share the device; what else there is passes and is not counted here. */
+/* The two types that share the device; other requests pass and are not counted here. */
 enum tabs_type {
 	TABS_READ,
 	TABS_FUA,
@@ -54,7 +53,7 @@ enum tabs_phase {
 enum tabs_reason {
 	TABS_HELD,
 	TABS_FREE,		/* nothing is scheduled at the moment */
-	TABS_EARNED,		/* reads have paid for it */
+	TABS_EARNED,		/* reads have earned it */
 	TABS_OVERDUE,		/* it has waited for max_delay_ns */
 	TABS_ALONE,		/* nothing else was at the device */
 	TABS_NR_REASONS,
@@ -71,14 +70,14 @@ enum {
 
 #define TABS_TICK_NS		5000000ULL
 
-/* Fixed point of alpha, of an account and of a share of the goal. */
+/* Fixed point of alpha, of the credit and of a share of the goal. */
 #define TABS_SHIFT		20
 #define TABS_ONE		(1U << TABS_SHIFT)
 
 enum {
 	TABS_ALPHA_MIN		= TABS_ONE >> 12,
 	TABS_ALPHA_MAX		= TABS_ONE << 10,
-	/* FUA writes that may go at once after a pause, and the debt that overdue ones may make. */
+	/* FUA writes that may go at once after a pause, and the most that overdue ones may owe. */
 	TABS_BURST		= 16,
 	TABS_NR_EPOCHS		= 16,
 };
@@ -86,7 +85,7 @@ enum {
 /**
  * struct tabs_config - the tunables
  * @max_bytes_per_s:	bandwidth of a type that has the device for itself; 0: not known
- * @idle_reset_ns:	counters of the IDLE phase start anew after this time
+ * @idle_reset_ns:	counters of the IDLE phase start again after this time
  * @epoch_ns:		time between two looks at the bandwidth in the SCHED phase
  * @sched_ns:		length of the SCHED phase
  * @max_delay_ns:	no FUA write is held for longer
@@ -104,12 +103,12 @@ struct tabs_config {
 };
 
 /**
- * struct tabs_sample - what has been counted, by type, over all CPUs; the first three only grow
+ * struct tabs_sample - counts by type, over all CPUs; the first three only grow
  * @came:		requests that came to the scheduler
  * @done:		of those, requests that are completed
  * @done_bytes:		bytes of these
  * @held:		FUA writes that are held
- * @oldest_ns:		since when the oldest of them is held
+ * @oldest_ns:		when the oldest of them was held
  */
 struct tabs_sample {
 	u64 came[TABS_NR_TYPES];
@@ -122,8 +121,8 @@ struct tabs_sample {
 /**
  * struct tabs_odds - how many requests of each type were outstanding, summed over looks
  * @sum:	requests
- * @looks:	how often was looked
- * @waiting:	at how many looks the type had a request that waited: a read anywhere, a FUA write
+ * @looks:	number of looks
+ * @waiting:	looks at which a request of the type waited: a read anywhere, a FUA write
  *		because it was held
  */
 struct tabs_odds {
@@ -133,9 +132,9 @@ struct tabs_odds {
 };
 
 /**
- * struct tabs_epoch - one epoch, for those who look
+ * struct tabs_epoch - one epoch, for debugfs and tracepoints
  * @number:		counted since the scheduler was attached
- * @length_ns:		how long it really was
+ * @length_ns:		its real length
  * @bytes_per_s:	bandwidth
  * @fair_bytes_per_s:	goal
  * @alpha:		throttling factor during the epoch
@@ -150,51 +149,51 @@ struct tabs_epoch {
 
 /**
  * struct tabs_policy - one device's policy
- * @earn_alpha:		what a read that is sent pays in; 0: nothing is scheduled. Read anywhere
+ * @earn_alpha:		what a sent read earns; 0: nothing is scheduled. Read anywhere
  * @flags:		bit numbers enum tabs_flag; read anywhere
- * @account:		FUA writes that may go, fixed point; may be negative
- * @config:		tunables; as all that follows, under the lock
+ * @credit:		FUA writes that may go, fixed point; may be negative
+ * @config:		tunables; this field and all below are under the lock
  * @phase:		enum tabs_phase
  * @phase_at_ns:	when it began
- * @window:		counts at the beginning of the IDLE phase's window, or of the epoch
+ * @window:		counts at the start of the IDLE phase's window, or of the epoch
  * @window_at_ns:	when that was
  * @last:		counts at the last tick
  * @last_at_ns:		when that was
- * @tick_ns:		how long before that the tick before it was
- * @fua_at_ns:		when a FUA write was last seen to come or to wait
+ * @tick_ns:		time between the last two ticks
+ * @fua_at_ns:		when a tick last saw a FUA write come or wait
  * @settling:		ticks until the IDLE phase counts
- * @together:		of the IDLE phase: both types were there when the window began, or before
+ * @together:		IDLE phase: both types were there when the window began, or before
  * @came_before:		requests that had come when the SCHED phase began
  * @draining:		some of them are not completed, and no epoch has begun
- * @issued:		requests of the window that made the goal, and what was outstanding when it began: I of
- *			Equation 1
+ * @issued:		requests of the window that made the goal, and those outstanding when it
+ *			began: I of Equation 1
  * @fair_bytes_per_s:	the goal: FBW of Equation 1
  * @alpha:		throttling factor
  * @throttling:		alpha has been set to hold FUA writes back in this phase
  * @helped_from:	bandwidth of reads before they were helped; 0: there is nothing to judge
- * @alpha_before:	what FUA writes used then
- * @content:		bandwidth that reads have had without wanting more; 0: not known
+ * @alpha_before:	the alpha that FUA writes used then
+ * @content:		bandwidth at which reads did not want more; 0: not known
  * @reverted:		alpha has once been put back to @alpha_before
- * @patience:		shift: what part of @content may be lost before reads are helped again
+ * @patience:		shift: part of @content that reads may lose before they are helped again
  * @turned:		which type was helped last, TABS_NR_TYPES for none
- * @turns:		how often in a row that changed
+ * @turns:		changes of @turned in a row
  * @odds_window:	of the IDLE phase's window, or of the epoch
  * @odds_quarter:	of the present quarter of an epoch
  * @odds_reference:	what is normal under the present goal
- * @odds_suspect:	what made us suspect a change of pattern
+ * @odds_suspect:	the odds that made a change of pattern likely
  * @suspicions:		quarters in a row that differed from the reference
  * @holdoff:		epochs to pass before a suspicion counts again
- * @holdoff_next:	the same for the next false alarm
+ * @holdoff_next:	@holdoff of the next false alarm
  * @quarter_at_ns:	when the quarter began
  * @epoch:		the last epochs
- * @nr_epochs:		how many there were
+ * @nr_epochs:		epochs so far
  */
 struct tabs_policy {
-	/* What each read looks at. */
+	/* Each read looks at these. */
 	u32 earn_alpha ____cacheline_aligned_in_smp;
 	unsigned long flags;
 
-	atomic64_t account ____cacheline_aligned_in_smp;
+	atomic64_t credit ____cacheline_aligned_in_smp;
 
 	struct tabs_config config ____cacheline_aligned_in_smp;
 	enum tabs_phase phase;
@@ -238,9 +237,9 @@ struct tabs_policy {
 enum tabs_flag {
 	/* No reads come: FUA writes go as they come. */
 	TABS_FLAG_NO_READS,
-	/* The oldest has waited long enough. */
+	/* The oldest held write has waited long enough. */
 	TABS_FLAG_OVERDUE,
-	/* One may go, the device would have nothing to do. */
+	/* One may go: the device would be idle. */
 	TABS_FLAG_ALONE,
 };
 
@@ -252,8 +251,8 @@ void tabs_policy_init(struct tabs_policy *p, const struct tabs_config *config, u
  * @config:	tunables, each of which is in its range
  * @now_ns:	time now
  *
- * What has been learned under the old ones is forgotten: the IDLE phase begins. The caller runs
- * the queue.
+ * The policy forgets what it has learned under the old ones, and the IDLE phase begins. The caller
+ * runs the queue.
  */
 void tabs_set_config(struct tabs_policy *p, const struct tabs_config *config, u64 now_ns);
 
@@ -267,22 +266,24 @@ void tabs_set_config(struct tabs_policy *p, const struct tabs_config *config, u6
  */
 unsigned int tabs_tick(struct tabs_policy *p, const struct tabs_sample *s, u64 now_ns);
 
-/* Will the ticks be missed if they end now? Lock held. */
+/* True if the policy still needs ticks. Lock held. */
 bool tabs_needs_ticks(const struct tabs_policy *p, u64 now_ns);
 
 /**
- * tabs_must_hold() - may a FUA write that has just come not go at once?
+ * tabs_must_hold() - must a FUA write that has just come wait?
  * @p:		policy; lock held
  * @held:	FUA writes that are held already
  *
- * If it may, it has been charged.
+ * If it may go at once, it has been charged.
+ *
+ * Return: true if it must be held.
  */
 bool tabs_must_hold(struct tabs_policy *p, u32 held);
 
 /**
- * tabs_take() - the oldest FUA write that is held goes, if it may
+ * tabs_take() - send the oldest held FUA write, if it may go
  * @p:		policy; lock held
- * @next_ns:	since when the one behind it is held; 0: there is none
+ * @next_ns:	when the one behind it was held; 0: there is none
  * @now_ns:	time now
  *
  * Return: why it may go, or TABS_HELD.
@@ -313,13 +314,13 @@ static inline bool tabs_is_scheduling(const struct tabs_policy *p)
 }
 
 /**
- * tabs_may_go() - may a FUA write that is held go now?
+ * tabs_may_go() - may a held FUA write go now?
  * @p:	policy
  */
 static inline bool tabs_may_go(const struct tabs_policy *p)
 {
 	return !tabs_is_scheduling(p) || READ_ONCE(p->flags) ||
-	       atomic64_read(&p->account) >= TABS_ONE;
+	       atomic64_read(&p->credit) >= TABS_ONE;
 }
 
 /* The newest of the epochs that have ended; one of zeroes if there is none. */
@@ -328,17 +329,17 @@ static inline const struct tabs_epoch *tabs_last_epoch(const struct tabs_policy 
 	return &p->epoch[(p->nr_epochs + TABS_NR_EPOCHS - 1) % TABS_NR_EPOCHS];
 }
 
-void tabs_deposit(struct tabs_policy *p, u32 amount);
+void tabs_add_credit(struct tabs_policy *p, u32 amount);
 
 /**
  * tabs_earn() - a read is sent
  * @p:		policy
- * @purse:	what the caller has earned and not paid in, less than one FUA write
+ * @earned:	what the caller has earned and not yet credited, less than one FUA write
  *
- * Pays in when the purse holds a whole FUA write: the account, which all CPUs share, is then
+ * Adds to the credit when @earned is a whole FUA write. So the credit, which all CPUs share, is
  * written no more often than FUA writes may go.
  */
-static inline void tabs_earn(struct tabs_policy *p, u32 *purse)
+static inline void tabs_earn(struct tabs_policy *p, u32 *earned)
 {
 	u32 alpha = READ_ONCE(p->earn_alpha);
 
@@ -346,17 +347,17 @@ static inline void tabs_earn(struct tabs_policy *p, u32 *purse)
 		return;
 	if (READ_ONCE(p->flags) & BIT(TABS_FLAG_NO_READS))
 		clear_bit(TABS_FLAG_NO_READS, &p->flags);
-	*purse += alpha;
-	if (*purse < TABS_ONE)
+	*earned += alpha;
+	if (*earned < TABS_ONE)
 		return;
-	tabs_deposit(p, *purse & ~(TABS_ONE - 1));
-	*purse &= TABS_ONE - 1;
+	tabs_add_credit(p, *earned & ~(TABS_ONE - 1));
+	*earned &= TABS_ONE - 1;
 }
 
-/* A FUA write that nobody held has gone, for instance the data of a flush sequence. */
+/* A FUA write has gone without being held, for instance the data of a flush sequence. */
 void tabs_charge(struct tabs_policy *p);
 
-/* Nothing is at the device and a FUA write is held: the device is not left idle. */
+/* The device is idle and a FUA write is held: it may go. */
 static inline void tabs_alone(struct tabs_policy *p)
 {
 	set_bit(TABS_FLAG_ALONE, &p->flags);

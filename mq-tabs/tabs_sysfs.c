@@ -2,9 +2,9 @@
 /*
  * tabs_sysfs.c - the tunables of mq-tabs, in /sys/block/DEV/queue/iosched/
  *
- * Documentation/reference/mq-tabs.rst tells units, ranges and which way to turn them. A value that is out of
- * range, or not a number, is -EINVAL, and the old one stays. They are set one by one, so no value
- * is refused because of another: an epoch that is longer than the SCHED phase ends with it.
+ * Documentation/reference/mq-tabs.rst tells units, ranges and which way to turn them. A value out
+ * of range, or not a number, is refused with -EINVAL, and the old value stays. Tunables are set one
+ * by one, so none is refused because of another: an epoch longer than the SCHED phase ends with it.
  */
 #include <linux/sysfs.h>
 
@@ -15,7 +15,7 @@ enum {
 	/* A terabyte per second: the policy computes with less than 2^42 bytes. */
 	TABS_KBPS_MAX		= 1000000000,
 
-	/* A tick is 5 ms, or a jiffy if that is longer; below a few of them nothing can be kept. */
+	/* A tick is 5 ms, or a jiffy if longer; times of fewer than some ticks cannot be kept. */
 	TABS_IDLE_RESET_MS_MIN	= 50,
 	TABS_IDLE_RESET_MS_MAX	= 60000,
 	TABS_THRESHOLD_MAX	= 10000000,
@@ -28,8 +28,8 @@ enum {
 };
 
 /*
- * The paper's, but for two, which were found by measurement (make bench NAME=defaults): the paper has
- * 5000 requests and 1000 ms.
+ * The paper's values, except idle_threshold and epoch_ms, which were chosen by measurement (make
+ * bench NAME=defaults): the paper has 5000 requests and 1000 ms.
  */
 const struct tabs_tunables tabs_default_tunables = {
 	.idle_reset_ms	= 500,

@@ -57,7 +57,8 @@ TRACE_EVENT(tabs_phase,
 		__entry->alpha		= (u64)p->alpha * 1000 >> TABS_SHIFT;
 	),
 
-	TP_printk("%d,%d %s issued_reads=%llu issued_fua=%llu fair_read=%llu fair_fua=%llu alpha=%u",
+	TP_printk(
+		"%d,%d %s issued_reads=%llu issued_fua=%llu fair_read=%llu fair_fua=%llu alpha=%u",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), tabs_trace_phase_name(__entry->phase),
 		  __entry->issued_reads, __entry->issued_fua, __entry->fair_read,
 		  __entry->fair_fua, __entry->alpha)
@@ -91,7 +92,8 @@ TRACE_EVENT(tabs_alpha,
 		__entry->alpha		= (u64)alpha * 1000 >> TABS_SHIFT;
 	),
 
-	TP_printk("%d,%d epoch=%llu read=%llu fair_read=%llu fua=%llu fair_fua=%llu before=%u alpha=%u",
+	TP_printk(
+	"%d,%d epoch=%llu read=%llu fair_read=%llu fua=%llu fair_fua=%llu before=%u alpha=%u",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->number, __entry->read,
 		  __entry->fair_read, __entry->fua, __entry->fair_fua, __entry->before,
 		  __entry->alpha)
