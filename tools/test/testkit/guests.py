@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 
-from . import ktap
+from . import ktap, plan
 from .report import CHECKOUT, LAB, Group, end
 
 sys.path.insert(0, os.path.join(CHECKOUT, "tools", "lab"))
@@ -87,11 +87,27 @@ def run_list(report, lab, options, arguments, prefix="", limit_s=LIST_S, cwd=CHE
     return listing
 
 
-def guest_list(*options, only="", short=()):
-    """A group's function: the list on one kernel, or what @only finds of it; @short: options of tools/test/guest for the short run."""
+def say_shared(report, planned):
+    """Note what the short run leaves to other kernels and schedulers."""
+    if planned.other_schedulers:
+        report.note(f"{planned.other_schedulers} more are not run here: on this kernel the short run "
+                    "shares the tests of all schedulers out; --long runs each with each")
+    if planned.other_kernel:
+        report.note(f"{planned.other_kernel} tests are not run here: the short run has them on the "
+                    "other stock kernel; --long runs all on all")
+
+
+def guest_list(*options, only="", share=None):
+    """A group's function: the list on one kernel; @share: what the short run has of it."""
     def run(report):
-        arguments = (["--long"] if report.long else ["--second-try", *short]) + (["--only", only] if only else []) + report.parts
-        run_list(report, LAB, ["--cpus", "4", *options], arguments, limit_s=LIST_LONG_S if report.long else LIST_S)
+        planned = plan.plan(report.long, share, only, report.parts)
+        if not planned.runs:
+            report.fail("plan", f"there is no such test: {' '.join(report.parts)}")
+            return
+        say_shared(report, planned)
+        arguments = ["--long" if report.long else "--second-try", *planned.runs]
+        limit_s = LIST_LONG_S if report.long else LIST_S
+        run_list(report, LAB, ["--cpus", "4", *options], arguments, limit_s=limit_s)
     return run
 
 
@@ -114,10 +130,17 @@ def ssdsim(report):
         report.skip("all", f"{folder} is not in this tree")
         return
     vm = ["--backend", "vm", "--kernel", "7.2", "--virtual-time"]
-    for options, only in (([], "^(?!closed_forms$)"), (vm, "^closed_forms$")):
-        parts = [part for part in report.parts if re.search(only, part)]
-        if parts or not report.parts:
-            run_list(report, LAB, ["--cpus", "4", *options], ["--second-try", "--scripts", folder, "--only", only, *parts], limit_s=2 * LIST_S)
+    programs = sorted(name for name in os.listdir(os.path.join(CHECKOUT, folder))
+                      if "." not in name and os.access(os.path.join(CHECKOUT, folder, name), os.X_OK))
+    unknown = [part for part in report.parts if part not in programs]
+    for name in unknown:
+        report.fail(name, f"{folder} has no such test")
+    timed = ["closed_forms"]
+    for options, names in (([], [name for name in programs if name not in timed]), (vm, timed)):
+        names = [name for name in names if not report.parts or name in report.parts]
+        if names:
+            arguments = ["--second-try", "--scripts", folder, *names]
+            run_list(report, LAB, ["--cpus", "4", *options], arguments, limit_s=2 * LIST_S)
 
 
 # ---- mutants: builds that are broken on purpose, and the test that must notice ----
@@ -208,7 +231,8 @@ def mutants(report):
                 report.fail(test, f"{name}: the edit found nothing to change in {pattern}")
                 continue
             heard = Unheard(report)
-            run_list(heard, os.path.join(folder, "tools/lab/lab"), ["--cpus", "4"], [test], limit_s=400, cwd=folder)
+            run_list(heard, os.path.join(folder, "tools/lab/lab"), ["--cpus", "4"],
+                     plan.plan(named=[test]).runs, limit_s=400, cwd=folder)
             failures = [text for verdict, text in heard.verdicts if verdict == "FAIL"]
             if failures:
                 report.ok(test, f"{name}: noticed ({failures[0][:120]})")
@@ -251,7 +275,8 @@ def series(report):
         if status != 0 and "no kernel image" in err:
             report.skip(f"{name}-smoke", err.strip().splitlines()[-1].removeprefix("lab: "))
         else:
-            run_list(report, LAB, ["--backend", "vm", "--kernel", name, "--cpus", "4"], SMOKE, prefix=f"{name}/")
+            run_list(report, LAB, ["--backend", "vm", "--kernel", name, "--cpus", "4"],
+                     plan.plan(named=SMOKE).runs, prefix=f"{name}/")
 
 
 def packages(report):
@@ -266,33 +291,46 @@ def packages(report):
         report.fail("packages", f"test_packages: status {status}", detail=out + err)
 
 
-DEBUG_SHORT = ("--share", "0")
 # Where modules, devices, hardware queues and CPUs come and go.
 LIFE = (r"^every/(?:load_|unload_|switch_|nr_requests|cpu_hotplug|hw_queues_|remove_|nvme_tcp_reset|"
         r"single_tag)")
+# In the short run, User-Mode Linux has the whole list. The same with KASAN and lockdep has the tests
+# that seek races and ends of life. Each stock kernel has half of the list, as emulation is slow. The
+# turns differ, so that a test shared among the schedulers meets three of the four.
+DEBUG_SHARE = plan.Share(turn=0)
+SHARE_6_12 = plan.Share(turn=1, stock="6.12")
+SHARE_7_2 = plan.Share(turn=2, stock="7.2")
+UML_SHARE = plan.Share(turn=3, thorough=True)
 
 
-def debug_list(name, about, only):
+def vm_group(name, about, kernel, long=False, kernels=(), **selection):
+    """The list on @kernel in QEMU."""
+    run = guest_list("--backend", "vm", "--kernel", kernel, **selection)
+    return Group(name, about, run, long=long, kernels=kernels)
+
+
+def debug_group(name, about, only):
     """The list on the debug kernel is long: two groups, and two guests that run side by side."""
-    return Group(name, f"the list on 7.2 with KASAN and lockdep in QEMU, {about}",
-                 guest_list("--backend", "vm", "--kernel", "debug", only=only, short=DEBUG_SHORT), long=True, kernels=("debug",))
+    return vm_group(name, f"the list on 7.2 with KASAN and lockdep in QEMU, {about}", "debug",
+                    long=True, kernels=("debug",), only=only, share=DEBUG_SHARE)
 
 
-# In the short run User-Mode Linux has the whole list, the same with KASAN and lockdep what seeks races and ends of life, and the stock kernels half of
-# the list each, as emulation is slow. --share turns the order of schedulers from kernel to kernel: what is shared out among them meets three of the four.
 GROUPS = [
-    Group("7.2", "the list on stock 7.2", guest_list("--backend", "vm", "--kernel", "7.2", short=("--share", "2", "--half", "0"))),
-    Group("uml", "the list on User-Mode Linux 7.2", guest_list(short=("--share", "3", "--thorough")), kernels=("uml",)),
-    Group("6.12", "the list on stock 6.12", guest_list("--backend", "vm", "--kernel", "6.12", short=("--share", "1", "--half", "1"))),
-    Group("uml-debug", "the list on User-Mode Linux 7.2 with KASAN and lockdep", guest_list("--kernel", "debug", short=DEBUG_SHORT),
-          kernels=("uml-debug",)),
+    vm_group("7.2", "the list on stock 7.2", "7.2", share=SHARE_7_2),
+    Group("uml", "the list on User-Mode Linux 7.2", guest_list(share=UML_SHARE), kernels=("uml",)),
+    vm_group("6.12", "the list on stock 6.12", "6.12", share=SHARE_6_12),
+    Group("uml-debug", "the list on User-Mode Linux 7.2 with KASAN and lockdep",
+          guest_list("--kernel", "debug", share=DEBUG_SHARE), kernels=("uml-debug",)),
     Group("kunit", "the KUnit suites in User-Mode Linux", kunit, kernels=("uml",)),
-    Group("ssdsim", "ssdsim on User-Mode Linux, and against its closed forms in virtual time", ssdsim, kernels=("uml",)),
-    Group("mutants", "broken builds of the schedulers that the tests must notice", mutants, kernels=("uml",)),
-    debug_list("debug", "what is on top: drivers, file systems, policies", f"^(?!{LIFE[1:]})"),
-    debug_list("debug-life", "ends of life: modules, switches, hardware queues, removal", LIFE),
-    Group("kcsan", "the list on 7.2 with the concurrency sanitizer and kmemleak", guest_list("--backend", "vm", "--kernel", "kcsan"), long=True,
-          kernels=("kcsan",)),
-    Group("packages", "the Debian packages: install, boot, a kernel arrives, remove", packages, long=True),
+    Group("ssdsim", "ssdsim on User-Mode Linux, and against its closed forms in virtual time", ssdsim,
+          kernels=("uml",)),
+    Group("mutants", "broken builds of the schedulers that the tests must notice", mutants,
+          kernels=("uml",)),
+    debug_group("debug", "what is on top: drivers, file systems, policies", f"^(?!{LIFE[1:]})"),
+    debug_group("debug-life", "ends of life: modules, switches, hardware queues, removal", LIFE),
+    vm_group("kcsan", "the list on 7.2 with the concurrency sanitizer and kmemleak", "kcsan",
+             long=True, kernels=("kcsan",)),
+    Group("packages", "the Debian packages: install, boot, a kernel arrives, remove", packages,
+          long=True),
     Group("series", "kernel series of the archive that are newer than 7.2", series, long=True),
 ]

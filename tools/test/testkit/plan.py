@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which guest tests run on a kernel, and with which schedulers.
+
+The long run has every test with every scheduler on every kernel. The short run shares the tests
+out, by the words RUN_ON and FIRST that stand in each test; tools/test/common/rc explains them.
+A test that is named runs as if nothing were shared out.
+"""
+import glob
+import os
+import re
+import shlex
+from dataclasses import dataclass
+
+from .report import CHECKOUT
+
+FOLDER = os.path.join(CHECKOUT, "tools", "test", "guest-tests")
+SCHEDULERS = ("mq-k2", "mq-mqfq", "mq-octofas", "mq-tabs")
+STOCK = ("6.12", "7.2")
+RUN_ON = (*STOCK, "every_scheduler", "not_debug", "not_kcsan")
+SPEED = ("any", "paced")
+VARIABLE = re.compile(r"^(\w+)=(.*)$", re.M)
+
+
+class PlanError(Exception):
+    """A test's words cannot be read; the text names the test."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """One file of guest-tests/, by its head."""
+    name: str           # FOLDER/NAME
+    schedulers: tuple   # one run for each; none: one run without a scheduler
+    shared: bool        # it is a test of every scheduler (PER_SCHEDULER)
+    long: bool
+    run_on: frozenset
+    first: str
+
+    def runs(self, schedulers):
+        """The runs with those of @schedulers that the test has."""
+        if len(self.schedulers) < 2:
+            return [self.name]
+        return [f"{self.name}/{name}" for name in self.schedulers if name in schedulers]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What the short run has of the list on one kernel."""
+    turn: int = 0               # how many schedulers after FIRST this kernel is
+    stock: str = ""             # the stock kernel that this one is
+    thorough: bool = False      # every_scheduler counts, and so do the tests that others leave out
+
+    def leaves_out(self, test):
+        """The test belongs to the other stock kernel."""
+        only_on = test.run_on.intersection(STOCK)
+        return bool(self.stock and only_on and self.stock not in only_on)
+
+    def schedulers(self, test):
+        if not test.shared:
+            return SCHEDULERS
+        if self.thorough and test.run_on.intersection(("every_scheduler", "not_debug")):
+            return SCHEDULERS
+        place = SCHEDULERS.index(test.first) + self.turn
+        return (SCHEDULERS[place % len(SCHEDULERS)],)
+
+
+@dataclass
+class Plan:
+    """The runs in their order, and how many the short run leaves to other kernels."""
+    runs: list
+    other_schedulers: int = 0
+    other_kernel: int = 0
+
+
+def check_word(name, variable, word, known):
+    if word not in known:
+        raise PlanError(f"{name}: {variable} has the unknown word {word}; "
+                        f"known: {' '.join(known)}")
+
+
+def read_test(name):
+    """The Test of the file @name."""
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as source:
+        head = source.read()
+    words = {variable: " ".join(shlex.split(value, comments=True))
+             for variable, value in VARIABLE.findall(head)
+             if variable in ("PER_SCHEDULER", "SCHEDULERS", "LONG", "RUN_ON", "FIRST", "SPEED")}
+    run_on = words.get("RUN_ON", "").split()
+    for word in run_on:
+        check_word(name, "RUN_ON", word, RUN_ON)
+    check_word(name, "SPEED", words.get("SPEED", "any"), SPEED)
+    first = words.get("FIRST", SCHEDULERS[0])
+    check_word(name, "FIRST", first, SCHEDULERS)
+    shared = "PER_SCHEDULER" in words
+    schedulers = SCHEDULERS if shared else tuple(words.get("SCHEDULERS", "").split())
+    return Test(name, schedulers, shared, "LONG" in words,
+                frozenset(run_on), first)
+
+
+def tests():
+    """All tests, in the order of their names."""
+    for name in sorted(glob.glob("*/*", root_dir=FOLDER)):
+        if not name.endswith(".out"):
+            yield read_test(name)
+
+
+def is_part(run, name):
+    """@run is @name, or lies below it."""
+    return f"{run}/".startswith(f"{name}/")
+
+
+def plan(long_run=False, share=None, only="", named=()):
+    """The Plan of a kernel; @only: a regular expression of runs; @named: tests, folders or runs."""
+    found = Plan([])
+    if long_run or named:
+        share = None
+    for test in tests():
+        if test.long and not long_run and not any(is_part(name, test.name) for name in named):
+            continue
+        if share and share.leaves_out(test):
+            found.other_kernel += 1
+            continue
+        every = test.runs(SCHEDULERS)
+        runs = test.runs(share.schedulers(test)) if share else every
+        found.other_schedulers += len(every) - len(runs)
+        found.runs += [run for run in runs if re.search(only, run)
+                       and (not named or any(is_part(run, name) for name in named))]
+    return found
