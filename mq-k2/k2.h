@@ -47,6 +47,28 @@ struct k2_cpu_counters {
 	unsigned long requeued[K2_NR_QUEUES];
 };
 
+/**
+ * struct k2_data - the scheduler of one device
+ * @q:			its queue
+ * @cpu_counters:	see there
+ * @cpu_sums:		what completions have counted for the law
+ * @be_max_delay_ms:	tunable; read anywhere
+ * @is_auto:		a target is set; read anywhere
+ * @target_p999_us:	tunable; written under @auto_mutex, read anywhere
+ * @ticking:		the tick is queued, or runs
+ * @lock:		guards the merge index, the counters that follow, and the policy
+ * @inserted:		requests inserted, by queue
+ * @merged:		requests merged into others, by queue
+ * @dispatched:		requests sent, by queue
+ * @policy:		the queues and the bound
+ * @auto_mutex:		guards all the fields that follow, and changes of the bound
+ * @max_inflight:	tunable: the largest bound
+ * @target_bw_pct:	tunable
+ * @said_unmet:		the kernel log has the message that the target cannot be met
+ * @law:		chooses the bound
+ * @sums:		@cpu_sums of all CPUs at the last tick
+ * @tick:		adds up the sums and asks the law
+ */
 struct k2_data {
 	/* Read-mostly. */
 	struct request_queue *q;

@@ -6,8 +6,8 @@
  * operations mean and which of them may run at the same time; k2.c says why the policy is as it
  * is.
  *
- * Who wakes whom
- * ==============
+ * What wakes a waiting request
+ * ============================
  * A queue with nothing to do says so in has_work, not by a dispatch that comes back empty. An empty
  * dispatch costs a rerun of all queues 3 ms later. It happens only if two CPUs race for the last
  * slot or the last request, and is harmless. So each request that waits after has_work said no is

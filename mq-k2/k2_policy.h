@@ -67,7 +67,7 @@ struct k2_policy {
 	u32 nr_queued_total;
 	u64 be_max_delay_ns;
 
-	/* What completions touch; apart from what dispatch and insert fight for. */
+	/* Completions touch these: another cache line than that of dispatch and insert. */
 	u32 nonempty ____cacheline_aligned_in_smp;
 	u32 max_inflight;
 	atomic_t inflight;
@@ -132,7 +132,7 @@ static inline struct list_head *k2_policy_be_head(const struct k2_policy *p)
 }
 
 /*
- * True if an entry that is queued now can not go at once, because the slots are taken; lock held.
+ * True if an entry that is queued now cannot go at once, because the slots are taken; lock held.
  */
 static inline bool k2_policy_will_wait(const struct k2_policy *p)
 {
@@ -143,9 +143,11 @@ static inline bool k2_policy_will_wait(const struct k2_policy *p)
  * k2_policy_has_work() - may an entry go now?
  * @p: policy
  *
- * Ordering: when it answers no because of the bound, everything that the caller wrote before (the
- * entry that it queued, the bound that it raised) is visible to any k2_policy_release() whose
- * slot this call did not see come back.
+ * Ordering: if the answer is no because of the bound, all earlier writes of the caller (the entry
+ * that it queued, the bound that it raised) are visible to each k2_policy_release() whose slot this
+ * call did not see.
+ *
+ * Return: true if an entry waits and the bound is not reached.
  */
 static inline bool k2_policy_has_work(const struct k2_policy *p)
 {
@@ -186,8 +188,8 @@ static inline bool k2_policy_release(struct k2_policy *p)
  * @p:			policy
  * @max_inflight:	new bound
  *
- * The caller must have k2_policy_has_work() asked again afterwards, also when the bound went
- * down: a release() that ran with the other value in sight may have left the wake-up to us.
+ * The caller must run the queues afterwards, so that k2_policy_has_work() is asked again, also when
+ * the bound went down: a release() that still saw the old bound may not have woken any queue.
  */
 static inline void k2_policy_set_max_inflight(struct k2_policy *p, u32 max_inflight)
 {

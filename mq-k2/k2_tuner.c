@@ -65,7 +65,7 @@ void k2_tuner_measure(struct k2_data *k2, struct request *rq)
 	u64 latency_ns;
 
 	this_cpu_inc(k2->cpu_sums->nr);
-	/* Not "the bound is met": of completions that come together only one would see it. */
+	/* Not "is the bound reached": of completions at one time only the first would see that. */
 	if (READ_ONCE(k2->policy.nonempty))
 		this_cpu_inc(k2->cpu_sums->nr_limited);
 	this_cpu_add(k2->cpu_sums->bytes, kr->bytes);

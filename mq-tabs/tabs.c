@@ -68,8 +68,8 @@
  * adds alpha to what its hardware queue has earned. The credit, which all queues share, is written
  * once for each whole FUA write earned.
  *
- * Who wakes whom
- * ==============
+ * What wakes a waiting request
+ * ============================
  *	it waits because		and is woken by
  *	----------------		---------------
  *	it has just come		its insert: blk-mq then runs the queue
@@ -614,8 +614,9 @@ static void tabs_insert_list(struct tabs_data *td, struct tabs_queue *tq, struct
 /*
  * Called from blk_mq_insert_request(), one request, and from the flush of a plug, many of one
  * hardware queue; blk-mq runs the queue afterwards, for a submission without a plug in a worker. To
- * save its wake-up, the queue is run here before that. k2_insert_requests() says why that is
- * allowed.
+ * save its wake-up, the queue is run here before that. This is allowed because blk-mq, without a
+ * scheduler, calls the driver from this very place. The reference to the queue keeps the scheduler
+ * from being switched away meanwhile.
  */
 static void tabs_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 				 blk_insert_t flags)
