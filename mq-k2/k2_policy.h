@@ -99,9 +99,9 @@ void k2_policy_remove(struct k2_policy *p, struct list_head *entry, unsigned int
  * @now_ns:	time now, any clock; used if @be_max_delay_ns is set
  * @be_at_ns:	when the head of the best-effort queue was queued, same clock; used likewise
  *
- * Strict priority, unless the best-effort head has waited longer than be_max_delay_ns. Nothing
- * goes while max_inflight entries are in flight, however old: an old entry gets the next slot,
- * not a slot of its own.
+ * Strict priority, unless the best-effort head has waited longer than be_max_delay_ns. No entry
+ * goes while max_inflight entries are in flight: an old entry gets the next slot, not an extra
+ * one.
  *
  * Return: queue index, or K2_NO_QUEUE.
  */
