@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """The cache: artifacts outside the checkout, each named by what it is made of, each whole or not there.
 
-An artifact is built in a folder of its own below tmp/ and renamed into place when it is complete, so an interrupted
-build leaves nothing that could be mistaken for a result. A lock per artifact lets two runs at once share one build;
-whoever waits says for what. The kernel drops the lock when its holder dies, and the next holder removes what the dead
-one left behind.
+An artifact is built in a folder of its own below tmp/ and renamed into place when it is complete,
+so an interrupted build leaves nothing that could be mistaken for a result. A lock per artifact lets
+two runs at once share one build; the run that waits says for what. The kernel drops the lock when
+its holder dies, and the next holder removes what the dead one left behind.
 """
 import contextlib
 import errno
@@ -127,8 +127,9 @@ def _remove_abandoned(pattern):
 def scratch(place, prefix):
     """A folder for one run in @place of the cache, gone when the run ends.
 
-    A run that is killed cannot remove its own. It holds a lock on the folder while it lives, and whoever makes the next one removes those
-    that nobody holds; the lock "scratch" keeps a folder that is just being made from being taken for such a one.
+    A run that is killed cannot remove its own folder. A run holds a lock on its folder while it
+    lives, and the next run removes the folders that nobody holds. The lock "scratch" protects a
+    folder that is just being made.
     """
     folder = os.path.join(cache_dir(), place)
     os.makedirs(folder, exist_ok=True)
@@ -145,7 +146,7 @@ def scratch(place, prefix):
 
 
 def prune(name, keep):
-    """Keep the @keep artifacts of @name that were used last; for the kinds that every edit makes anew.
+    """Keep the @keep artifacts of @name that were used last; for the kinds that every edit makes again.
 
     What was used within IN_USE_S stays in any case: a guest may still be running on it.
     """

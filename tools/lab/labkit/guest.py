@@ -54,7 +54,8 @@ def kvm_works(root):
         argv = ["timeout", "-s", "KILL", str(KVM_PROBE_S), "qemu-system-x86_64", "-accel", "kvm", "-cpu", "host",
                 "-nodefaults", "-display", "none", "-m", "512M", "-no-reboot", "-kernel", image,
                 "-append", "panic=-1 console=ttyS0", "-serial", "stdio"]
-        # A kernel without a root panics and, with panic=-1, reboots: QEMU ends with status 0 and a panic on the console.
+        # A kernel without a root panics and, with panic=-1, reboots: QEMU ends with status 0 and a
+        # panic on the console.
         probe = subprocess.run(enter_argv(root, argv, [], "/"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, check=False)
         works = probe.returncode == 0 and b"Kernel panic" in probe.stdout
@@ -98,8 +99,9 @@ def _vm_argv(kernel, request, run, console_fd, out_fd, err_fd):
     elif kvm_works(kernel.root):
         argv += ["-accel", "kvm", "-cpu", "host"]
     else:
-        # Four levels of page tables. A KASAN kernel with five was seen to report an access by an interrupt that came while it identified the CPU, as
-        # wild: it then forgets for a moment how many there are.
+        # Four levels of page tables. A KASAN kernel with five was seen to report an access by an
+        # interrupt that came while it identified the CPU, as wild: it then forgets for a moment how
+        # many there are.
         argv += ["-accel", "tcg,thread=multi", "-cpu", "max,la57=off"]
         append += ["no_timer_check"]
     argv += ["-fsdev", "local,id=root,path=/,security_model=none,multidevs=remap",
@@ -193,7 +195,8 @@ def _run_in(run_dir, kernel, modules, request):
     console = os.open(os.path.join(run_dir, "console"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     build = _uml_argv if request.backend == "uml" else _vm_argv
     out, err = _Stream(1), _Stream(2)
-    # The inner limit is for the case that we are killed ourselves and nobody is left to enforce the outer one.
+    # The inner limit is for the case that we are killed ourselves and nobody is left to enforce the
+    # outer one.
     argv = ["timeout", "-s", "KILL", str(request.timeout_s + 60),
             *build(kernel, request, run_dir, console, out.guest_end, err.guest_end)]
     process = subprocess.Popen(enter_argv(kernel.root, argv, [request.checkout], "/"), stdin=subprocess.DEVNULL,

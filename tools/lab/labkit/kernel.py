@@ -105,10 +105,13 @@ def _source_versions(root):
     return [_package_version(root, f"linux-source-{SOURCE_SERIES}"), _package_version(root, "gcc-14")]
 
 
-# Three places in Debian's source are not as they came, all of them in User-Mode Linux with several CPUs. Another CPU starts on a stack of its host
-# thread, and a stack trace, which KASAN keeps of each kmalloc() and kfree(), is read up to the next multiple of THREAD_SIZE: the end of a kernel stack, but
-# of that one a page that does not exist. Each word up to there is looked up, with system calls for lockdep each time; only return addresses of frames
-# are kept anyway. And flush_tlb_mm() walks an address space that may be another task's, under no lock, which lockdep reports when AIO's ring is unmapped.
+# Three places in Debian's source are not as they came, all of them in User-Mode Linux with several
+# CPUs. Another CPU starts on a stack of its host thread, and a stack trace, which KASAN keeps of
+# each kmalloc() and kfree(), is read up to the next multiple of THREAD_SIZE: the end of a kernel
+# stack, but of that one a page that does not exist. Each word up to there is looked up, with system
+# calls for lockdep each time; only return addresses of frames are kept anyway. And flush_tlb_mm()
+# walks an address space that may be another task's, under no lock, which lockdep reports when AIO's
+# ring is unmapped.
 _UNPACK = r"""
 set -e
 tar -C "$1" --strip-components=1 -xf "$2"
@@ -132,7 +135,8 @@ def _source(root):
     return cache.artifact(f"linux-{SOURCE_SERIES}", cache.key_of(_source_versions(root)[0], _UNPACK), make, 4 << 30)
 
 
-# $1 source, $2 output folder, $3 architecture; then the fragments, of which a later one overrides. olddefconfig drops what it cannot have: say so.
+# $1 source, $2 output folder, $3 architecture; then the fragments, of which a later one overrides.
+# olddefconfig drops what it cannot have: say so.
 _COMPILE = r"""
 set -e
 source=$1 out=$2 arch=$3; shift 3

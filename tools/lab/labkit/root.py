@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """The root filesystem: Debian 13 with two stock kernels, their headers, and every tool that the lab runs.
 
-The host needs mmdebstrap and nothing else. Compilers, QEMU, virtme-ng, fio and the rest come from Debian 13 inside the
-root filesystem, so a Debian 12 host gives the same results. enter_argv() runs a command in it, in namespaces of its
-own: the root is mounted read-only, the checkout and the cache are mounted at the paths they have outside, and
-everything dies with the command. Guests then take that very root as theirs: UML through hostfs, QEMU through 9p.
+The host needs mmdebstrap and nothing else. Compilers, QEMU, virtme-ng, fio and the rest come from
+Debian 13 inside the root filesystem, so a Debian 12 host gives the same results. enter_argv() runs
+a command in it, in namespaces of its own: the root is mounted read-only, the checkout and the cache
+are mounted at the paths they have outside, and everything dies with the command. Guests then take
+that very root as theirs: UML through hostfs, QEMU through 9p.
 
-Without root, a user namespace maps the caller to root inside; that takes newuidmap (package uidmap) and a range in
-/etc/subuid, which Debian's adduser gives every user.
+Without root, a user namespace maps the caller to root inside; that takes newuidmap (package uidmap)
+and a range in /etc/subuid, which Debian's adduser gives every user.
 """
 import os
 import shlex
@@ -34,7 +35,8 @@ PACKAGES = {
     "documentation and pictures": "python3-sphinx python3-matplotlib",
 }
 
-# Runs in the new root. The series in backports replace each other: take the newest of each that the lab is built for.
+# Runs in the new root. The series in backports replace each other: take the newest of each that the
+# lab is built for.
 INSTALL_KERNELS = r"""
 set -e
 sed -n 's/^deb \(.*\) trixie main.*/deb \1 trixie-backports main/p' /etc/apt/sources.list | head -n 1 > /etc/apt/sources.list.d/backports.list
@@ -79,7 +81,8 @@ def require_host_packages():
         raise LabError(f"the host lacks {' '.join(missing)} and has no apt-get; install them by its own package manager")
     log = os.path.join(cache.cache_dir(), "log", "host-packages.log")
     if os.geteuid() == 0:
-        # Package lists may be older than the archive; a failed update shows in the install that follows.
+        # Package lists may be older than the archive; a failed update shows in the install that
+        # follows.
         run_logged("host: apt-get update", ["sh", "-c", "apt-get -q update || true"], log)
         run_logged(f"host: installing {' '.join(missing)}", command, log)
         return
@@ -157,8 +160,9 @@ def base_root():
     return cache.artifact("root", key, _build_root, needed_bytes=8 << 30)
 
 
-# Runs in the new namespaces, still with the host's root: $0 is the root filesystem, $1 the folders that keep their
-# path and stay writable (one a line), $2 the folder to start in; the rest is the command.
+# Runs in the new namespaces, still with the host's root: $0 is the root filesystem, $1 the folders
+# that keep their path and stay writable (one a line), $2 the folder to start in; the rest is the
+# command.
 _MOUNT = r"""
 set -e
 root=$0 keep=$1 start=$2; shift 2

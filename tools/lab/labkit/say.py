@@ -25,12 +25,12 @@ def _last_line(path):
     return next((line.strip()[:100] for line in reversed(lines) if line.strip()), "")
 
 
-def _stop_group(process):
-    """End @process and its children: asked first, so that they can unmount what they mounted."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+def end_group(process, first=signal.SIGTERM, grace_s=10):
+    """End @process and its children; signal @first lets them clean up, for @grace_s seconds."""
+    for number in (first, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
-            process.wait(timeout=10)
+            process.wait(timeout=grace_s)
             return
         except ProcessLookupError:
             return
@@ -59,7 +59,7 @@ def run_logged(what, argv, log_path, hint="", **popen):
                         beat = time.monotonic()
                         say(f"  {beat - started:4.0f} s  {_last_line(log_path)}")
         except BaseException:
-            _stop_group(process)
+            end_group(process)
             raise
     if status != 0:
         raise LabError(failure_sentence(what, status, log_path, hint))

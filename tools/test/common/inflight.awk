@@ -4,8 +4,9 @@
 #
 #	awk -v bound=N -f inflight.awk EVENTS
 #
-# block_rq_issue comes after the scheduler has counted a request, block_rq_complete before it gives the slot back: what is between the
-# two never exceeds the bound. Prints a line if it did, and the figures on the line "# ...".
+# block_rq_issue comes after the scheduler has counted a request, block_rq_complete before it gives
+# the slot back: what is between the two never exceeds the bound. Prints a line if it did, and the
+# figures on the line "# ...".
 
 / block_rq_issue: / {
 	n++

@@ -4,10 +4,11 @@
 #
 #	awk -v bound=N -v strict=1 -f k2_order.awk EVENTS
 #
-# Events are k2_insert and k2_dispatch, traced with a clock that is one counter for all CPUs; both are emitted under the scheduler's lock,
-# so their order is the order of the decisions. Checked at each dispatch: no more urgent queue has a request waiting (strict=1), the
-# request is the first of its queue, the count in flight is at most the bound. Merges and requeues would need
-# more than this: switch them off. Prints a line per kind of violation, and the figures on the line "# ...".
+# Events are k2_insert and k2_dispatch, traced with a clock that is one counter for all CPUs; both
+# are emitted under the scheduler's lock, so their order is the order of the decisions. Checked at
+# each dispatch: no more urgent queue has a request waiting (strict=1), the request is the first of
+# its queue, the count in flight is at most the bound. Merges and requeues would need more than
+# this: switch them off. Prints a line per kind of violation, and the figures on the line "# ...".
 
 function field(name,    i) {
 	for (i = 1; i <= NF; i++)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Groups that run in guests: the same list on every kernel, KUnit, ssdsim's own tests, broken builds, other kernel series.
 
-A guest is booted once per kernel and runs tools/test/guest, which says what it does in lines that start with "@".
+A guest is booted once per kernel and runs tools/test/guest, which says what it does in lines that
+start with "@".
 """
 import os
 import re
@@ -294,9 +295,9 @@ def packages(report):
 # Where modules, devices, hardware queues and CPUs come and go.
 LIFE = (r"^every/(?:load_|unload_|switch_|nr_requests|cpu_hotplug|hw_queues_|remove_|nvme_tcp_reset|"
         r"single_tag)")
-# In the short run, User-Mode Linux has the whole list. The same with KASAN and lockdep has the tests
-# that seek races and ends of life. Each stock kernel has half of the list, as emulation is slow. The
-# turns differ, so that a test shared among the schedulers meets three of the four.
+# In the short run, User-Mode Linux has the whole list. The same with KASAN and lockdep has the
+# tests that seek races and ends of life. Each stock kernel has half of the list, as emulation is
+# slow. The turns differ, so that a test shared among the schedulers meets three of the four.
 DEBUG_SHARE = plan.Share(turn=0)
 SHARE_6_12 = plan.Share(turn=1, stock="6.12")
 SHARE_7_2 = plan.Share(turn=2, stock="7.2")

@@ -10,8 +10,8 @@ SUBTEST = re.compile(r"^(?P<indent> *)# Subtest: (?P<name>.*)$")
 def cases(text):
     """[("suite.case", "ok" | "FAIL" | "SKIP", reason)] of all suites in @text.
 
-    A case with parameters is one case; what its failed parameters said is the reason. A suite that announced more
-    cases than it reported has one more, failed.
+    A case with parameters is one case; what its failed parameters said is the reason. A suite that
+    announced more cases than it reported has one more, failed.
     """
     found, suite, said, expected, seen = [], "", [], 0, 0
     for line in re.sub(r"^\[ *[\d.]+\] ", "", text, flags=re.M).splitlines():

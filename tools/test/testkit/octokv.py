@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The key-value daemon: unit tests, the fuzzer's seeds, and the daemon with real clients, in the lab's root filesystem.
 
-All under the address and undefined-behaviour sanitizers; what goes from reactor to reactor under the thread sanitizer as well.
+All under the address and undefined-behaviour sanitizers; what goes from reactor to reactor under
+the thread sanitizer as well.
 """
 import os
 import re

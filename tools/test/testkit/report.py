@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Groups of cases: how they run, and what a person sees of them.
 
-A group is a function that is given a Report and calls ok(), fail() and skip() on it. Two groups run at a time, each in a thread. A group
-that raises, and one that reports nothing at all, has failed.
+A group is a function that is given a Report and calls ok(), fail() and skip() on it. Two groups run
+at a time, each in a thread. A group that raises, and one that reports nothing at all, has failed.
 """
 import os
 import signal
@@ -14,7 +14,10 @@ import traceback
 from dataclasses import dataclass
 from typing import Callable
 
-CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+CHECKOUT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+sys.path.insert(0, os.path.join(CHECKOUT, "tools", "lab"))
+from labkit.say import end_group        # noqa: E402
+
 LAB = os.path.join(CHECKOUT, "tools", "lab", "lab")
 LOGS = os.path.join(CHECKOUT, "results", "test")
 SIDE_BY_SIDE = 2
@@ -112,15 +115,7 @@ def show(output):
 
 def end(child):
     """End @child and what it started: first in a way that lets it clean up."""
-    for sig in (signal.SIGINT, signal.SIGKILL):
-        try:
-            os.killpg(child.pid, sig)
-            child.wait(timeout=15)
-            return
-        except ProcessLookupError:
-            return
-        except subprocess.TimeoutExpired:
-            continue
+    end_group(child, signal.SIGINT, grace_s=15)
 
 
 class Session:
