@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Groups that run in guests: the same list on every kernel, KUnit, ssdsim's own tests, broken builds, other kernel series.
+"""Groups that run in guests: the list on every kernel, KUnit, ssdsim, broken builds, other series.
 
 A guest is booted once per kernel and runs tools/test/guest, which says what it does in lines that
 start with "@".
 """
+import glob
 import os
 import re
 import shutil
@@ -50,12 +51,14 @@ class Listing:
             self.report.case(verdict, self.prefix + name, text, seconds=float(seconds))
 
     def finish(self, status, log_tail):
-        """The guest is gone: what did not run has failed, and so has a guest that did not end well."""
-        why = {SPLAT_STATUS: "the kernel reported a fault", TIMEOUT_STATUS: "the guest's time was up",
+        """The guest is gone: a test that did not run has failed, and so has a guest that broke."""
+        why = {SPLAT_STATUS: "the kernel reported a fault",
+               TIMEOUT_STATUS: "the guest's time was up",
                None: "the lab did not end"}.get(status, f"the lab ended with status {status}")
         missing = [name for name in self.planned if name not in self.done]
         for name in missing:
-            self.report.fail(self.prefix + name, f"did not run to its end: {why}{self.hung}", seconds=0)
+            self.report.fail(self.prefix + name, f"did not run to its end: {why}{self.hung}",
+                             seconds=0)
         if not self.planned:
             self.report.fail(self.prefix + "boot", why, detail=log_tail)
         elif status != 0 and not self.failed and not missing:
@@ -65,13 +68,15 @@ class Listing:
 def run_list(report, lab, options, arguments, prefix="", limit_s=LIST_S, cwd=CHECKOUT):
     """Run tools/test/guest with @arguments in a guest; returns the Listing."""
     listing = Listing(report, prefix)
-    argv = [lab, "run", *options, "--timeout", str(limit_s), "--", "tools/test/guest", "--splat", guest.SPLAT_RE.pattern, *arguments]
+    argv = [lab, "run", *options, "--timeout", str(limit_s), "--",
+            "tools/test/guest", "--splat", guest.SPLAT_RE.pattern, *arguments]
     report.begin("boot")
     with open(report.log_path, "ab") as log:
         log.write(f"$ {' '.join(options)} {' '.join(arguments)}\n".encode())
         log.flush()
         at = log.tell()
-        child = report.start(argv, stdout=subprocess.PIPE, stderr=log, text=True, errors="replace", cwd=cwd)
+        child = report.start(argv, stdout=subprocess.PIPE, stderr=log, text=True, errors="replace",
+                             cwd=cwd)
         watchdog = threading.Timer(limit_s + BOOT_S, end, [child])
         watchdog.start()
         for line in child.stdout:
@@ -91,8 +96,8 @@ def run_list(report, lab, options, arguments, prefix="", limit_s=LIST_S, cwd=CHE
 def say_shared(report, planned):
     """Note what the short run leaves to other kernels and schedulers."""
     if planned.other_schedulers:
-        report.note(f"{planned.other_schedulers} more are not run here: on this kernel the short run "
-                    "shares the tests of all schedulers out; --long runs each with each")
+        report.note(f"{planned.other_schedulers} more are not run here: the short run shares the "
+                    "tests of all schedulers out among them; --long runs each with each")
     if planned.other_kernel:
         report.note(f"{planned.other_kernel} tests are not run here: the short run has them on the "
                     "other stock kernel; --long runs all on all")
@@ -125,14 +130,14 @@ def kunit(report):
 
 
 def ssdsim(report):
-    """ssdsim's own tests; under virtual time its closed forms, which are compared with what a load measures."""
+    """ssdsim's own tests; under virtual time a load is measured against its closed forms."""
     folder = "tools/ssdsim/test"
     if not os.path.isdir(os.path.join(CHECKOUT, folder)):
         report.skip("all", f"{folder} is not in this tree")
         return
     vm = ["--backend", "vm", "--kernel", "7.2", "--virtual-time"]
-    programs = sorted(name for name in os.listdir(os.path.join(CHECKOUT, folder))
-                      if "." not in name and os.access(os.path.join(CHECKOUT, folder, name), os.X_OK))
+    programs = sorted(os.path.basename(path) for path in glob.glob(f"{CHECKOUT}/{folder}/*")
+                      if "." not in os.path.basename(path) and os.access(path, os.X_OK))
     unknown = [part for part in report.parts if part not in programs]
     for name in unknown:
         report.fail(name, f"{folder} has no such test")
@@ -148,38 +153,59 @@ def ssdsim(report):
 
 # name, file, pattern, replacement, test, whether the normal run has it
 MUTANTS = [
-    ("a completion wakes nobody", "mq-k2/k2_policy.h", r"return left \+ 1 == [^;]*;", "return (void)left, false;", "k2/lost_wakeup", True),
-    ("the bound is one too high", "mq-k2/k2_policy.[ch]", r"READ_ONCE\(p->max_inflight\)", "(READ_ONCE(p->max_inflight) + 1)", "k2/max_inflight",
-     True),
-    ("the least urgent goes first", "mq-k2/k2_policy.c", r"__ffs\(p->nonempty\)", "__fls(p->nonempty)", "k2/strict_priority", False),
-    ("last in, first out", "mq-k2/k2_policy.c", r"list_add_tail\(", "list_add(", "k2/strict_priority", False),
-    ("be_max_delay_ms does nothing", "mq-k2/k2_policy.c", r"if \(k2_policy_be_overdue\(", "if (0 && k2_policy_be_overdue(", "k2/starvation",
+    ("a completion wakes nobody", "mq-k2/k2_policy.h", r"return left \+ 1 == [^;]*;",
+     "return (void)left, false;", "k2/lost_wakeup", True),
+    ("the bound is one too high", "mq-k2/k2_policy.[ch]", r"READ_ONCE\(p->max_inflight\)",
+     "(READ_ONCE(p->max_inflight) + 1)", "k2/max_inflight", True),
+    ("the least urgent goes first", "mq-k2/k2_policy.c", r"__ffs\(p->nonempty\)",
+     "__fls(p->nonempty)", "k2/strict_priority", False),
+    ("last in, first out", "mq-k2/k2_policy.c", r"list_add_tail\(", "list_add(",
+     "k2/strict_priority", False),
+    ("be_max_delay_ms does nothing", "mq-k2/k2_policy.c", r"if \(k2_policy_be_overdue\(",
+     "if (0 && k2_policy_be_overdue(", "k2/starvation", False),
+    ("a requeued request keeps its slot", "mq-k2/k2.c",
+     r"(requeued\[kr->queue\]\);\n\tif \(slot_is_held\(rq\) && )k2_policy_release\(&k2->policy\)",
+     r"\g<1>0", "every/requeue_and_fail/mq-k2", False),
+    ("a polled request keeps its slot", "lib/slot.h", r"return rq->mq_hctx->type != [^;]*;",
+     "return (void)rq, true;", "every/unpolled/mq-k2", False),
+    ("a completion is not counted", "mq-k2/k2.c",
+     r"\tthis_cpu_inc\(k2->cpu_counters->completed[^;]*;\n", "", "every/kill_tasks/mq-k2", False),
+    ("a store takes what is too large", "lib/tunable.h", r" \|\| \*value > max", "",
+     "every/tunables_refuse/mq-k2", False),
+    ("merges are not counted", "mq-k2/k2.c", r"\tk2->merged\[kr->queue\]\+\+;\n", "",
+     "every/merge/mq-k2", False),
+    ("mq-mqfq: a completion wakes nobody", "mq-mqfq/mqfq_policy.c",
+     r"\tmqfq_wake_nearest\(p, q->leaf\);\n", "", "mqfq/lost_wakeup", False),
+    ("mq-mqfq: a polled request keeps its slot", "lib/slot.h",
+     r"return rq->mq_hctx->type != [^;]*;", "return (void)rq, true;", "every/unpolled/mq-mqfq",
      False),
-    ("a requeued request keeps its slot", "mq-k2/k2.c", r"(requeued\[kr->queue\]\);\n\tif \(slot_is_held\(rq\) && )k2_policy_release\(&k2->policy\)", r"\g<1>0",
-     "every/requeue_and_fail/mq-k2", False),
-    ("a polled request keeps its slot", "lib/slot.h", r"return rq->mq_hctx->type != [^;]*;", "return (void)rq, true;", "every/unpolled/mq-k2", False),
-    ("a completion is not counted", "mq-k2/k2.c", r"\tthis_cpu_inc\(k2->cpu_counters->completed[^;]*;\n", "", "every/kill_tasks/mq-k2", False),
-    ("a store takes what is too large", "lib/tunable.h", r" \|\| \*value > max", "", "every/tunables_refuse/mq-k2", False),
-    ("merges are not counted", "mq-k2/k2.c", r"\tk2->merged\[kr->queue\]\+\+;\n", "", "every/merge/mq-k2", False),
-    ("mq-mqfq: a completion wakes nobody", "mq-mqfq/mqfq_policy.c", r"\tmqfq_wake_nearest\(p, q->leaf\);\n", "", "mqfq/lost_wakeup", False),
-    ("mq-mqfq: a polled request keeps its slot", "lib/slot.h", r"return rq->mq_hctx->type != [^;]*;", "return (void)rq, true;", "every/unpolled/mq-mqfq", False),
-    ("mq-mqfq: nobody is throttled", "mq-mqfq/mqfq_policy.c", r"return !vt_after\(e->start, mqfq_vt\(p\)[^;]*;",
-     "return mqfq_may_go_ahead(q, e) || true;", "mqfq/share_by_weight", False),
-    ("mq-mqfq: a throttled queue is forgotten", "mq-mqfq/mqfq_policy.c", r"mqfq_wake\(mqfq_queue_of_leaf\(context, leaf\), MQFQ_THROTTLED\);",
-     "(void)context;", "mqfq/lost_wakeup", False),
-    ("mq-tabs: what is held is never overdue", "mq-tabs/tabs_policy.c", r"return now_ns > since_ns && [^;]*;",
-     "return (void)now_ns, (void)since_ns, (void)max_ns, (void)spare_ns, false;", "tabs/max_delay", False),
-    ("mq-tabs: what may go wakes nobody", "mq-tabs/tabs.c", r"\tif \(!test_bit\(BLK_MQ_S_STOPPED[\s\S]*?\n\t\ttabs_wake_all\(td\);\n", "\t(void)hctx;\n",
+    ("mq-mqfq: nobody is throttled", "mq-mqfq/mqfq_policy.c",
+     r"return !vt_after\(e->start, mqfq_vt\(p\)[^;]*;", "return mqfq_may_go_ahead(q, e) || true;",
+     "mqfq/share_by_weight", False),
+    ("mq-mqfq: a throttled queue is forgotten", "mq-mqfq/mqfq_policy.c",
+     r"mqfq_wake\(mqfq_queue_of_leaf\(context, leaf\), MQFQ_THROTTLED\);", "(void)context;",
+     "mqfq/lost_wakeup", False),
+    ("mq-tabs: what is held is never overdue", "mq-tabs/tabs_policy.c",
+     r"return now_ns > since_ns && [^;]*;",
+     "return (void)now_ns, (void)since_ns, (void)max_ns, (void)spare_ns, false;",
+     "tabs/max_delay", False),
+    ("mq-tabs: what may go wakes nobody", "mq-tabs/tabs.c",
+     r"\tif \(!test_bit\(BLK_MQ_S_STOPPED[\s\S]*?\n\t\ttabs_wake_all\(td\);\n", "\t(void)hctx;\n",
      "tabs/lost_wakeup", False),
-    ("mq-tabs: the former scheduler's way to run queues stays", "mq-tabs/tabs.c", r"\tmqfair_run_all_hctx\([^;]*;\n", "", "every/nvme_reset_after_switch/mq-tabs", False),
-    ("no alias to load it by", "mq-k2/k2.c", r'MODULE_ALIAS\("mq-k2-iosched"\);\n', "", "every/load_by_name/mq-k2", False),
+    ("mq-tabs: the former scheduler's way to run queues stays", "mq-tabs/tabs.c",
+     r"\tmqfair_run_all_hctx\([^;]*;\n", "", "every/nvme_reset_after_switch/mq-tabs", False),
+    ("no alias to load it by", "mq-k2/k2.c", r'MODULE_ALIAS\("mq-k2-iosched"\);\n', "",
+     "every/load_by_name/mq-k2", False),
 ]
 
 
 def broken_copy(target, pattern, old, new):
-    """Copy the checkout to @target with @old replaced in the files that @pattern names; returns whether that changed anything."""
-    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
-                            check=False).stdout.split("\0")
+    """Copy the checkout to @target with @old replaced in the files that @pattern names.
+
+    Returns whether that changed anything.
+    """
+    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=CHECKOUT,
+                            stdout=subprocess.PIPE, text=True, check=False).stdout.split("\0")
     changed = False
     for name in filter(None, listed):
         source, copy = os.path.join(CHECKOUT, name), os.path.join(target, name)
@@ -223,7 +249,11 @@ class Unheard:
 def mutants(report):
     """Broken builds of the schedulers in User-Mode Linux: the named test has to fail, each time."""
     for name, pattern, old, new, test, quick in MUTANTS:
-        if not any(f"{test}/".startswith(f"{part}/") for part in report.parts) if report.parts else not (quick or report.long):
+        if report.parts:
+            wanted = any(plan.is_part(test, part) for part in report.parts)
+        else:
+            wanted = quick or report.long
+        if not wanted:
             continue
         report.begin(name)
         folder = tempfile.mkdtemp(prefix="mutant-", dir=cache.cache_dir())
@@ -248,17 +278,19 @@ def mutants(report):
 SERIES_SCRIPT = r"""
 work=$(mktemp -d)
 mkdir -p "$work/lists/partial" "$work/cache"
-apt-get -qq -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" -o APT::Sandbox::User=root update >&2
+apt-get -qq -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" \
+	-o APT::Sandbox::User=root update >&2
 apt-cache -o Dir::State::lists="$work/lists" -o Dir::Cache="$work/cache" pkgnames linux-headers- |
-	sed -n 's/^linux-headers-\([0-9]*\.[0-9]*\)\.[0-9.]*+deb13\(\.[0-9]*\)\?-amd64$/\1/p' | sort -uV
+	sed -n 's/^linux-headers-\([0-9]*\.[0-9]*\)\.[0-9.]*+deb13\(\.[0-9]*\)\?-amd64$/\1/p' |
+	sort -uV
 rm -rf "$work"
 """
-SMOKE = [f"every/{name}" for name in ("load_unload", "load_twice", "load_by_name", "switch_under_load",
-                                       "tunables_refuse")]
+SMOKE = ["every/load_unload", "every/load_twice", "every/load_by_name", "every/switch_under_load",
+         "every/tunables_refuse"]
 
 
 def series(report):
-    """Every series in the archive that is newer than the tested ones: build, layout check, load, smoke test."""
+    """Every series in the archive that is newer than the tested ones: build, load, smoke test."""
     report.begin("list of series")
     argv = enter_argv(base_root(), ["sh", "-c", SERIES_SCRIPT], [], "/", network=True)
     status, out, err = report.command(argv, timeout_s=300)
@@ -272,18 +304,21 @@ def series(report):
         report.begin(f"{name} build")
         status, out, err = report.command([LAB, "build", "--kernel", name])
         report.expect(f"{name}-build", None if status == 0 else f"status {status}", detail=err)
-        status, out, err = report.command([LAB, "run", "--backend", "vm", "--kernel", name, "--timeout", "300", "--", "uname", "-r"])
+        vm = ["--backend", "vm", "--kernel", name]
+        argv = [LAB, "run", *vm, "--timeout", "300", "--", "uname", "-r"]
+        status, out, err = report.command(argv)
         if status != 0 and "no kernel image" in err:
             report.skip(f"{name}-smoke", err.strip().splitlines()[-1].removeprefix("lab: "))
         else:
-            run_list(report, LAB, ["--backend", "vm", "--kernel", name, "--cpus", "4"],
+            run_list(report, LAB, [*vm, "--cpus", "4"],
                      plan.plan(named=SMOKE).runs, prefix=f"{name}/")
 
 
 def packages(report):
-    """The Debian packages: installed, booted with, kept over a kernel's arrival, removed (tools/package/test_packages)."""
+    """The Debian packages: install, boot, a kernel arrives, remove."""
     report.begin("packages")
-    status, out, err = report.command([os.path.join(CHECKOUT, "tools/package/test_packages"), *report.parts], timeout_s=3600)
+    program = os.path.join(CHECKOUT, "tools/package/test_packages")
+    status, out, err = report.command([program, *report.parts], timeout_s=3600)
     for line in out.splitlines():
         verdict, _, rest = line.partition(" ")
         if verdict in ("ok", "FAIL"):
@@ -323,8 +358,8 @@ GROUPS = [
     Group("uml-debug", "the list on User-Mode Linux 7.2 with KASAN and lockdep",
           guest_list("--kernel", "debug", share=DEBUG_SHARE), kernels=("uml-debug",)),
     Group("kunit", "the KUnit suites in User-Mode Linux", kunit, kernels=("uml",)),
-    Group("ssdsim", "ssdsim on User-Mode Linux, and against its closed forms in virtual time", ssdsim,
-          kernels=("uml",)),
+    Group("ssdsim", "ssdsim on User-Mode Linux, and against its closed forms in virtual time",
+          ssdsim, kernels=("uml",)),
     Group("mutants", "broken builds of the schedulers that the tests must notice", mutants,
           kernels=("uml",)),
     debug_group("debug", "what is on top: drivers, file systems, policies", f"^(?!{LIFE[1:]})"),

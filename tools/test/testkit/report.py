@@ -57,7 +57,8 @@ class Report:
         """One case is decided."""
         seconds = time.monotonic() - self.mark if seconds is None else seconds
         self.counts[verdict] += 1
-        self.lines.append(f"{verdict:5} {self.name}/{name}" + (f"  {text}" if text else "") + f"  ({seconds:.1f} s)")
+        about = f"  {text}" if text else ""
+        self.lines.append(f"{verdict:5} {self.name}/{name}{about}  ({seconds:.1f} s)")
         if verdict == "FAIL" and detail:
             self.lines += ["      | " + line for line in detail.splitlines()[-DETAIL_LINES:]]
         self.now, self.mark = "", time.monotonic()
@@ -78,6 +79,12 @@ class Report:
         else:
             self.ok(name)
 
+    def state(self):
+        """What runs, and how far it is, for the line of progress."""
+        planned = f"/{self.planned}" if self.planned else ""
+        now = f" ({self.now}, {time.monotonic() - self.mark:.0f} s)" if self.now else ""
+        return f"{self.name} {self.total()}{planned}{now}"
+
     def total(self):
         return sum(self.counts.values())
 
@@ -89,7 +96,7 @@ class Report:
         return child
 
     def command(self, argv, timeout_s=900, **popen):
-        """Run @argv; returns (status, stdout, stderr) as text; status None: it took longer than @timeout_s."""
+        """Run @argv; returns (status, stdout, stderr); status None: longer than @timeout_s."""
         popen.setdefault("text", True)
         child = self.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **popen)
         try:
@@ -146,22 +153,24 @@ class Session:
             if not report.total():
                 report.fail("all", "the group reported no case")
         except Exception as error:      # a broken group is a failed one; the others go on
-            report.fail(report.now or "all", f"{type(error).__name__}: {error}", detail=traceback.format_exc())
+            report.fail(report.now or "all", f"{type(error).__name__}: {error}",
+                        detail=traceback.format_exc())
 
     @staticmethod
     def print_group(report):
         print("\n".join(report.lines))
         counts = report.counts
-        print(f"      {report.name}: {counts['ok']} passed, {counts['FAIL']} failed, {counts['SKIP']} skipped, "
+        print(f"      {report.name}: {counts['ok']} passed, {counts['FAIL']} failed, "
+              f"{counts['SKIP']} skipped, "
               f"{time.monotonic() - report.started:.0f} s", flush=True)
 
     def progress(self):
         with self.lock:
-            busy = [f"{report.name} {report.total()}{f'/{report.planned}' if report.planned else ''}"
-                    f"{f' ({report.now}, {time.monotonic() - report.mark:.0f} s)' if report.now else ''}" for report in self.running]
+            busy = [report.state() for report in self.running]
             waiting = len(self.waiting)
         failed = sum(report.counts["FAIL"] for report in self.reports)
-        print(f"test: {'; '.join(busy)}; {waiting} groups to go, {failed} failures so far", file=sys.stderr, flush=True)
+        print(f"test: {'; '.join(busy)}; {waiting} groups to go, {failed} failures so far",
+              file=sys.stderr, flush=True)
 
     def end(self):
         with self.lock:
@@ -171,14 +180,16 @@ class Session:
             report.end_children()
 
     def totals(self):
-        return [sum(report.counts[verdict] for report in self.reports) for verdict in ("ok", "FAIL", "SKIP")]
+        return [sum(report.counts[verdict] for report in self.reports)
+                for verdict in ("ok", "FAIL", "SKIP")]
 
 
 def setup(chosen):
-    """Have the lab make what the groups need, so that no test's time goes into it; the lab shows its own progress."""
+    """Have the lab make what the groups need, so that no test's time goes into it."""
     names = sorted({name for group, _ in chosen for name in group.kernels})
     print(f"test: lab setup {' '.join(['root', *names])}", file=sys.stderr, flush=True)
-    return subprocess.run([LAB, "setup", "root", *names], cwd=CHECKOUT, check=False, stdin=subprocess.DEVNULL).returncode
+    return subprocess.run([LAB, "setup", "root", *names], cwd=CHECKOUT, check=False,
+                          stdin=subprocess.DEVNULL).returncode
 
 
 def run_all(chosen, long_run):
@@ -186,7 +197,8 @@ def run_all(chosen, long_run):
     os.makedirs(LOGS, exist_ok=True)
     started = time.monotonic()
     if setup(chosen) != 0:
-        print("FAIL  setup  the lab could not make what the tests need\n0 passed, 1 failed, 0 skipped")
+        print("FAIL  setup  the lab could not make what the tests need")
+        print("0 passed, 1 failed, 0 skipped")
         return 1
     print(f"ok    setup  ({time.monotonic() - started:.1f} s)", flush=True)
     session = Session(chosen, long_run)
