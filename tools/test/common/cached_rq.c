@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * cached_rq - reads of a block device that are made of requests which were allocated for passthrough
+ * cached_rq - read a block device with requests that were allocated for passthrough
  *
  * cached_rq CHARACTER_DEVICE BLOCK_DEVICE ROUNDS	(/dev/ng0n1 /dev/nvme0n1 100)
  *
- * A task that submits several commands at once gets several requests from the block layer at once, in its plug. What kind they are the
- * first command says: here an NVMe passthrough read. The block layer may make the requests that follow, plain reads, of the others.
+ * A task that submits several commands at once gets several requests from the block layer at once,
+ * in its plug. The first command decides their kind: here an NVMe passthrough read. The block layer
+ * may use the other requests for the plain reads that follow.
  *
  * Exit status: 0 all commands did well, 1 if one failed, 2 wrong use.
  */

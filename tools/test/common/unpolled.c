@@ -4,7 +4,8 @@
  *
  * unpolled DEVICE NUMBER	(/dev/nvme0n1 64)
  *
- * Prints a line when all are on their way, and sleeps until it is killed. Exit status: 1 if something failed, 2 wrong use.
+ * Prints a line when all are on their way, and sleeps until it is killed. Exit status: 1 if
+ * something failed, 2 wrong use.
  */
 #define _GNU_SOURCE
 #include <err.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Groups that run in the lab's root filesystem, by `lab enter`; and LTTng, which needs a guest as well."""
+"""Groups that run in the lab's root filesystem, by `lab enter`; and LTTng, needing a guest."""
 import os
 import re
 import shutil
@@ -12,7 +12,8 @@ sys.path.insert(0, os.path.join(CHECKOUT, "tools", "lab"))
 from labkit import kernel       # noqa: E402
 
 ENTER = [LAB, "enter", "--"]
-IN_GUEST = [LAB, "run", "--backend", "vm", "--kernel", "6.12", "--cpus", "2", "--virtual-time", "--timeout", "600", "--"]
+IN_GUEST = [LAB, "run", "--backend", "vm", "--kernel", "6.12", "--cpus", "2", "--virtual-time",
+            "--timeout", "600", "--"]
 # All of them take long: the short run tries each eighth.
 SOME_MUTANTS = "8"
 
@@ -25,7 +26,8 @@ def stock(series):
 def check(report):
     """tools/check/run: each rule is a case."""
     report.begin("rules")
-    status, out, err = report.command([*ENTER, "tools/check/run", "--kdir", stock("7.2"), *report.parts])
+    argv = [*ENTER, "tools/check/run", "--kdir", stock("7.2"), *report.parts]
+    status, out, err = report.command(argv)
     lines = out.splitlines()
     for i, line in enumerate(lines):
         verdict, _, rest = line.partition(" ")
@@ -71,7 +73,8 @@ def hosted(report):
         report.fail("run", f"make -C kunit/hosted: status {status}", detail=out + err)
     report.begin("mutants")
     every = "1" if report.long else SOME_MUTANTS
-    status, out, err = report.command([*ENTER, "env", f"EVERY={every}", "make", "-s", "-C", "kunit/hosted", "mutants"], timeout_s=2400)
+    argv = [*ENTER, "env", f"EVERY={every}", "make", "-s", "-C", "kunit/hosted", "mutants"]
+    status, out, err = report.command(argv, timeout_s=2400)
     found = re.findall(r"^(ok|not ok): (.*)$", out, re.M)
     for verdict, text in found:
         report.case("ok" if verdict == "ok" else "FAIL", "mutants", text, seconds=0)
@@ -86,32 +89,37 @@ def layout(report):
         kdirs["uml"] = kernel.get("uml").kdir
     for name, kdir in kdirs.items():
         report.begin(f"mutants for {name}")
-        status, out, err = report.command([*ENTER, "tools/check/layout_mutants", kdir], timeout_s=1200)
+        argv = [*ENTER, "tools/check/layout_mutants", kdir]
+        status, out, err = report.command(argv, timeout_s=1200)
         last = (out.splitlines() or [""])[-1]
         if status == 0 and re.fullmatch(r"[1-9]\d* passed, 0 failed", last):
             report.ok(name, f"mutants: {last}")
         else:
-            report.fail(name, f"status {status}: {last}", detail="\n".join(re.findall("^FAIL.*", out, re.M)) or out + err)
+            failures = "\n".join(re.findall("^FAIL.*", out, re.M))
+            report.fail(name, f"status {status}: {last}", detail=failures or out + err)
     run_program(report, "refusals", ["tools/check/refusals", kdirs["7.2"]])
     run_program(report, "in-tree", ["tools/check/in_tree", kernel._source(kernel.base_root())])
 
 
 def tools_unit(report):
     """The tests that the tools bring along; and the manual, in which a warning is an error."""
-    for path in ("tools/bench/test_bench", "tools/mqfair/test_device", "tools/mqfair/test_doctor", "tools/mqfair/test_tune", "tools/mqfair/test_report"):
+    for path in ("tools/bench/test_bench", "tools/mqfair/test_device", "tools/mqfair/test_doctor",
+                 "tools/mqfair/test_tune", "tools/mqfair/test_report"):
         run_program(report, os.path.basename(path), [path])
-    run_program(report, "documents", ["sphinx-build", "-q", "-W", "--keep-going", "Documentation", "/tmp/documents"])
+    run_program(report, "documents", ["sphinx-build", "-q", "-W", "--keep-going",
+                                      "Documentation", "/tmp/documents"])
 
 
 def lttng(report):
-    """LTTng's tracer and our probes, on the stock kernel that Debian 13 has: built, and in a guest, recording."""
+    """LTTng's tracer and our probes on Debian 13's stock kernel: build them, record in a guest."""
     folder = "results/test/lttng"
     shutil.rmtree(folder, ignore_errors=True)
     run_program(report, "build", ["tools/trace/lttng/build", stock("6.12"), folder])
     if report.counts["FAIL"]:
         return
     report.begin("guest")
-    status, out, err = report.command([*IN_GUEST, "tools/trace/lttng/selftest", folder], timeout_s=900)
+    argv = [*IN_GUEST, "tools/trace/lttng/selftest", folder]
+    status, out, err = report.command(argv, timeout_s=900)
     found = re.findall(r"^(ok|FAIL) (.*)$", out, re.M)
     for verdict, text in found:
         report.case(verdict, "guest", text, seconds=0)
@@ -125,7 +133,9 @@ def lttng(report):
 GROUPS = [
     Group("check", "style and consistency rules", check),
     Group("hosted", "policies in user space under sanitizers, and their mutants", hosted),
-    Group("tools-unit", "the tests that benchmarks and tools bring along, and the manual", tools_unit),
-    Group("lttng", "LTTng records requests on stock 6.12, and what it has recorded can be read", lttng),
+    Group("tools-unit", "the tests that benchmarks and tools bring along, and the manual",
+          tools_unit),
+    Group("lttng", "LTTng records requests on stock 6.12, and what it has recorded can be read",
+          lttng),
     Group("layout", "altered layouts and wrong kernels are refused", layout),
 ]

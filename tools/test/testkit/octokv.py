@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The key-value daemon: unit tests, the fuzzer's seeds, and the daemon with real clients, in the lab's root filesystem.
+"""The key-value daemon: unit tests, the fuzzer's seeds, and the daemon with real clients.
 
 All under the address and undefined-behaviour sanitizers; what goes from reactor to reactor under
 the thread sanitizer as well.
@@ -32,7 +32,10 @@ def unit(report):
 
 
 def mutants(report, half):
-    """Each mutant is a case: `ok: HALF mutant: NAME: what noticed` or `not ok: HALF mutant: NAME: why`; HALF is server or store."""
+    """Each mutant is a case; @half is server or store.
+
+    The lines are `ok: HALF mutant: NAME: what noticed` and `not ok: HALF mutant: NAME: why`.
+    """
     report.begin("mutants")
     every = "1" if report.long else SOME_MUTANTS
     status, out, err = report.command(make(f"{half}-mutants", f"EVERY={every}"), timeout_s=1800)
@@ -47,7 +50,8 @@ def fuzz(report, target):
     """libFuzzer over the seeds, and a little further."""
     report.begin("fuzz")
     seconds = FUZZ_LONG_S if report.long else FUZZ_S
-    status, out, err = report.command(make(target, f"FUZZ_SECONDS={seconds}"), timeout_s=4 * seconds + 300)
+    argv = make(target, f"FUZZ_SECONDS={seconds}")
+    status, out, err = report.command(argv, timeout_s=4 * seconds + 300)
     runs = re.findall(r"stat::number_of_executed_units: (\d+)", out + err)
     if status == 0 and runs:
         report.ok("fuzz", f"{runs[0]} inputs in {seconds} s")
@@ -59,10 +63,12 @@ def daemon(report, kind, cases):
     """tools/octokv/test/daemon/run: a line `ok NAME SECONDS text` or `not ok ...` each."""
     report.begin(f"daemon, {kind}")
     environment = ["env", f"OCTOKVD={BUILD}/octokvd-{kind}", f"ROUNDS={30 if report.long else 4}"]
-    status, out, err = report.command([*ENTER, *environment, "tools/octokv/test/daemon/run", BUILD, *cases], timeout_s=1800)
+    argv = [*ENTER, *environment, "tools/octokv/test/daemon/run", BUILD, *cases]
+    status, out, err = report.command(argv, timeout_s=1800)
     found = re.findall(r"^(ok|not ok) (\S+) ([\d.]+) (.*)$", out, re.M)
     for verdict, name, seconds, text in found:
-        report.case("ok" if verdict == "ok" else "FAIL", f"{kind}/{name}", text, seconds=float(seconds), detail=err)
+        report.case("ok" if verdict == "ok" else "FAIL", f"{kind}/{name}", text,
+                    seconds=float(seconds), detail=err)
     if not found or (status != 0 and all(verdict == "ok" for verdict, *_ in found)):
         report.fail(f"{kind}", f"test/daemon/run: status {status}", detail=out + err)
 
@@ -84,4 +90,7 @@ def octokv(report):
     daemon(report, "tsan", THREADED)
 
 
-GROUPS = [Group("octokv", "octokvd: unit tests, fuzzing, and the daemon with real clients and wrong use", octokv)]
+GROUPS = [
+    Group("octokv", "octokvd: unit tests, fuzzing, and the daemon with real clients and wrong use",
+          octokv),
+]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The store of the key-value daemon: simulated lives, mutants that the simulator must notice, and the fuzzing of what reads the device."""
+"""The store of the key-value daemon: simulated lives, their mutants, and fuzzing of its readers."""
 import re
 
 from .octokv import fuzz, make, mutants
@@ -25,4 +25,8 @@ def store(report):
     fuzz(report, "fuzz-disk")
 
 
-GROUPS = [Group("octokv-store", "the store of octokvd: simulated crashes, mutants, fuzzing of what reads the device", store)]
+GROUPS = [
+    Group("octokv-store",
+          "the store of octokvd: simulated crashes, mutants, fuzzing of what reads the device",
+          store),
+]
