@@ -3,7 +3,7 @@
  * mindicator_kunit.c - virtual time, against a twin that looks at every leaf every time
  *
  * Begins shortly before 2^64, so that every run wraps. What threads do to it is in
- * hosted/mindicator_storm.c.
+ * hosted/stress/mindicator_storm.c.
  */
 #include <kunit/test.h>
 #include <linux/module.h>

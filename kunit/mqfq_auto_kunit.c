@@ -3,7 +3,7 @@
  * mqfq_auto_kunit.c - mq-mqfq's search for T and D, on devices that are a formula each
  *
  * A device says how many requests, and bytes, a window has with a D and a T. What the search makes of
- * the policy as it is, and of devices with dies, kunit/hosted/mqfq_auto_sweep shows.
+ * the policy as it is, and of devices with dies, kunit/hosted/stress/mqfq_auto_sweep shows.
  */
 #include <kunit/test.h>
 #include <linux/minmax.h>

@@ -3,7 +3,7 @@
  * mqfq_policy_kunit.c - mq-mqfq's policy: order, the window, slots, and who is woken
  *
  * Small tables say what is meant, one thing at a time. Then the simulation, which knows the rules
- * as a whole, runs for a few hundred thousand requests; kunit/hosted/mqfq_theorems runs it for
+ * as a whole, runs for a few hundred thousand requests; kunit/hosted/stress/mqfq_theorems runs it for
  * millions. Tags are written relative to a virtual time shortly before 2^64, so that they wrap.
  */
 #include <kunit/test.h>

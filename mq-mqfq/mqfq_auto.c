@@ -60,8 +60,8 @@
  * The theorems hold with the largest T and D that were in force in the interval; mqfq_theorems has a
  * family of worlds in which both change.
  *
- * kunit/mqfq_auto_kunit.c has it climb curves, and kunit/hosted/mqfq_auto_sweep.c compares it, with
- * the policy as it is and simulated devices, with all fixed values.
+ * kunit/mqfq_auto_kunit.c has it climb curves, and kunit/hosted/stress/mqfq_auto_sweep.c compares
+ * it, with the policy as it is and simulated devices, with all fixed values.
  */
 #include <linux/math64.h>
 #include <linux/minmax.h>

@@ -42,8 +42,8 @@
  *    until they have gone, or passes on.
  *  - More D adds idle tokens, and wakes all READY queues.
  *
- * kunit/hosted/mqfq_wakeup.c runs this under threads, Documentation/mq-mqfq-slots.pml is a model of
- * it, checked with spin.
+ * kunit/hosted/stress/mqfq_wakeup.c runs this under threads. kunit/hosted/models/mq-mqfq-slots.pml
+ * is a model of it, checked with spin.
  */
 #include <linux/errno.h>
 #include <linux/lockdep.h>

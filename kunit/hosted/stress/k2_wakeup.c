@@ -11,7 +11,7 @@
  *
  * The lock is a spinlock whose unlock is a release store, as the kernel's is: pthread's would
  * hide a missing barrier behind its own. What a processor may reorder but this one does not is
- * left to the litmus tests in Documentation/.
+ * left to the litmus tests in ../models.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../../mq-k2/k2_policy.c"
+#include "../../../mq-k2/k2_policy.c"
 
 enum {
 	NR_SUBMITTERS	= 3,

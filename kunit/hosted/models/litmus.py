@@ -4,7 +4,7 @@
 
 usage: litmus.py [--drop N] FILE...
 
-For machines without herd7, and for the few instructions that ../../Documentation/*.litmus use: marked reads and writes,
+For machines without herd7, and for the few instructions that *.litmus here use: marked reads and writes,
 atomic operations with and without a value, the barriers, if. It tries every order of writes and every source of each read,
 and keeps what the model's axioms allow: coherence, atomicity, happens-before and propagates-before, with control
 dependencies but not data or address dependencies. herd7 is the authority; where it is installed check_models uses it.

@@ -7,7 +7,7 @@
  * table. Nobody's interval of tags may overlap another's: the finish tag of a flow that was never
  * reclaimed, because one reference is kept, is the sum of all its costs.
  */
-#include "../../lib/flow.h"
+#include "../../../lib/flow.h"
 #include "storm.h"
 
 enum {

@@ -27,9 +27,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../mqfair_lib.c"
-#include "../../mq-mqfq/mqfq_policy.c"
-#include "../../mq-mqfq/mqfq_auto.c"
+#include "../../mqfair_lib.c"
+#include "../../../mq-mqfq/mqfq_policy.c"
+#include "../../../mq-mqfq/mqfq_auto.c"
 
 enum {
 	QUEUES_MAX	= 16,

@@ -8,7 +8,7 @@
  * stays at or before it. After each round, when all threads stand still, every node must be the
  * minimum of its children.
  */
-#include "../../lib/mindicator.h"
+#include "../../../lib/mindicator.h"
 #include "storm.h"
 
 enum {

@@ -7,7 +7,7 @@
  * taken out and given back, whereby what has slipped past a smaller D pays; then D can be
  * taken out, not one more.
  */
-#include "../../lib/token_tree.h"
+#include "../../../lib/token_tree.h"
 #include "storm.h"
 
 enum {

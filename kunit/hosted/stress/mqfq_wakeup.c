@@ -17,7 +17,7 @@
  * Machines, D and T are small, so that all queues wait most of the time. At the end of a round all
  * slots must be there, all queues empty, and virtual time must not have gone back.
  */
-#include "../../mq-mqfq/mqfq_policy.c"
+#include "../../../mq-mqfq/mqfq_policy.c"
 
 #include "storm.h"
 

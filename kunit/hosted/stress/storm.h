@@ -24,7 +24,7 @@
 #include <linux/list.h>
 #include <linux/rcupdate.h>
 
-#include "../shapes.h"
+#include "../../shapes.h"
 
 enum {
 	STORM_STALL_MS		= 5000,

@@ -22,7 +22,7 @@
  *
  *	spin -a -DD=1 mq-mqfq-slots.pml; cc -O2 -DSAFETY -DCOLLAPSE -o pan pan.c; ./pan -m1000000
  *
- * kunit/hosted/check_models does this. D is the number of tokens, N0, N1 and N2 are how many
+ * check_models does this. D is the number of tokens, N0, N1 and N2 are how many
  * requests a queue gets, THROTTLES how often queues may be throttled. Defining NO_SECOND_LOOK,
  * STEAL_FIRST, NO_STEAL or KEEP_WAKE breaks the algorithm; a claim must fail then. NO_PASS_ON leaves
  * out what a throttled queue owes.

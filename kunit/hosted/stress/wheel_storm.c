@@ -10,8 +10,8 @@
  */
 #include <linux/atomic.h>
 
-#include "../../lib/mindicator.h"
-#include "../../lib/vt_wheel.h"
+#include "../../../lib/mindicator.h"
+#include "../../../lib/vt_wheel.h"
 #include "storm.h"
 
 enum {
