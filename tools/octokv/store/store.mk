@@ -40,9 +40,10 @@ $(BUILD)/fuzz_disk: fuzz/fuzz_disk.c $(SIMULATED:=.c) $(headers)
 
 fuzz-disk: $(BUILD)/fuzz_disk
 	@mkdir -p $(BUILD)/corpus-disk
+	@fuzz/unpack fuzz/seeds/disk.hex $(BUILD)/seeds-disk
 	$< -max_total_time=$(FUZZ_SECONDS) -max_len=512 -timeout=10 -rss_limit_mb=2048 \
 		-print_final_stats=1 -verbosity=0 -artifact_prefix=$(BUILD)/ \
-		$(BUILD)/corpus-disk fuzz/seeds/disk
+		$(BUILD)/corpus-disk $(BUILD)/seeds-disk
 
 # The speed of the store without a network: see the head of the file.
 $(BUILD)/store_rate: $(addprefix $(BUILD)/plain/,test/store/rate.o daemon/disk_uring.o $(STORE:=.o))
