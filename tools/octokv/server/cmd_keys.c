@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "command.h"
+#include "cmd.h"
 #include "store/mem.h"
 #include "tenant.h"
 

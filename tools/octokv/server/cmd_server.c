@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "command.h"
+#include "cmd.h"
 #include "store/mem.h"
 #include "stats.h"
 #include "tenant.h"
@@ -299,6 +299,21 @@ static void start_client(struct request *r)
 }
 
 /* ---- the server ---- */
+
+static const struct command *find_in(const struct command *table, const char *name, size_t len)
+{
+	for (; table->name; table++)
+		if (strlen(table->name) == len && !strncasecmp(table->name, name, len))
+			return table;
+	return NULL;
+}
+
+const struct command *command_find(const char *name, size_t len)
+{
+	const struct command *found = find_in(key_commands, name, len);
+
+	return found ? found : find_in(server_commands, name, len);
+}
 
 static void describe(struct resp_out *out, const struct command *c)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * command.c - the life of a request: found in the table, checked, its operations sent to where their keys live, its reply written
+ * command.c - the life of a request: its operations sent to where their keys live, its reply written
  *
  * Where things run. start() and finish() run at home, in the worker of the connection. An operation is filled in at home, travels to the owner of
  * its partition (kv_op_run), and from there on belongs to the store until kv_op_stored() copies what it found and
@@ -8,7 +8,6 @@
  */
 #include <stdarg.h>
 #include <stdio.h>
-#include <strings.h>
 
 #include "command.h"
 #include "store/mem.h"
@@ -46,7 +45,7 @@ void request_free(struct request *r)
 void request_done(struct request *r)
 {
 	r->done = true;
-	conn_request_done(r->conn);
+	r->conn->replied(r->conn);
 }
 
 void request_fail(struct request *r, const char *format, ...)
@@ -319,50 +318,6 @@ void job_scan_done(struct job *job)
 
 	w->routes[job->partition].nr_jobs--;
 	worker_return(w, &job->msg);
-}
-
-/* ---- the table ---- */
-
-static const struct command *find_in(const struct command *table, const char *name, size_t len)
-{
-	for (; table->name; table++)
-		if (strlen(table->name) == len && !strncasecmp(table->name, name, len))
-			return table;
-	return NULL;
-}
-
-const struct command *command_find(const char *name, size_t len)
-{
-	const struct command *found = find_in(key_commands, name, len);
-
-	return found ? found : find_in(server_commands, name, len);
-}
-
-static void unknown(struct request *r)
-{
-	char args[128] = "";
-	size_t used = 0;
-
-	for (uint32_t i = 1; i < req_nr(r) && used < sizeof(args) - 1; i++)
-		used += snprintf(args + used, sizeof(args) - used, "'%.*s' ", (int)(req_len(r, i) < 32 ? req_len(r, i) : 32), req_arg(r, i));
-	request_fail(r, "ERR unknown command '%.*s', with args beginning with: %s", (int)(req_len(r, 0) < 64 ? req_len(r, 0) : 64),
-		     req_arg(r, 0), args);
-}
-
-void request_run(struct request *r)
-{
-	const struct command *c = command_find(req_arg(r, 0), req_len(r, 0));
-	int nr = req_nr(r);
-
-	r->command_of = c;
-	if (!r->tenant && !(c && c->flags & CMD_NO_AUTH))
-		request_fail(r, "NOAUTH Authentication required.");
-	else if (!c)
-		unknown(r);
-	else if (c->arity > 0 ? nr != c->arity : nr < -c->arity)
-		request_fail(r, "ERR wrong number of arguments for '%s' command", c->name);
-	else
-		c->start(r);
 }
 
 /* ---- patterns ---- */

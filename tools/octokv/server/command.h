@@ -12,7 +12,7 @@
 #ifndef OKV_COMMAND_H
 #define OKV_COMMAND_H
 
-#include "conn.h"
+#include "client.h"
 #include "resp.h"
 #include "server.h"
 
@@ -99,9 +99,6 @@ static inline uint64_t request_held_bytes(const struct request *r)
 
 void request_free(struct request *r);
 
-/* Look the command up, check it and start it. */
-void request_run(struct request *r);
-
 /* Whether what comes behind it has to wait. */
 static inline bool request_is_sending(const struct request *r)
 {
@@ -154,12 +151,6 @@ static inline bool req_int(const struct request *r, uint32_t i, int64_t *value)
 {
 	return resp_parse_int(req_arg(r, i), req_len(r, i), value);
 }
-
-/* The tables, each ended by a NULL name: cmd_keys.c, cmd_server.c. */
-extern const struct command key_commands[];
-extern const struct command server_commands[];
-
-const struct command *command_find(const char *name, size_t len);
 
 /* A shell pattern: * ? [a-z] [^a] \x. */
 bool glob_match(const char *pattern, size_t pattern_len, const char *text, size_t len);

@@ -5,7 +5,9 @@
  * A connection that is not authenticated gets the small limits that an AUTH or a HELLO needs. A protocol error ends the
  * connection after its message, as what follows cannot be understood.
  */
-#include "command.h"
+#include <stdio.h>
+
+#include "cmd.h"
 #include "conn.h"
 #include "store/mem.h"
 #include "tenant.h"
@@ -15,19 +17,6 @@ static const struct resp_limits known_limits = {
 };
 
 static const struct resp_limits stranger_limits = { .max_bulk_bytes = 16 << 10, .max_args = 10, .max_command_bytes = 64 << 10 };
-
-void conn_init(struct conn *c, struct worker *w)
-{
-	*c = (struct conn){ .worker = w, .id = w->next_conn++ * MAX_WORKERS + w->id, .since_ns = w->now_ns, .moved_ns = w->now_ns,
-			    .value_bytes = CONN_FIRST_VALUE_BYTES };
-	resp_init(&c->parser, &stranger_limits);
-	tenant_enter(c, tenants_default(w->server->tenants));
-	c->next = w->conns;
-	if (c->next)
-		c->next->prev = c;
-	w->conns = c;
-	worker_count(w, COUNT_CONNECTIONS, 1);
-}
 
 static void conn_free(struct conn *c)
 {
@@ -43,46 +32,6 @@ static void conn_free(struct conn *c)
 	else
 		w->conns = c->next;
 	w->freed(w, c);
-}
-
-void conn_kill(struct conn *c)
-{
-	c->dead = c->closing = true;
-	if (!c->nr_requests && !c->feeding)
-		conn_free(c);
-}
-
-bool conn_wants_input(const struct conn *c)
-{
-	uint64_t values_bytes = (uint64_t)c->nr_requests * c->value_bytes;
-
-	return !c->closing && !c->parked && c->nr_requests < CONN_MAX_REQUESTS && c->out.nr_bytes + c->reply_bytes < CONN_MAX_OUTPUT_BYTES &&
-	       c->command_bytes < CONN_MAX_COMMAND_BYTES && values_bytes < CONN_MAX_VALUES_BYTES && conn_may_fly(c) &&
-	       !(c->last && request_is_sending(c->last));
-}
-
-void conn_landed(struct conn *c, uint32_t held_bytes, uint32_t reply_bytes)
-{
-	uint32_t decayed = c->value_bytes - c->value_bytes / 8;
-
-	c->nr_flying--;
-	c->reply_bytes += reply_bytes;
-	c->value_bytes = held_bytes > decayed ? held_bytes : decayed;
-}
-
-void conn_may_want_input(struct conn *c)
-{
-	if (!c->feeding && !c->dead)
-		c->worker->ready(c->worker, c);
-}
-
-bool conn_overdue(const struct conn *c, uint64_t now_ns)
-{
-	const struct config *config = &c->worker->server->config;
-	bool stalled = c->out.nr_bytes || !resp_at_rest(&c->parser) || c->closing || !c->tenant;
-	uint64_t limit_s = stalled ? config->stall_timeout_s : config->idle_timeout_s;
-
-	return limit_s && !c->nr_requests && now_ns - c->moved_ns > limit_s * 1000000000;
 }
 
 /* Replies in order: what is done at the head of the queue goes out. */
@@ -103,7 +52,8 @@ static void conn_flush(struct conn *c)
 	}
 }
 
-void conn_request_done(struct conn *c)
+/* A reply is complete: it, and those that waited for it, go to the output. */
+static void conn_replied(struct conn *c)
 {
 	if (c->feeding)
 		return;
@@ -112,6 +62,44 @@ void conn_request_done(struct conn *c)
 		c->worker->ready(c->worker, c);
 	else if (!c->nr_requests)
 		conn_free(c);
+}
+
+void conn_init(struct conn *c, struct worker *w)
+{
+	*c = (struct conn){ .worker = w, .id = w->next_conn++ * MAX_WORKERS + w->id, .since_ns = w->now_ns, .moved_ns = w->now_ns,
+			    .value_bytes = CONN_FIRST_VALUE_BYTES, .replied = conn_replied };
+	resp_init(&c->parser, &stranger_limits);
+	tenant_enter(c, tenants_default(w->server->tenants));
+	c->next = w->conns;
+	if (c->next)
+		c->next->prev = c;
+	w->conns = c;
+	worker_count(w, COUNT_CONNECTIONS, 1);
+}
+
+void conn_kill(struct conn *c)
+{
+	c->dead = c->closing = true;
+	if (!c->nr_requests && !c->feeding)
+		conn_free(c);
+}
+
+bool conn_wants_input(const struct conn *c)
+{
+	uint64_t values_bytes = (uint64_t)c->nr_requests * c->value_bytes;
+
+	return !c->closing && !c->parked && c->nr_requests < CONN_MAX_REQUESTS && c->out.nr_bytes + c->reply_bytes < CONN_MAX_OUTPUT_BYTES &&
+	       c->command_bytes < CONN_MAX_COMMAND_BYTES && values_bytes < CONN_MAX_VALUES_BYTES && conn_may_fly(c) &&
+	       !(c->last && request_is_sending(c->last));
+}
+
+bool conn_overdue(const struct conn *c, uint64_t now_ns)
+{
+	const struct config *config = &c->worker->server->config;
+	bool stalled = c->out.nr_bytes || !resp_at_rest(&c->parser) || c->closing || !c->tenant;
+	uint64_t limit_s = stalled ? config->stall_timeout_s : config->idle_timeout_s;
+
+	return limit_s && !c->nr_requests && now_ns - c->moved_ns > limit_s * 1000000000;
 }
 
 static struct request *conn_queue(struct conn *c)
@@ -125,6 +113,34 @@ static struct request *conn_queue(struct conn *c)
 	c->last = r;
 	c->nr_requests++;
 	return r;
+}
+
+static void unknown(struct request *r)
+{
+	char args[128] = "";
+	size_t used = 0;
+
+	for (uint32_t i = 1; i < req_nr(r) && used < sizeof(args) - 1; i++)
+		used += snprintf(args + used, sizeof(args) - used, "'%.*s' ", (int)(req_len(r, i) < 32 ? req_len(r, i) : 32), req_arg(r, i));
+	request_fail(r, "ERR unknown command '%.*s', with args beginning with: %s", (int)(req_len(r, 0) < 64 ? req_len(r, 0) : 64),
+		     req_arg(r, 0), args);
+}
+
+/* Looks the command up, checks it and starts it. */
+static void request_run(struct request *r)
+{
+	const struct command *c = command_find(req_arg(r, 0), req_len(r, 0));
+	int nr = req_nr(r);
+
+	r->command_of = c;
+	if (!r->tenant && !(c && c->flags & CMD_NO_AUTH))
+		request_fail(r, "NOAUTH Authentication required.");
+	else if (!c)
+		unknown(r);
+	else if (c->arity > 0 ? nr != c->arity : nr < -c->arity)
+		request_fail(r, "ERR wrong number of arguments for '%s' command", c->name);
+	else
+		c->start(r);
 }
 
 static void conn_begin(struct conn *c)

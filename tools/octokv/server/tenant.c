@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conn.h"
+#include "client.h"
 #include "store/mem.h"
 #include "tenant.h"
 
