@@ -19,7 +19,8 @@ release = $(file <$(KDIR)/include/config/kernel.release)
 has_kunit = $(shell grep -s '^CONFIG_KUNIT=[ym]' $(KDIR)/include/config/auto.conf)
 
 # What to build, as Kconfig symbols: all that is here, and the unit tests if the kernel has KUnit.
-config = $(if $(wildcard mq-mqfq/Kbuild),CONFIG_MQ_IOSCHED_MQFQ=m) \
+config = $(if $(wildcard lib/Kbuild),CONFIG_MQFAIR_LIB=m) \
+	$(if $(wildcard mq-mqfq/Kbuild),CONFIG_MQ_IOSCHED_MQFQ=m) \
 	$(if $(wildcard mq-k2/Kbuild),CONFIG_MQ_IOSCHED_K2=m) \
 	$(if $(wildcard mq-tabs/Kbuild),CONFIG_MQ_IOSCHED_TABS=m) \
 	$(if $(wildcard mq-octofas/Kbuild),CONFIG_MQ_IOSCHED_OCTOFAS=m) \

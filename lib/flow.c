@@ -3,6 +3,7 @@
  * flow.c - who pays: the flows of one device; the manual is in flow.h
  */
 #include <linux/errno.h>
+#include <linux/export.h>
 #include <linux/hash.h>
 #include <linux/lockdep.h>
 #include <linux/math64.h>
@@ -34,6 +35,7 @@ int flow_table_init(struct flow_table *t,
 	t->bucket = kvcalloc(1U << FLOW_HASH_BITS, sizeof(*t->bucket), gfp);
 	return t->bucket ? 0 : -ENOMEM;
 }
+EXPORT_SYMBOL_GPL(flow_table_init);
 
 static struct hlist_head *flow_bucket(struct flow_table *t, u64 key)
 {
@@ -51,6 +53,7 @@ void flow_table_destroy(struct flow_table *t)
 			kfree(f);
 	kvfree(t->bucket);
 }
+EXPORT_SYMBOL_GPL(flow_table_destroy);
 
 struct flow *flow_find(struct flow_table *t, u64 key)
 {
@@ -61,6 +64,7 @@ struct flow *flow_find(struct flow_table *t, u64 key)
 			return f;
 	return NULL;
 }
+EXPORT_SYMBOL_GPL(flow_find);
 
 /* The reclaimer may have decided on it since it was found. */
 static bool flow_hold(struct flow *f)
@@ -107,6 +111,7 @@ struct flow *flow_get(struct flow_table *t, u64 key, void *who, u64 vt)
 	rcu_read_unlock();
 	return f ? f : flow_make(t, key, who, vt);
 }
+EXPORT_SYMBOL_GPL(flow_get);
 
 struct flow_reweigh flow_reweigh(struct flow *f, u32 weight, u64 vt)
 {
@@ -120,6 +125,7 @@ struct flow_reweigh flow_reweigh(struct flow *f, u32 weight, u64 vt)
 	flow_store_weight(f, weight);
 	return change;
 }
+EXPORT_SYMBOL_GPL(flow_reweigh);
 
 struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u64 vt, struct flow_reweigh *change)
 {
@@ -134,6 +140,7 @@ struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u64 vt, 
 	spin_unlock(&t->lock);
 	return f;
 }
+EXPORT_SYMBOL_GPL(flow_set_weight);
 
 /* True if the flow is gone. */
 static bool flow_reclaim(struct flow_table *t, struct flow *f, u64 vt)
@@ -195,6 +202,7 @@ struct flow_census flow_table_reclaim(struct flow_table *t, u64 vt)
 	}
 	return census;
 }
+EXPORT_SYMBOL_GPL(flow_table_reclaim);
 
 void flow_table_for_each(struct flow_table *t, void (*show)(void *context, struct flow *f),
 			 void *context)
@@ -206,3 +214,4 @@ void flow_table_for_each(struct flow_table *t, void (*show)(void *context, struc
 		hlist_for_each_entry_rcu(f, &t->bucket[i], node)
 			show(context, f);
 }
+EXPORT_SYMBOL_GPL(flow_table_for_each);

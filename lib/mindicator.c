@@ -3,6 +3,7 @@
  * mindicator.c - the virtual time of a device; the manual is in mindicator.h
  */
 #include <linux/errno.h>
+#include <linux/export.h>
 #include <linux/lockdep.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -23,11 +24,13 @@ int mindicator_init(struct mindicator *m, const struct topology *topology, u64 v
 	}
 	return 0;
 }
+EXPORT_SYMBOL_GPL(mindicator_init);
 
 void mindicator_destroy(struct mindicator *m)
 {
 	kvfree(m->node);
 }
+EXPORT_SYMBOL_GPL(mindicator_destroy);
 
 /* The least of the children's values; @whose is the child that has it. */
 static u64 mindicator_min(const struct mindicator *m, unsigned int number, const struct mindicator_node **whose)
@@ -163,6 +166,7 @@ bool mindicator_set(struct mindicator *m, unsigned int leaf, u64 value, u64 *old
 	}
 	return advanced;
 }
+EXPORT_SYMBOL_GPL(mindicator_set);
 
 void mindicator_skip(struct mindicator *m, u64 vt)
 {
@@ -173,6 +177,7 @@ void mindicator_skip(struct mindicator *m, u64 vt)
 		WRITE_ONCE(m->vt, vt);
 	spin_unlock(&root->lock);
 }
+EXPORT_SYMBOL_GPL(mindicator_skip);
 
 void mindicator_show(const struct mindicator *m, struct seq_file *s)
 {
@@ -191,3 +196,4 @@ void mindicator_show(const struct mindicator *m, struct seq_file *s)
 				   place->last_leaf, (long long)(value - vt));
 	}
 }
+EXPORT_SYMBOL_GPL(mindicator_show);

@@ -5,6 +5,7 @@
 #include <linux/bitmap.h>
 #include <linux/compiler.h>
 #include <linux/errno.h>
+#include <linux/export.h>
 #include <linux/math.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -19,11 +20,13 @@ int ready_set_init(struct ready_set *r, const struct topology *topology, gfp_t g
 	r->bits = kvzalloc(size, gfp);
 	return r->bits ? 0 : -ENOMEM;
 }
+EXPORT_SYMBOL_GPL(ready_set_init);
 
 void ready_set_destroy(struct ready_set *r)
 {
 	kvfree(r->bits);
 }
+EXPORT_SYMBOL_GPL(ready_set_destroy);
 
 /* The first bit from @from to @to, both inclusive, or READY_SET_NONE. */
 static int ready_set_find(const struct ready_set *r, unsigned int from, unsigned int to)
@@ -51,6 +54,7 @@ int ready_set_nearest(const struct ready_set *r, unsigned int leaf)
 			return found;
 	}
 }
+EXPORT_SYMBOL_GPL(ready_set_nearest);
 
 void ready_set_show(const struct ready_set *r, struct seq_file *m)
 {
@@ -63,3 +67,4 @@ void ready_set_show(const struct ready_set *r, struct seq_file *m)
 	}
 	seq_putc(m, '\n');
 }
+EXPORT_SYMBOL_GPL(ready_set_show);

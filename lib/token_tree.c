@@ -4,6 +4,7 @@
  */
 #include <linux/compiler.h>
 #include <linux/errno.h>
+#include <linux/export.h>
 #include <linux/minmax.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -26,11 +27,13 @@ int token_tree_init(struct token_tree *t, const struct topology *topology, int s
 	atomic_set(&t->node[topology_root(topology)].nr_free, slots);
 	return 0;
 }
+EXPORT_SYMBOL_GPL(token_tree_init);
 
 void token_tree_destroy(struct token_tree *t)
 {
 	kvfree(t->node);
 }
+EXPORT_SYMBOL_GPL(token_tree_destroy);
 
 bool token_tree_fetch(struct token_tree *t, unsigned int leaf, int want)
 {
@@ -48,6 +51,7 @@ bool token_tree_fetch(struct token_tree *t, unsigned int leaf, int want)
 	}
 	return false;
 }
+EXPORT_SYMBOL_GPL(token_tree_fetch);
 
 /* From the leaves below @number, but for those below @but, which have been looked at. */
 static bool token_tree_steal_below(struct token_tree *t, unsigned int number, unsigned int but)
@@ -79,6 +83,7 @@ bool token_tree_steal(struct token_tree *t, unsigned int leaf)
 			return true;
 	return false;
 }
+EXPORT_SYMBOL_GPL(token_tree_steal);
 
 /*
  * Who pays the last of a debt says so. Meanwhile there may be a new one, which must not be
@@ -111,6 +116,7 @@ unsigned int token_tree_put(struct token_tree *t, unsigned int leaf, unsigned in
 	atomic_inc(&t->node[number].nr_free);
 	return number;
 }
+EXPORT_SYMBOL_GPL(token_tree_put);
 
 unsigned int token_tree_rest_above(struct token_tree *t, unsigned int leaf)
 {
@@ -129,6 +135,7 @@ unsigned int token_tree_rest_above(struct token_tree *t, unsigned int leaf)
 	atomic_inc(&t->node[number].nr_free);
 	return number;
 }
+EXPORT_SYMBOL_GPL(token_tree_rest_above);
 
 void token_tree_move(struct token_tree *t, unsigned int from, unsigned int target)
 {
@@ -141,6 +148,7 @@ void token_tree_move(struct token_tree *t, unsigned int from, unsigned int targe
 		number = place[number].parent;
 	atomic_inc(&t->node[number].nr_free);
 }
+EXPORT_SYMBOL_GPL(token_tree_move);
 
 void token_tree_resize(struct token_tree *t, int slots)
 {
@@ -159,6 +167,7 @@ void token_tree_resize(struct token_tree *t, int slots)
 		while (atomic_read(&t->node[root].nr_free) < 0 && token_node_take(&t->node[i], 1))
 			token_tree_pay(t);
 }
+EXPORT_SYMBOL_GPL(token_tree_resize);
 
 int token_tree_nr_free(const struct token_tree *t)
 {
@@ -169,6 +178,7 @@ int token_tree_nr_free(const struct token_tree *t)
 		sum += atomic_read(&t->node[i].nr_free);
 	return sum;
 }
+EXPORT_SYMBOL_GPL(token_tree_nr_free);
 
 void token_tree_show(const struct token_tree *t, struct seq_file *m)
 {
@@ -182,3 +192,4 @@ void token_tree_show(const struct token_tree *t, struct seq_file *m)
 			   atomic_read(&t->node[i].nr_free));
 	}
 }
+EXPORT_SYMBOL_GPL(token_tree_show);

@@ -7,6 +7,7 @@
  * row.
  */
 #include <linux/errno.h>
+#include <linux/export.h>
 #include <linux/limits.h>
 #include <linux/minmax.h>
 #include <linux/seq_file.h>
@@ -23,6 +24,7 @@ const char *const topology_level_name[TOPOLOGY_NR_LEVELS] = {
 	[TOPOLOGY_SOCKET]	= "socket",
 	[TOPOLOGY_MACHINE]	= "machine",
 };
+EXPORT_SYMBOL_GPL(topology_level_name);
 
 struct topology_builder {
 	struct topology *t;
@@ -183,6 +185,7 @@ int topology_init(struct topology *t, const struct topology_place *place, unsign
 	kvfree(row);
 	return 0;
 }
+EXPORT_SYMBOL_GPL(topology_init);
 
 void topology_destroy(struct topology *t)
 {
@@ -191,6 +194,7 @@ void topology_destroy(struct topology *t)
 	kvfree(t->children);
 	kvfree(t->node);
 }
+EXPORT_SYMBOL_GPL(topology_destroy);
 
 void topology_show(const struct topology *t, struct seq_file *m)
 {
@@ -205,3 +209,4 @@ void topology_show(const struct topology *t, struct seq_file *m)
 		seq_putc(m, '\n');
 	}
 }
+EXPORT_SYMBOL_GPL(topology_show);

@@ -7,6 +7,7 @@
 #include <linux/bitops.h>
 #include <linux/compiler.h>
 #include <linux/errno.h>
+#include <linux/export.h>
 #include <linux/minmax.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -55,11 +56,13 @@ int vt_wheel_init(struct vt_wheel *w, unsigned int nr_leaves, struct vt_wheel_ge
 	w->bits = kvcalloc(VT_WHEEL_BUCKETS_MAX * w->nr_words, sizeof(*w->bits), gfp);
 	return w->bits ? 0 : -ENOMEM;
 }
+EXPORT_SYMBOL_GPL(vt_wheel_init);
 
 void vt_wheel_destroy(struct vt_wheel *w)
 {
 	kvfree(w->bits);
 }
+EXPORT_SYMBOL_GPL(vt_wheel_destroy);
 
 /* A bit is counted before it is set, and until after it is cleared: who finds no count misses no bit. */
 static void vt_wheel_set(struct vt_wheel *w, unsigned long *bucket, unsigned int leaf)
@@ -98,6 +101,7 @@ void vt_wheel_park(struct vt_wheel *w, unsigned int leaf, u64 wake_vt, const u64
 		vt_wheel_clear(w, bucket, leaf);
 	}
 }
+EXPORT_SYMBOL_GPL(vt_wheel_park);
 
 /* Wakes from a bucket: all, or those whose time has come. */
 static void vt_wheel_empty(struct vt_wheel *w, unsigned long *bucket, bool all)
@@ -128,6 +132,7 @@ void vt_wheel_turn(struct vt_wheel *w, u64 old_vt, u64 new_vt)
 		vt_wheel_empty(w, vt_wheel_bucket(w, g, interval + i), true);
 	vt_wheel_empty(w, vt_wheel_bucket(w, g, new_vt >> g.width_shift), false);
 }
+EXPORT_SYMBOL_GPL(vt_wheel_turn);
 
 void vt_wheel_reshape(struct vt_wheel *w, struct vt_wheel_geometry geometry)
 {
@@ -135,6 +140,7 @@ void vt_wheel_reshape(struct vt_wheel *w, struct vt_wheel_geometry geometry)
 	/* Geometry before the caller's look at who waits. Pairs with vt_wheel_park(). */
 	smp_mb();
 }
+EXPORT_SYMBOL_GPL(vt_wheel_reshape);
 
 void vt_wheel_show(const struct vt_wheel *w, const struct topology *t, u64 now_vt,
 		   struct seq_file *m)
@@ -154,3 +160,4 @@ void vt_wheel_show(const struct vt_wheel *w, const struct topology *t, u64 now_v
 		seq_putc(m, '\n');
 	}
 }
+EXPORT_SYMBOL_GPL(vt_wheel_show);

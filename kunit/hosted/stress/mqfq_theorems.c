@@ -28,7 +28,6 @@ static void tell(const char *fmt, ...)
 
 #define SIM_TRACE(s, fmt, ...)	tell("%llu: " fmt "\n", (s)->step, ##__VA_ARGS__)
 
-#include "../../mqfair_lib.c"
 #include "../../../mq-mqfq/mqfq_policy.c"
 #include "../../mqfq_simulation.h"
 

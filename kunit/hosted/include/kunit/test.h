@@ -28,9 +28,6 @@
 #ifndef ARRAY_SIZE
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 #endif
-#define MODULE_LICENSE(text)		_Static_assert(1, text)
-#define MODULE_DESCRIPTION(text)	_Static_assert(1, text)
-#define MODULE_AUTHOR(text)		_Static_assert(1, text)
 
 struct kunit {
 	void *priv;
