@@ -33,7 +33,19 @@ DKMS = {"dkms.conf": 'PACKAGE_VERSION="0.2"\nBUILD_EXCLUSIVE_KERNEL_MIN="6.12"\n
 
 
 SIGNED = "Signed-off-by: A <a@example.org>\n"
-TWO_COLUMNS = "== " + "=" * 100 + "\na  " + "word " * 40 + "\n== " + "=" * 100 + "\n"
+WORDS = "word " * 40
+TABLE_RST = "== " + "=" * 100 + f"\na  {WORDS}\n== " + "=" * 100 + "\n"
+# The words that plain_english forbids, so that this file has none of them.
+WHO, AGAIN, HE = "who" + "m", "a" + "new", "h" + "e"
+OCTOKV = "tools/octokv/"
+SCHEDULER = {f"mq-k2/{name}": C for name in (
+    "k2.c", "k2_policy.c", "k2_policy.h", "k2_sysfs.c", "k2_debugfs.c", "trace.h",
+    "k2_auto.c", "k2_auto.h", "k2_tuner.c")}
+
+
+def body(name, *calls):
+    """A C function that calls others."""
+    return f"void {name}(void)\n{{\n" + "".join(f"\t{call}();\n" for call in calls) + "}\n"
 
 
 def headings(*names):
@@ -60,6 +72,26 @@ CASES = {
         ({"lib/a.c": C + "void f(void)\n{\n\tif(x) y();\n}\n"}, ["lib/a.c:4:", "lib/a.c:4:"]),
         ({"lib/a.c": C + "void f(void)\n{\n\tif (x)\n\t\ty();\n}\n"}, []),
     ],
+    "comment_names": [
+        ({"lib/a.c": C + "/* Pairs with gone() and b_one(). */\n/* See b.h, lib/b.h and c.h. */\n",
+          "lib/b.h": "int b_one(void);\n", "tools/check/outside_names": "sched\nfree()\n"},
+         ["lib/a.c:2: gone()", "lib/a.c:3: c.h", "tools/check/outside_names:1: is not sorted",
+          "tools/check/outside_names:1: no file", "tools/check/outside_names:2: no file"]),
+        ({"lib/a.c": C + "/*\n * Pairs with _one(), p->ops->two() and free().\n"
+                     " * See ../x/b.h.\n */\nx = f->two(1);\n",
+          "x/b.h": "int b_one(void);\n", "tools/check/outside_names": "free()\n"},
+         []),
+    ],
+    "commits": [
+        ({GIT: ["a", "first\n", "a.c", "lib: add a\n\nIt is needed.\n\n" + SIGNED,
+                "b.c", "lib: add b; and c\n\nBoth are needed.\n\n" + SIGNED,
+                "c.c", "lib: add c\n\n" + SIGNED, "d.c", "lib: add d\n\nIt is needed.\n",
+                "e.md", "Add e\n\n" + SIGNED, "f.md", f"lib: {WORDS}\n\n" + SIGNED]},
+         ["lib: add b; and c:", "lib: add c:", "lib: add d:", "Add e:", "lib: word"]),
+        ({GIT: ["a", "first\n", "a.c", "lib, mq-a: add a\n\nIt is needed.\n\n" + SIGNED,
+                "Documentation/a", "a: say b\n\n" + SIGNED]},
+         []),
+    ],
     "dkms": [
         ({**DKMS, "dkms.conf": DKMS["dkms.conf"].replace("7.3.999", "7.2").replace("mq-a", "mq-b"),
           "CHANGELOG.md": "## 0.3, unreleased\n", "tools/package/switch-away": SH},
@@ -84,6 +116,14 @@ CASES = {
          ["a.md:2:", "b.sh:3:"]),
         ({"a.md": "to do is not to be\n"}, []),
     ],
+    "line_length": [
+        ({"a.c": C + "\t" * 12 + "a b c\n", "b.md": f"{WORDS}\n",
+          "c.rst": TABLE_RST + f"\n{WORDS}\n"},
+         ["a.c:2: 101 columns", "b.md:1:", "c.rst:5:"]),
+        ({"a.c": C + "\t" * 12 + "a bc\n", "b.md": f"| {WORDS} |\n", "c.rst": TABLE_RST,
+          "d.json": WORDS, "e.sh": SH + "# https://example.org/" + "a" * 90 + "\n"},
+         []),
+    ],
     "manual": [
         ({"README.md": "Words:\n\n```\nmake\n```\n\n"
                        "<!-- run by: k2/a -->\n```\nmake test\n```\n",
@@ -106,6 +146,31 @@ CASES = {
                          'MODULE_PARM_DESC(size, "bytes");\n',
           "Documentation/a.rst": "size is in bytes\n"}, []),
     ],
+    "old_names": [
+        ({"README.md": "See tools/b and lib/a.\n", "lib/a.h": C + "/* guest test " + "012 */\n",
+          "a.sh": SH + "cat compat/{a,b}.h\n# k2_" + "adapt\n", "compat/a.h": C},
+         ["README.md:1: there is no tools/b", "a.sh:3: there is no compat/{a,b}.h", "a.sh:4:",
+          "lib/a.h:2:"]),
+        ({"README.md": "lib/*.h lib/NAME tools/$x tools/<x> tools/test_b lib/a.o tools/outside\n",
+          "lib/a.h": C, "tools/test/guest-tests/tools/test_b": SH, ".gitignore": "*.o\n",
+          "tools/check/outside_names": "tools/outside\n"},
+         []),
+    ],
+    "plain_english": [
+        ({"a.c": C + f"/* The queue for {WHO}. */\n/* Measured " + "is the depth. */\n",
+          "b.py": PY + f'"""b - runs {AGAIN}; Not done ' + f'is this. And then {HE} waits."""\n',
+          "README.md": f"# Title\n\nOne.\nThe {WORDS}.\n",
+          "Documentation/a.rst": f"Title\n=====\n\n- one\n- {WORDS}\n\n  {WORDS}\n",
+          "tools/man/a.8": f".SH NAME\n.TP\n.B a\n{WORDS}\n"},
+         ["a.c:2:", "a.c:3:", "b.py:2:", "b.py:2:", "README.md:4:", "Documentation/a.rst:5:",
+          "Documentation/a.rst:7:", "tools/man/a.8:4:"]),
+        ({"a.c": C + "/* The depth is measured here. Speed " + "is: the theme, whose. */\n",
+          "README.md": f"One ``{WORDS}``.\n\n```\n{WORDS}\n```\n\n| {WORDS} |\n",
+          "Documentation/a.rst": f":field: {WORDS}\n\nOne ``{WORDS}``::\n\n\t{WORDS}\n\n"
+                                 f"{TABLE_RST}\n.. {WORDS}\n\n.. code-block:: sh\n\n   {WORDS}\n",
+          "tools/man/a.8": f".nf\n{WORDS}\n.fi\nOne.\n"},
+         []),
+    ],
     "private_layouts": [
         ({"mq-a/a.h": "struct elv_fs_entry {\n\tint x;\n};\n",
           "mq-a/a.c": C + "extern int elv_register(struct e *);\n"},
@@ -113,15 +178,59 @@ CASES = {
         ({"compat/a.h": "struct elv_fs_entry {\n\tint x;\n};\n",
           "mq-a/a.h": "struct a_data {\n\tstruct request *r;\n};\n"}, []),
     ],
+    "readme": [
+        ({"README.md": "word " * 549 + "[a](b.md) ![c](d.svg)\n",
+          "Documentation/a.rst": ":doc:`b`\n\n.. image:: c.svg\n\n.. include:: d.inc\n\n"
+                                 ".. toctree::\n   :maxdepth: 1\n\n   e\n"},
+         ["README.md:1: 551 words", "README.md:1: b.md", "README.md:1: d.svg",
+          "Documentation/a.rst:1:", "Documentation/a.rst:3:", "Documentation/a.rst:5:",
+          "Documentation/a.rst:10:"]),
+        ({"README.md": "word " * 547 + "[a](Documentation/a.rst#b) [c](https://d) [e](#f)\n",
+          "Documentation/a.rst": ":doc:`text <b/c>` and :doc:`/b/c`\n\n.. image:: /d.svg\n\n"
+                                 ".. toctree::\n\n   b/c\n",
+          "Documentation/b/c.rst": ".. include:: ../d.svg\n", "Documentation/d.svg": ""},
+         []),
+    ],
+    "rooms": [
+        ({"lib/a.c": C + '#include "compat.h"\n#include "b.h"\n' + body("a", "c", "x->a"),
+          "lib/b.h": "", "compat/compat.h": "", "mq-k2/k2.c": C + '#include "../mq-tabs/tabs.h"\n',
+          "mq-tabs/tabs.h": "", "mq-k2/c.c": C + body("c")},
+         ["lib/a.c:2: includes", "lib/a.c:6: calls c()", "mq-k2/k2.c:2: includes"]),
+        ({OCTOKV + "store/a.c": C + '#include "server/b.h"\n' + body("a", "c"),
+          OCTOKV + "store/c.c": C + '#include "c.h"\n' + body("c"),
+          OCTOKV + "store/c.h": "static inline " + body("d", "a"), OCTOKV + "server/b.h": ""},
+         [OCTOKV + "store/a.c:2:", OCTOKV + "store/a.c:5:", OCTOKV + "store/c.h:3:"]),
+        ({"lib/a.c": C + '#include "a.h"\n' + body("a", "b"), "lib/a.h": "void a(void);\n",
+          "lib/b.c": C + body("b"), "mq-k2/k2.h": '#include "a.h"\n', "compat/shims.h": "",
+          "mq-k2/k2.c": C + '#include "k2.h"\n#include "shims.h"\n' + body("b2", "a", "t"),
+          "mq-k2/k2_t.c": C + '#include "k2.h"\nstatic ' + body("b", "p->b2") + body("t", "b")},
+         []),
+    ],
     "section_order": [
         ({"mq-a/a.c": ESSAY + SWAPPED + TABLE}, ["mq-a/a.c:33:"]),
         ({"mq-a/a.c": C + HOOKS + TABLE}, ["mq-a/a.c:1:"]),
         ({"mq-a/a.c": ESSAY + HOOKS + TABLE + ATTRS}, ["mq-a/a.c:48:"]),
+        ({"mq-a/a.c": C + "/*\n" + " * words\n" * 119 + " */\n" + HOOKS + TABLE}, ["mq-a/a.c:1:"]),
         ({"mq-a/a.c": ESSAY + HOOKS + ATTRS + TABLE}, []),
+    ],
+    "shape": [
+        ({path: text for path, text in SCHEDULER.items() if "tuner" not in path} |
+         {"mq-k2/k2.h": "struct k2_queue *q;\nvoid f(u32 a, u32 q);\nstruct request_queue *q;\n"},
+         ["mq-k2/k2.h:1:", "mq-k2/k2.h:2:", "mq-k2/k2_tuner.c:1:"]),
+        (SCHEDULER | {"mq-k2/k2.h": "void f(struct request_queue *q, u32 q_depth); /* u32 q; */\n"},
+         []),
     ],
     "shellcheck": [
         ({"a.sh": SH + "cd $1\n", "b": SH + "[ $1 == 2 ]\n"}, ["a.sh:3:", "b:3:"]),
         ({"a.sh": SH + 'cd "$1" || exit\n'}, []),
+    ],
+    "sizes": [
+        ({"a.c": C + "\n" * 900, "b.py": "\n" * 1000, **{f"c/{n}.h": "" for n in range(31)}},
+         ["a.c:1: 901 lines", "c:1: 31 files"]),
+        ({**{f"a/{n}": "" for n in range(559)}, GIT: ["b", "first\n"]}, [".:1: 560 tracked"]),
+        ({"a.c": C + "\n" * 899, **{f"b/{n}.h": "" for n in range(30)},
+          **{f"tools/test/guest-tests/c/{n}": SH for n in range(31)}, GIT: ["d", "first\n"]},
+         []),
     ],
     "sparse": [],
     "spdx": [

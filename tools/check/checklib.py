@@ -34,6 +34,10 @@ def rule(offences):
     sys.exit(1 if found else 0)
 
 
+def generated(name):
+    return any(fnmatch.fnmatch(name, pattern) for pattern in GENERATED)
+
+
 def files(*patterns, under=".", out_of=()):
     """Paths of the tree's own files that match one of @patterns and are not below @out_of."""
     for folder, folders, names in os.walk(under):
@@ -41,9 +45,7 @@ def files(*patterns, under=".", out_of=()):
         folders[:] = sorted(f for f in folders if f not in NOT_OURS and not (top and f in BUILT))
         for name in sorted(names):
             path = os.path.normpath(os.path.join(folder, name))
-            if any(path.startswith(top + "/") for top in out_of) or any(
-                fnmatch.fnmatch(name, g) for g in GENERATED
-            ):
+            if any(path.startswith(top + "/") for top in out_of) or generated(name):
                 continue
             if not patterns or any(fnmatch.fnmatch(name, p) for p in patterns):
                 yield path
@@ -56,10 +58,25 @@ def read(path):
 
 def tracked():
     """Paths of the files that git tracks; of all of the tree's files where git does not know it."""
-    if not os.path.isdir(".git"):
+    if not os.path.exists(".git"):
         return list(files())
     done = subprocess.run(["git", "ls-files"], stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout.splitlines()
+    return [path for path in done.stdout.splitlines() if os.path.isfile(path)]
+
+
+# Nobody reads them line by line: they are data, drawings, the words of others.
+DATA = ("*.json", "*.svg", "*.patch", "*.png", "*/seeds/*", "COPYING")
+
+
+def written():
+    """{path: text} of the files that people write and read: what is tracked, but for DATA."""
+    texts = {}
+    for path in tracked():
+        if not any(fnmatch.fnmatch(path, pattern) for pattern in DATA):
+            text = read(path)
+            if "\0" not in text:
+                texts[path] = text
+    return texts
 
 
 def scripts(*interpreters):
