@@ -32,7 +32,7 @@ simulate-asan: $(BUILD)/octokv-sim-asan
 	$< --seeds 1..$(or $(SEEDS),300)
 
 store-mutants:
-	CC=$(CC) sh test/store/mutants
+	../test/mutants --every $(or $(EVERY),1) test/store/mutants.table
 
 $(BUILD)/fuzz_disk: fuzz/fuzz_disk.c $(SIMULATED:=.c) $(headers)
 	@mkdir -p $(@D)
