@@ -1,35 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0
 """btf.py - reads BTF, the type information of a kernel image, and compares types of two images
 
-BTF is a table of type records, numbered from 1, and a table of strings; record N refers to other records by number.
-A kernel has some 150000 of them. To stay well under a second in Python, opening an image walks the records once
-to learn where each starts, and collects by name only those that the caller is going to ask for; everything else
-is decoded when a comparison reaches it.
+BTF is a table of type records, numbered from 1, and a table of strings. Records refer to each other
+by number. A kernel has some 150000 of them. To stay well under a second in Python, opening an image
+walks the records once to learn where each starts. Only the records that the caller will ask for are
+collected by name. Everything else is decoded when a comparison reaches it.
 
 Two types are equal when a compiler would lay them out and type-check them alike:
 
- - integers agree in name, width, signedness; arrays in length; pointers and functions in everything that
-   they mention, parameter by parameter; typedefs and qualifiers agree too, which is stricter than layout needs;
- - a structure that is embedded is compared member by member, one that is pointed to by its name (if it is
-   declared by us, it is on the list of types to compare and has its own turn);
- - what no layout depends on is passed over: names of parameters, annotations such as __user, and whether
-   a type that is only pointed to is complete.
+ - integers agree in name, width and signedness, arrays in length;
+ - pointers and functions agree in everything that they mention, parameter by parameter;
+ - typedefs and qualifiers agree too, which is stricter than layout needs;
+ - an embedded structure is compared member by member, a pointed-to structure by its name (one that
+   we declare is on the list of types to compare, and is compared there);
+ - what no layout depends on is ignored: names of parameters, annotations such as __user, and
+   whether a type that is only pointed to is complete.
 
 Format: Documentation/bpf/btf.rst in the kernel's sources.
 """
 import struct
 
-(INT, PTR, ARRAY, STRUCT, UNION, ENUM, FWD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNC, FUNC_PROTO, VAR, DATASEC,
- FLOAT, DECL_TAG, TYPE_TAG, ENUM64) = range(1, 20)
+(INT, PTR, ARRAY, STRUCT, UNION, ENUM, FWD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNC, FUNC_PROTO,
+ VAR, DATASEC, FLOAT, DECL_TAG, TYPE_TAG, ENUM64) = range(1, 20)
 
 # Words that follow the three of each record: a fixed number, and a number per member.
 FIXED = {INT: 1, ARRAY: 3, VAR: 1, DECL_TAG: 1}
 PER_MEMBER = {STRUCT: 3, UNION: 3, ENUM: 2, FUNC_PROTO: 2, DATASEC: 3, ENUM64: 3}
 
 QUALIFIERS = {VOLATILE: "volatile", CONST: "const", RESTRICT: "restrict"}
-# What a name may be shared by: a structure and a typedef of the same name live apart.
-SPACES = {STRUCT: "struct", UNION: "union", ENUM: "enum", ENUM64: "enum", FWD: "struct", TYPEDEF: "typedef", FUNC: "func",
-          VAR: "var"}
+# Name spaces of C: a structure and a typedef may have the same name.
+SPACES = {STRUCT: "struct", UNION: "union", ENUM: "enum", ENUM64: "enum", FWD: "struct",
+          TYPEDEF: "typedef", FUNC: "func", VAR: "var"}
 
 SIGNED, CHAR, BOOL = 1, 2, 4
 
@@ -84,7 +85,8 @@ class Btf:
     def _load(self, blob):
         """Takes the header apart, finds the two tables."""
         end = "<" if blob[:2] == b"\x9f\xeb" else ">"
-        header_len, type_off, type_len, str_off, str_len = struct.unpack_from(end + "IIIII", blob, 4)
+        header = struct.unpack_from(end + "IIIII", blob, 4)
+        header_len, type_off, type_len, str_off, str_len = header
         types = blob[header_len + type_off:header_len + type_off + type_len]
         self.words = struct.unpack(f"{end}{type_len // 4}I", types)
         self.strings = blob[header_len + str_off:header_len + str_off + str_len]
@@ -106,9 +108,11 @@ class Btf:
             info = words[pos + 1]
             kind = info >> 24 & 31
             if kind > ENUM64 or not kind:
-                raise BtfError(f"record {len(starts)} of the BTF is of unknown kind {kind}: compat/btf.py must learn it")
+                raise BtfError(f"record {len(starts)} of the BTF is of unknown kind {kind}: "
+                               "compat/btf.py must learn it")
             if words[pos] and (wanted is None or words[pos] in wanted) and kind in SPACES:
-                self.by_name.setdefault((SPACES[kind], self.string(words[pos])), []).append(len(starts))
+                key = (SPACES[kind], self.string(words[pos]))
+                self.by_name.setdefault(key, []).append(len(starts))
             starts.append(pos)
             pos += fixed[kind] + per_member[kind] * (info & 0xffff)
         self.starts = starts
@@ -153,10 +157,10 @@ class Btf:
         at, flag = self.starts[t] + 3, self.kind_flag(t)
         for i in range(self.vlen(t)):
             name, typ, off = self.words[at + 3 * i:at + 3 * i + 3]
-            yield (self.string(name), typ, off & 0xffffff, off >> 24) if flag else (self.string(name), typ, off, 0)
+            yield (self.string(name), typ, *((off & 0xffffff, off >> 24) if flag else (off, 0)))
 
     def params(self, t):
-        """Of a function's prototype: the parameters' types; a closing 0 of a nameless one stands for '...'."""
+        """The types of a prototype's parameters; a nameless 0 at the end stands for '...'."""
         at = self.starts[t] + 3
         return [self.words[at + 2 * i + 1] for i in range(self.vlen(t))]
 
@@ -206,7 +210,7 @@ class Btf:
 
 
 class Mismatch(Exception):
-    """Two types differ. path: names of the members on the way to the difference, outermost first."""
+    """Two types differ. path: the members that lead to the difference, outermost first."""
 
     def __init__(self, path, what):
         super().__init__(what)
@@ -214,13 +218,14 @@ class Mismatch(Exception):
 
 
 class Comparer:
-    """Compares types of @ours with types of @theirs; what was found equal once is not compared again."""
+    """Compares types of @ours with types of @theirs; remembers the pairs that were equal."""
 
     def __init__(self, ours, theirs):
         self.ours, self.theirs, self.equal = ours, theirs, set()
 
     def differ(self, path, what, a, b):
-        raise Mismatch(path, f"{what}: ours is '{self.ours.text(a)}', the kernel's is '{self.theirs.text(b)}'")
+        raise Mismatch(path, f"{what}: ours is '{self.ours.text(a)}', "
+                             f"the kernel's is '{self.theirs.text(b)}'")
 
     def compare(self, a, b, path=(), pointee=False):
         """Returns if the types are equal, raises Mismatch if not."""
@@ -250,7 +255,8 @@ class Comparer:
         def facts(btf, t):
             words = set(btf.name(t).split())
             enc, bits = btf.encoding(t)
-            return (words - {"int"} or words), btf.size(t), bits, enc & BOOL, words == {"char"} or enc & SIGNED
+            return (words - {"int"} or words, btf.size(t), bits, enc & BOOL,
+                    words == {"char"} or enc & SIGNED)
         if facts(self.ours, a) != facts(self.theirs, b):
             self.differ(path, "integers differ", a, b)
 
@@ -288,13 +294,14 @@ class Comparer:
                 raise Mismatch(here, f"the kernel has '{theirs.text(mb[1], mb[0])}' in this place")
             if ma[2:] != mb[2:]:
                 raise Mismatch(here, "offset: ours is {}, the kernel's is {}".format(*(
-                    f"{m[2] // 8}" + (f" bit {m[2] % 8} width {m[3]}" if m[3] or m[2] % 8 else "") for m in (ma, mb))))
+                    f"{m[2] // 8}" + (f" bit {m[2] % 8} width {m[3]}" if m[3] or m[2] % 8 else "")
+                    for m in (ma, mb))))
             self.compare(ma[1], mb[1], here)
         na, nb = ours.vlen(a), theirs.vlen(b)
         if na != nb:
-            btf, t, who = (ours, a, "only we have") if na > nb else (theirs, b, "only the kernel has")
+            btf, t, owner = (ours, a, "we have") if na > nb else (theirs, b, "the kernel has")
             extra = list(btf.members(t))[min(na, nb)]
-            raise Mismatch(path + (extra[0],), f"{who} this member; {sizes}")
+            raise Mismatch(path + (extra[0],), f"only {owner} this member; {sizes}")
         if ours.size(a) != theirs.size(b):
             raise Mismatch(path, sizes)
 
@@ -304,13 +311,15 @@ class Comparer:
             self.differ(path, "enums differ", a, b)
         va, vb = ours.values(a), theirs.values(b)
         for name in [n for n in vb if va.get(n) != vb[n]] + [n for n in va if n not in vb]:
-            raise Mismatch(path + (name,), f"value: ours is {va.get(name, 'missing')}, the kernel's is {vb.get(name, 'missing')}")
+            raise Mismatch(path + (name,),
+                           f"value: ours is {va.get(name, 'missing')}, "
+                           f"the kernel's is {vb.get(name, 'missing')}")
 
     def reference(self, a, b, path):
         self.compare(self.ours.ref(a), self.theirs.ref(b), path)
 
     def transparent(self, a, b, path, pointee):
-        """Typedefs and qualifiers: what is behind them is as much pointed to as they are."""
+        """Typedefs and qualifiers: @pointee holds for the type behind them, too."""
         if self.ours.name(a) != self.theirs.name(b):
             self.differ(path, "types differ", a, b)
         self.compare(self.ours.ref(a), self.theirs.ref(b), path, pointee)
@@ -328,5 +337,5 @@ class Comparer:
                 self.differ(path, "prototypes differ", a, b)
             raise
 
-    COMPARE = {INT: int_, FLOAT: float_, PTR: pointer, ARRAY: array_, STRUCT: record, UNION: record, FWD: named,
-               ENUM: enum_, ENUM64: enum_, FUNC_PROTO: prototype, FUNC: reference}
+    COMPARE = {INT: int_, FLOAT: float_, PTR: pointer, ARRAY: array_, STRUCT: record, UNION: record,
+               FWD: named, ENUM: enum_, ENUM64: enum_, FUNC_PROTO: prototype, FUNC: reference}

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """features.py - asks a kernel what it has, and prints features.h
 
-    features.py btf VMLINUX     the kernel image of an out-of-tree build: its type information is asked
-    features.py tree SRCTREE    a kernel's sources, for an in-tree build: its headers are searched
+    features.py btf VMLINUX     out-of-tree build: looks into the kernel image's type information
+    features.py tree SRCTREE    in-tree build: searches the headers of the kernel's sources
 
-A kernel that has backports, and every stable kernel does, is badly described by its version; what it has is a fact. Each
-feature is one entry of the table below with both questions: a BTF lookup ("member" of a struct, or "func"), and a
+Every stable kernel has backports, so its version says little about what it has. Each feature is one
+entry of the table below with both questions: a BTF lookup ("member" of a struct, or "func"), and a
 pattern in a header.
 """
 import os
@@ -18,13 +18,18 @@ import btf  # noqa: E402
 
 # macro, meaning, BTF question, (header, pattern)
 FEATURES = [
-    ("HAVE_ELV_ALLOC_SCHED_DATA", "the block layer allocates elevator_queue; hooks for the scheduler's data",
-     ("member", "elevator_mq_ops", "alloc_sched_data"), ("block/elevator.h", r"\(\*alloc_sched_data\)")),
+    ("HAVE_ELV_ALLOC_SCHED_DATA",
+     "the block layer allocates elevator_queue; hooks for the scheduler's data",
+     ("member", "elevator_mq_ops", "alloc_sched_data"),
+     ("block/elevator.h", r"\(\*alloc_sched_data\)")),
     ("HAVE_QUEUE_ASYNC_DEPTH", "request_queue has async_depth",
      ("member", "request_queue", "async_depth"), ("include/linux/blkdev.h", r"\basync_depth;")),
-    ("HAVE_FREEZE_QUEUE_MEMFLAGS", "blk_mq_freeze_queue() returns what blk_mq_unfreeze_queue() takes",
-     ("func", "blk_mq_freeze_queue_nomemsave"), ("include/linux/blk-mq.h", r"\bblk_mq_freeze_queue_nomemsave\(")),
-    ("HAVE_ELV_CHANGE_CTX", "a scheduler's debugfs files are removed after its exit_sched(), and without elevator_lock",
+    ("HAVE_FREEZE_QUEUE_MEMFLAGS",
+     "blk_mq_freeze_queue() returns what blk_mq_unfreeze_queue() takes",
+     ("func", "blk_mq_freeze_queue_nomemsave"),
+     ("include/linux/blk-mq.h", r"\bblk_mq_freeze_queue_nomemsave\(")),
+    ("HAVE_ELV_CHANGE_CTX",
+     "a scheduler's debugfs files are removed after its exit_sched(), and without elevator_lock",
      ("member", "elv_change_ctx", "name"), ("block/elevator.c", r"\belevator_change_done\(")),
     ("HAVE_HRTIMER_SETUP", "hrtimer_setup() replaces hrtimer_init()",
      ("func", "hrtimer_setup"), ("include/linux/hrtimer.h", r"\bhrtimer_setup\(")),
@@ -34,7 +39,8 @@ FEATURES = [
 def ask_btf(image, question):
     if question[0] == "func":
         return bool(image.find("func", question[1]))
-    return any(name == question[2] for t in image.find("struct", question[1]) for name, _, _, _ in image.members(t))
+    return any(name == question[2] for t in image.find("struct", question[1])
+               for name, _, _, _ in image.members(t))
 
 
 def ask_tree(srctree, question):
@@ -51,10 +57,12 @@ def main(argv):
         return 2
     try:
         image = btf.Btf(argv[2], [f[2][1] for f in FEATURES]) if argv[1] == "btf" else None
-        print("/* SPDX-License-Identifier: GPL-2.0 */\n/* Written by compat/features.py from what the kernel has. */")
+        print("/* SPDX-License-Identifier: GPL-2.0 */\n"
+              "/* Written by compat/features.py from what the kernel has. */")
         for macro, meaning, in_btf, in_tree in FEATURES:
             have = ask_btf(image, in_btf) if image else ask_tree(argv[2], in_tree)
-            print(f"\n/* {meaning} */\n" + (f"#define {macro} 1" if have else f"/* #undef {macro} */"))
+            print(f"\n/* {meaning} */\n"
+                  + (f"#define {macro} 1" if have else f"/* #undef {macro} */"))
     except btf.BtfError as e:
         print(f"features: {e}", file=sys.stderr)
         return 1

@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: GPL-2.0
 """layout.py - compares what compat/ declares with what the target kernel has
 
-    layout.py probe IN.i OUT.c       OUT.c = IN.i, the preprocessed compat.h, plus a structure that names every declaration
-    layout.py check PROBE.o VMLINUX  compares them, in the object compiled from OUT.c and in a kernel image
+    layout.py probe IN.i OUT.c       OUT.c = IN.i, the preprocessed compat.h, plus a structure that
+                                     names every declaration
+    layout.py check PROBE.o VMLINUX  compares the declarations in PROBE.o, compiled from OUT.c, with
+                                     those in a kernel image
 
-The probe finds the declarations by itself, so that nobody can forget to list one: the preprocessor marks from which
-file each line came, and every type and prototype that stands at file scope in a header of this directory becomes a
-member of struct mqfair_layout_probe. A declaration of a form that is not understood stops the build. Static functions are
-ours and are passed over, and so is what has the prefix mqfair_.
+The probe finds the declarations by itself, so none can be forgotten. The preprocessor marks from
+which file each line came. Every type and prototype at file scope in a header of this directory
+becomes a member of struct mqfair_layout_probe. A declaration of an unknown form stops the build.
+Static functions and names with the prefix mqfair_ are our own and are not checked.
 
-Exit status: 0 all equal, 1 a difference (said with the names and both layouts), 2 the check could not be made.
+Exit status: 0 all equal, 1 a difference (printed with the names and both layouts), 2 the check
+could not be made.
 """
 import os
 import re
@@ -21,8 +24,9 @@ import btf  # noqa: E402
 
 HERE = os.path.realpath(os.path.dirname(__file__))
 PROBE = "mqfair_layout_probe"
-TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\w+|->|<<|>>|[<>=!]=|&&|\|\||\.\.\.|[^\s\w]')
-# What is declared, in the words of a report, if they are not C's: a function, and a typedef of a function.
+TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|'
+                   r'\w+|->|<<|>>|[<>=!]=|&&|\|\||\.\.\.|[^\s\w]')
+# How a report names the spaces that C has no word for: a function, and a typedef of a function.
 NAMED = {"func": "function", "functype": "typedef"}
 ATTRIBUTES = ("__attribute__", "__attribute", "__declspec", "_Alignas", "__asm__", "asm")
 
@@ -32,21 +36,23 @@ class Unclear(Exception):
 
 
 def own_lines(text, directory=HERE):
-    """The lines of preprocessed @text that come from files in @directory: (line, number in @text)."""
+    """The lines of preprocessed @text from files in @directory: (line, number in @text)."""
     # kbuild names files from the root of the filesystem, or from the directory above this one.
     above, ours = os.path.dirname(directory), False
     for number, line in enumerate(text.splitlines()):
         if line.startswith("# "):
             name = re.match(r'# \d+ "((?:\\.|[^"\\])*)"', line)
             if name:
-                ours = os.path.realpath(os.path.join(above, os.path.dirname(name.group(1)))) == directory
+                folder = os.path.join(above, os.path.dirname(name.group(1)))
+                ours = os.path.realpath(folder) == directory
         elif ours:
             yield line, number
 
 
 def tokens(text, directory=HERE):
     """[(token, number of its line, column)] of the lines that are ours."""
-    return [(m.group(), number, m.start()) for line, number in own_lines(text, directory) for m in TOKEN.finditer(line)]
+    return [(m.group(), number, m.start()) for line, number in own_lines(text, directory)
+            for m in TOKEN.finditer(line)]
 
 
 def match_close(toks, i):
@@ -56,7 +62,7 @@ def match_close(toks, i):
         depth += (toks[j][0] in "([{") - (toks[j][0] in ")]}")
         if not depth:
             return j
-    raise Unclear("bracket without its partner")
+    raise Unclear("bracket that is never closed")
 
 
 def statements(toks):
@@ -66,7 +72,8 @@ def statements(toks):
         tok = toks[i][0]
         if tok in ("(", "[", "{"):
             close = match_close(toks, i)
-            function = tok == "{" and toks[i - 1][0] == ")" and toks[start][0] not in ("struct", "union", "enum", "typedef")
+            function = (tok == "{" and toks[i - 1][0] == ")"
+                        and toks[start][0] not in ("struct", "union", "enum", "typedef"))
             i = close
             tok = ";" if function or (tok == "{" and toks[start][0] == "static") else tok
         if tok == ";":
@@ -75,11 +82,12 @@ def statements(toks):
             start = i + 1
         i += 1
     if start < len(toks):
-        raise Unclear("declaration without an end: " + " ".join(t[0] for t in toks[start:start + 8]))
+        raise Unclear("declaration without an end: "
+                      + " ".join(t[0] for t in toks[start:start + 8]))
 
 
 def without_attributes(stmt):
-    """The words of a declaration less its attributes."""
+    """The words of a declaration without its attributes."""
     out, i = [], 0
     while i < len(stmt):
         if stmt[i][0] in ATTRIBUTES and i + 1 < len(stmt) and stmt[i + 1][0] == "(":
@@ -91,7 +99,7 @@ def without_attributes(stmt):
 
 
 def lists_several(words):
-    """Whether a comma outside of brackets separates declarators, of which only one would be found."""
+    """Whether a comma outside of brackets separates declarators; only one would be found."""
     depth = 0
     for word in words:
         depth += (word in "([{") - (word in ")]}")
@@ -109,7 +117,8 @@ def classify(stmt):
         raise Unclear("one declaration at a time, please: " + " ".join(words)[:120])
     if words[0] == "typedef" and re.match(r"\w+$", words[-2]):
         return "typedef", words[-2]
-    if words[0] == "typedef" and words[-2:] == [")", ";"] and words.index("(") == words.index(")") - 2:
+    ends_in_paren = words[-2:] == [")", ";"]
+    if words[0] == "typedef" and ends_in_paren and words.index("(") == words.index(")") - 2:
         return "functype", words[words.index("(") + 1]
     if words[0] in ("struct", "union", "enum"):
         if words[2] == ";":
@@ -117,9 +126,10 @@ def classify(stmt):
         if words[2] == "{" and words[-2:] == ["}", ";"]:
             return words[0], words[1]
     paren = words.index("(") if "(" in words else 0
-    if paren > 1 and re.match(r"\w+$", words[paren - 1]) and words[-2:] == [")", ";"] and "{" not in words:
+    if paren > 1 and re.match(r"\w+$", words[paren - 1]) and ends_in_paren and "{" not in words:
         return "func", words[paren - 1]
-    raise Unclear("cannot tell what this declares, so it could not be checked: " + " ".join(words)[:120])
+    raise Unclear("cannot tell what this declares, so it could not be checked: "
+                  + " ".join(words)[:120])
 
 
 def declarations(text, directory=HERE):
@@ -133,7 +143,7 @@ def declarations(text, directory=HERE):
 
 
 def probe_source(decls, suffix=""):
-    """The text to append to the preprocessed header: one structure with a member for each declaration."""
+    """What to append to the preprocessed header: a structure with a member per declaration."""
     lines = [f"\nstruct {PROBE}{suffix} {{"]
     for space, name in decls:
         if space == "func":
@@ -172,21 +182,28 @@ def report(what, e, ours, a, theirs, b, out):
 
 
 def probed(ours, probe=None):
-    """[(space, name, type)] of what the probe object lists; @probe is the listing structure's type, if it is known."""
+    """[(space, name, type)] of what the probe object lists.
+
+    @probe is the type of the listing structure, if it is known.
+    """
     found = [probe] if probe else ours.find("struct", PROBE)
     if len(found) != 1:
-        raise btf.BtfError(f"the probe object has no struct {PROBE}: was it compiled with -gbtf by gcc 12 or newer?")
+        raise btf.BtfError(f"the probe object has no struct {PROBE}: was it compiled with -gbtf by "
+                           "gcc 12 or newer?")
     listed = []
     for name, typ, _, _ in ours.members(found[0]):
         space, _, plain = name.partition("_")
-        # What a pointer to a function points to; a typedef of a function stands between the two.
+        # The member is a pointer; with "functype", a typedef stands before the function.
         target = ours.ref(typ) if space in ("func", "functype") else typ
         listed.append((space, plain, ours.ref(target) if space == "functype" else target))
     return listed
 
 
 def check(ours, theirs, out=sys.stderr, probe=None):
-    """Compares everything that the probe lists. Returns the number of declarations and the list of those that differ."""
+    """Compares everything that the probe lists.
+
+    Returns the number of declarations and the list of those that differ.
+    """
     comparer = btf.Comparer(ours, theirs)
     listed, bad = probed(ours, probe), []
     for space, name, a in listed:
@@ -224,9 +241,9 @@ def main(argv):
             number, bad = check(ours, btf.Btf(argv[3], names(ours)))
             if not bad:
                 return 0
-            print(f"layout: {len(bad)} of {number} declarations differ from {argv[3]}. Nothing was linked: a module built "
-                  "with them would corrupt memory. Build for a kernel named in SUPPORTED, or correct compat/.",
-                  file=sys.stderr)
+            print(f"layout: {len(bad)} of {number} declarations differ from {argv[3]}. Nothing was "
+                  "linked: a module built with them would corrupt memory. Build for a kernel named "
+                  "in SUPPORTED, or correct compat/.", file=sys.stderr)
             return 1
     except (btf.BtfError, Unclear) as e:
         print(f"layout: {e}", file=sys.stderr)
