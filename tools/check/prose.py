@@ -7,14 +7,13 @@ sentences() leaves out code, tables, fields and comments, and counts a literal a
 import re
 
 LITERAL = "literal"
-NO_PROSE = re.compile(
-    r"\.\. (?:_|\||\[|(?!note|warning|tip|important|admonition|versionadded)[\w-]+::|[^:]*$|\w+ \w*:)"
-)
+# Directives whose content is prose; that of all others is not, nor are comments and targets.
+PROSE = re.compile(r"\s*\.\. (?:note|warning|tip|important|glossary|seealso|topic|container)::")
 BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)]|#\.)\s+")
 FIELD = re.compile(r"\s*:[\w -]+:(?:\s|$)")
 BORDER = re.compile(r"\s*=+( +=+)+\s*$")
 UNDERLINE = re.compile(r"([-=~^\"'#*+.])\1{2,}\s*$")
-SENTENCE_END = re.compile(r"(?<=[.!?])[)\"']*\s+(?=[(\"']*(?:[A-Z0-9]|literal\b))")
+SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)(?<!vs\.)[)\"']*\s+")
 
 
 def indent(line):
@@ -54,9 +53,12 @@ def rst_paragraphs(lines):
             yield from flush()
         elif re.match(r"\s*\.\.(\s|$)", line):
             yield from flush()
-            if NO_PROSE.match(line.strip()) or line.strip() == "..":
+            directive = PROSE.match(line)
+            if not directive:
                 at = skip_deeper(lines, at + 1, indent(line))
                 continue
+            if line[directive.end():].strip():
+                first, unit = at, [line[directive.end():]]
         elif BORDER.match(line):
             yield from flush()
             at = skip_table(lines, at)
