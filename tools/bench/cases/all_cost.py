@@ -157,30 +157,38 @@ def _groups(result, shape, cases):
     out = []
     for case in cases:
         base = report.value(result, case, "none", "per_io")
+        if base is None:
+            base = f"{report.value(result, case, 'none', 'mean_latency'):.2f} us"
         words = case.removeprefix(shape + ", ").replace(", ", "\n")
-        out.append(words + (f"\n(none: {base})" if base else ""))
+        out.append(f"{words}\n(none: {base})")
     return out
 
 
+def _added(result, case, name):
+    return report.value(result, case, name, "added")
+
+
+def _later(result, case, name):
+    return (report.value(result, case, name, "mean_latency")
+            - report.value(result, case, "none", "mean_latency"))
+
+
 def draw(result, plt):
-    """A panel for each shape of load: added instructions, and latency at depth 1."""
-    schedulers = report.unique(result, "scheduler")
-    colors = {name: style.SCHEDULERS[name] for name in schedulers}
-    added = {name: color for name, color in colors.items() if name != "none"}
+    """A panel for each shape of load: what a scheduler adds to none's figure."""
+    colors = style.ordered(report.unique(result, "scheduler")[1:])
     nr = max(len(_cases(result, shape)) for shape in SHAPES)
     figure, axes = style.panels(plt, 1, 3, 3.9, 0.8 + 1.25 * nr)
     for axis, shape in zip(axes[0], SHAPES):
         cases, deep = _cases(result, shape), shape != SHALLOW
         words = dict(zip(_groups(result, shape, cases), cases))
-        metric = "added" if deep else "mean_latency"
-        start = 0 if deep else 20
-        style.bars_down(axis, words, added if deep else colors,
-                        lambda group, name: report.value(result, words[group], name, metric),
-                        "{:.0f}" if deep else "{:.1f}", start=start)
+        value_of = _added if deep else _later
+        style.bars_down(axis, words, colors,
+                        lambda group, name: value_of(result, words[group], name),
+                        "{:.0f}" if deep else "{:.2f}")
         style.room(axis, right=0.08)
         axis.set_title(shape, loc="left")
         axis.set_xlabel("instructions per I/O more than none" if deep else
-                        "mean latency, us (the axis starts at the device's 20)")
+                        "mean latency, us more than none")
     parameters = result["parameters"]
     footer = style.conditions(
         result, f"Load: {parameters['pattern']}, {parameters['block_bytes']} bytes. "

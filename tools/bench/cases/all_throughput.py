@@ -112,7 +112,7 @@ def finding(result):
 def draw(result, plt):
     """A group of bars per number of CPUs, with the spread of the rounds."""
     cases, rows_of = report.unique(result, "case"), _rows_of(result)
-    series = {name: style.SCHEDULERS[name] for name in report.unique(result, "scheduler")[1:]}
+    series = style.ordered(report.unique(result, "scheduler")[1:])
     figure, ((axis,),) = style.panels(plt, 1, 1, 8, 3.6)
     style.bars(axis, cases, series, lambda case, name: 100 * rows_of[(case, name)]["value"])
     for bar, (case, name) in zip(axis.patches, itertools.product(cases, series)):

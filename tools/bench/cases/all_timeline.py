@@ -104,6 +104,7 @@ def table(result):
 
 LOG_BEGINS = 4
 
+
 def finding(result):
     """What the picture shows, in a sentence. A phase's first window is not looked at."""
     within = {}
@@ -141,7 +142,7 @@ def draw(result, plt):
     figure, axes = style.panels(plt, len(result["curves"]), 1, 10, 2.3)
     for axis, (name, found) in zip(axes[:, 0], result["curves"].items()):
         _draw_run(axis, *name.split(" ", 1), found)
-    axes[-1, 0].set_xlabel("ms")
+    axes[-1, 0].set_xlabel("milliseconds")
     footer = style.conditions(
         result, f"Windows of {WINDOW_MS} ms. Left out: the first {LOG_BEGINS * WINDOW_MS} ms of a "
         "run, and the windows in which a tenant begins or ends.")

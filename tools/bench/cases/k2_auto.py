@@ -210,7 +210,7 @@ def _draw_run(axes, result, case, found):
     bound.set_ylim(2, 400)
     bound.set_yticks([4, 16, 64, 256], ["4", "16", "64", "256"])
     bound.minorticks_off()
-    bound.set_xlabel("s")
+    bound.set_xlabel("seconds")
 
 
 def draw(result, plt):

@@ -205,7 +205,7 @@ def _draw_panel(result, axis, metric):
     for place, entry in enumerate(entries):
         drawn = axis.bar(place, entry["value"], color=style.SCHEDULERS[entry["scheduler"]],
                          width=0.6)
-        axis.bar_label(drawn, [f"{entry['value']:.3g}"], fontsize=style.SMALL_PT, padding=1)
+        axis.bar_label(drawn, [f"{entry['value']:.3g}"], padding=1, **style.VALUE)
     if line is not None:
         style.guide(axis, line, across=True)
     axis.set_xticks(range(len(entries)), [entry["scheduler"] for entry in entries])

@@ -128,7 +128,7 @@ def draw(result, plt):
     for case in cases:
         for how in (how for how in series if report.value(result, case, how, "rate")):
             gain = f"{gain_pct(result, case, how):+.0f}%" if how != REFERENCE else ""
-            axis.bar_label(next(drawn), [gain], fontsize=style.SMALL_PT, padding=1)
+            axis.bar_label(next(drawn), [gain], padding=1, **style.VALUE)
     axis.set_ylabel("requests per second")
     parameters = result["parameters"]
     footer = style.conditions(

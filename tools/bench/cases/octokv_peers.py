@@ -120,8 +120,7 @@ def _draw_panel(axis, result, panel, clients):
         for who in shown:
             share = share_pct(result, case, who)
             axis.plot([share], [place], "o", color=style.PEERS[who], zorder=3)
-            axis.annotate(f"{share:.0f}%", (share, place), xytext=(6, 0), va="center",
-                          textcoords="offset points", fontsize=style.SMALL_PT)
+            style.value_beside(axis, f"{share:.0f}%", share, place)
             place += 1
         place += 0.7
     axis.set_yticks(list(labels), labels.values())

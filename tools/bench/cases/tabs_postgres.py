@@ -92,7 +92,7 @@ def draw(result, plt):
         drawn = axis.bar(range(len(names)), values, 0.6,
                          color=[style.SCHEDULERS[name] for name in names])
         axis.bar_label(drawn, [f"{_kept(result, name, metric):.0%}" for name in names],
-                       fontsize=style.SMALL_PT, padding=1)
+                       padding=1, **style.VALUE)
         style.guide(axis, report.value(result, alone, "none", metric), across=True)
         axis.set_xticks(range(len(names)), names)
         axis.set_title(f"{metric}, {unit}", loc="left")

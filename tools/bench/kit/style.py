@@ -20,6 +20,8 @@ TITLE_PT, SMALL_PT, FOOTER_PT = 12, 7.5, 7.5
 # Characters of DejaVu Sans per inch, on the safe side.
 TITLE_CHARS, LEGEND_CHARS, FOOTER_CHARS = 9.4, 14, 17.5
 TITLE_LINE, LEGEND_LINE, FOOTER_LINE, EDGE = 0.21, 0.19, 0.135, 0.12
+# A value beside its mark stands on white, so that no line crosses it.
+VALUE = {"fontsize": SMALL_PT, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}}
 
 # Names are text from outside: a dollar sign in them does not begin a formula.
 RC = {"font.size": 9, "axes.titlesize": 9, "axes.titleweight": "bold", "axes.labelsize": 8,
@@ -38,6 +40,11 @@ def lighter(color, share):
     """@color with @share (0..1) of white in it."""
     parts = [int(color[at:at + 2], 16) for at in (1, 3, 5)]
     return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
+
+
+def ordered(names):
+    """{scheduler: colour} of @names: the kernel's first, then ours, alike in every picture."""
+    return {name: color for name, color in SCHEDULERS.items() if name in names}
 
 
 # ---- the sheet ----
@@ -155,6 +162,12 @@ def log_ticks(axis, across=False, unit=""):
     axis.minorticks_off()
 
 
+def value_beside(axis, text, value, place):
+    """@text to the right of the mark at (@value, @place)."""
+    axis.annotate(text, (value, place), xytext=(6, 0), va="center", textcoords="offset points",
+                  **VALUE)
+
+
 def dots(axis, values, colors, form="{:.3g}", **style):
     """A dot for each of @values from top to bottom, with its value to the right."""
     for place, (value, color) in enumerate(zip(values, colors)):
@@ -162,8 +175,7 @@ def dots(axis, values, colors, form="{:.3g}", **style):
             continue
         axis.plot([value], [place], **{"marker": "o", "markersize": 6, "zorder": 3, "color": color,
                                        **style})
-        axis.annotate(form.format(value), (value, place), xytext=(6, 0), va="center",
-                      textcoords="offset points", fontsize=SMALL_PT)
+        value_beside(axis, form.format(value), value, place)
 
 
 def bars(axis, groups, series, value_of, form=None):
@@ -178,20 +190,19 @@ def bars(axis, groups, series, value_of, form=None):
             at = place + (number - (len(shown) - 1) / 2) * width
             drawn = axis.bar(at, value_of(group, name), width * 0.94, color=series[name], zorder=2)
             if form:
-                axis.bar_label(drawn, [form.format(value_of(group, name))], fontsize=SMALL_PT,
-                               padding=1)
+                axis.bar_label(drawn, [form.format(value_of(group, name))], padding=1, **VALUE)
     axis.margins(y=0.1)
     axis.set_xticks(range(len(groups)), groups)
     axis.tick_params(axis="x", length=0)
 
 
-def bars_down(axis, groups, series, value_of, form, start=0):
+def bars_down(axis, groups, series, value_of, form):
     """Bars that lie, from top to bottom, with the value at the end of each."""
     step = 1 / (len(series) + 1.2)
     for place, group in enumerate(groups):
         for number, (name, color) in enumerate(series.items()):
             value, at = value_of(group, name), place + (number - (len(series) - 1) / 2) * step
-            axis.barh(at, value - start, step * 0.92, left=start, color=color)
+            axis.barh(at, value, step * 0.92, color=color)
             axis.annotate(form.format(value), (value, at), xytext=(3, 0), va="center",
                           textcoords="offset points", fontsize=7)
     axis.set_yticks(range(len(groups)), groups)
