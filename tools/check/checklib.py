@@ -124,6 +124,7 @@ def functions(text):
             start = number
         elif line.startswith("}") and start:
             head = " ".join(lines[max(0, start - 8):start - 1])
+            head = re.sub(r"__attribute__\s*\(\(.*?\)\)", "", head)
             names = re.findall(r"(\w+)\s*\([^;{}]*\)[^;{}]*$", re.split(r"[;}]", head)[-1])
             found.append((names[0] if names else "?", start, number))
             start = None
