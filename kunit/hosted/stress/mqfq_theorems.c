@@ -5,31 +5,15 @@
  *	mqfq_theorems [REQUESTS]		10 million by default; KTAP on standard output
  *	mqfq_theorems FAMILY SEED [REQUESTS]	one world of a family (1 to 5), event by event
  *
- * What is simulated and what is checked is told in ../mqfq_simulation.h. A failure names its family
+ * What is simulated and what is checked is told in ../../sim/mqfq_simulation.h. A failure names its family
  * and seed. The figures are the worst over all pairs of flows and all intervals, see sim_ratios.
  */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static int tell_all;
-
-__attribute__((format(printf, 1, 2)))
-static void tell(const char *fmt, ...)
-{
-	va_list args;
-
-	if (!tell_all)
-		return;
-	va_start(args, fmt);
-	vprintf(fmt, args);
-	va_end(args);
-}
-
-#define SIM_TRACE(s, fmt, ...)	tell("%llu: " fmt "\n", (s)->step, ##__VA_ARGS__)
-
 #include "../../../mq-mqfq/mqfq_policy.c"
-#include "../../mqfq_simulation.h"
+#include "../../sim/mqfq_simulation.h"
 
 enum {
 	REQUESTS_DEFAULT	= 10000000,
@@ -54,6 +38,16 @@ struct total {
 	u64 requests;
 	struct sim_ratios worst;
 };
+
+__attribute__((format(printf, 1, 2)))
+static void tell(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vprintf(fmt, args);
+	va_end(args);
+}
 
 static void describe(const struct sim_mix *mix)
 {
@@ -105,7 +99,7 @@ static void run_mix(const struct family *family, u64 seed, unsigned int nr_reque
 	}
 	total->requests += s->completed;
 	worse(&total->worst, &s->ratios);
-	if (tell_all)
+	if (sim_tell)
 		print_ratios(&s->ratios);
 	sim_free(s);
 }
@@ -149,7 +143,7 @@ int main(int argc, char **argv)
 	if (number) {
 		struct total total = {};
 
-		tell_all = 1;
+		sim_tell = tell;
 		run_mix(&families[number - 1], strtoull(argv[2], NULL, 0),
 			argc > 3 ? strtoul(argv[3], NULL, 0) : families[number - 1].nr_requests,
 			&total);

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_claims.c - what must hold while the simulation of mq-mqfq runs
+ *
+ * See mqfq_simulation.h.
+ */
+#include <linux/limits.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+
+#include "mqfq_simulation.h"
+
+/* ---- what must hold ---- */
+
+struct mqfq_entry *sim_first(const struct simulation *s, unsigned int queue)
+{
+	const struct mqfq_queue *q = &s->policy.queue[queue];
+	struct rb_node *node = rb_first_cached(&q->others);
+	struct mqfq_entry *first = node ? rb_entry(node, struct mqfq_entry, node) : NULL, *e;
+
+	for (e = q->in_order.first; e; e = e->next)
+		if (!first || vt_after(first->start, e->start))
+			first = e;
+	return first;
+}
+
+/* The earliest tag that waits, or VT_NONE. */
+u64 sim_earliest(const struct simulation *s)
+{
+	u64 earliest = VT_NONE;
+	unsigned int i;
+
+	for (i = 0; i < s->mix.nr_queues; i++) {
+		const struct mqfq_entry *e = sim_first(s, i);
+
+		if (e)
+			earliest = vt_min(earliest, e->start);
+	}
+	return earliest;
+}
+
+/* A queue has been run and has entries: it waits, and somebody will know when it need not. */
+static void sim_check_wait(struct simulation *s, unsigned int queue)
+{
+	struct mqfq_queue *q = &s->policy.queue[queue];
+	int state = atomic_read(&q->state);
+
+	SIM_CHECK(s, state != MQFQ_RUNNABLE, "a queue with entries waits for nothing");
+	if (state == MQFQ_THROTTLED)
+		SIM_CHECK(s, vt_after(sim_first(s, queue)->start,
+				      mqfq_vt(&s->policy) + s->throttle_vt),
+			  "a queue is throttled although its time has come");
+	if (state == MQFQ_READY)
+		SIM_CHECK(s, test_bit(q->leaf, s->policy.ready.bits),
+			  "a queue waits for a slot, but is not in the ready set");
+}
+
+static void sim_check_tokens(struct simulation *s)
+{
+	SIM_CHECK(s, token_tree_nr_free(&s->policy.tokens) + (int)s->nr_out == (int)s->slots,
+		  "slots in flight and in the tree are not D");
+}
+
+static void sim_check_vt(struct simulation *s)
+{
+	u64 vt = mqfq_vt(&s->policy);
+	unsigned int i;
+
+	SIM_CHECK(s, !vt_after(s->last_vt, vt), "virtual time went back");
+	s->last_vt = vt;
+	for (i = 0; i < s->mix.nr_queues; i++) {
+		const struct mqfq_entry *e = sim_first(s, i);
+
+		if (e && !(s->unguarded & 1U << i))
+			SIM_CHECK(s, !vt_after(vt, e->start),
+				  "virtual time is later than a tag that waits");
+	}
+}
+
+/* After every event. */
+void sim_check(struct simulation *s)
+{
+	unsigned int i;
+
+	sim_check_vt(s);
+	if (s->step % SIM_LOOK_EVERY == 0)
+		sim_check_tokens(s);
+	if (s->pending)
+		return;
+	SIM_CHECK(s, !s->nr_waiting || s->nr_out >= s->slots,
+		  "requests wait and a slot is idle");
+	for (i = 0; i < s->mix.nr_queues; i++)
+		if (READ_ONCE(s->policy.queue[i].nr))
+			sim_check_wait(s, i);
+	if (s->nr_waiting && s->mix.kind != SIM_LIVENESS)
+		SIM_CHECK(s, sim_earliest(s) - mqfq_vt(&s->policy) <= s->grain_vt,
+			  "virtual time lags behind the tags that wait");
+}
+
+/* ---- the theorems ---- */
+
+/* What no request of the flow exceeds: l / r of the paper. */
+u64 sim_largest_vt(const struct sim_flow *f)
+{
+	u64 exact = div_u64((u64)f->max_bytes * SIM_VT_PER_BYTE + f->weight - 1, f->weight);
+
+	return max(exact, flow_cost_vt(f->flow, f->max_bytes));
+}
+
+bool sim_tracks(const struct simulation *s)
+{
+	return s->mix.kind != SIM_LIVENESS;
+}
+
+static struct sim_pair *sim_pair(struct simulation *s, unsigned int a, unsigned int b)
+{
+	return &s->pair[min(a, b)][max(a, b)];
+}
+
+/* Intervals in which both are backlogged begin here. */
+void sim_begin_pairs(struct simulation *s, unsigned int f)
+{
+	unsigned int m;
+
+	for (m = 0; m < s->mix.nr_flows; m++) {
+		struct sim_pair *pair = sim_pair(s, f, m);
+
+		if (m == f || !s->flow[m].waiting)
+			continue;
+		memset(pair->now, 0, sizeof(pair->now));
+		memset(pair->low, 0, sizeof(pair->low));
+		memset(pair->high, 0, sizeof(pair->high));
+		pair->since = s->nr_sent;
+	}
+}
+
+static void sim_pair_serve(struct sim_pair *pair, enum sim_measure k, s64 service)
+{
+	pair->now[k] += service;
+	pair->low[k] = min(pair->low[k], pair->now[k]);
+	pair->high[k] = max(pair->high[k], pair->now[k]);
+	pair->worst[k] = max_t(u64, pair->worst[k], pair->now[k] - pair->low[k]);
+	pair->worst[k] = max_t(u64, pair->worst[k], pair->high[k] - pair->now[k]);
+}
+
+/* A flow has had more service. */
+void sim_serve(struct simulation *s, const struct sim_request *r, enum sim_measure k,
+		      u64 service)
+{
+	unsigned int f = r->flow, m;
+
+	if (!s->flow[f].waiting || !sim_tracks(s))
+		return;
+	for (m = 0; m < s->mix.nr_flows; m++) {
+		struct sim_pair *pair = sim_pair(s, f, m);
+
+		if (m == f || !s->flow[m].waiting)
+			continue;
+		if (k >= SIM_COMPLETED_SINCE && r->sequence < pair->since)
+			continue;
+		sim_pair_serve(pair, k, f < m ? service : -service);
+	}
+}
+
+static void sim_ratio(u32 *ratio, u64 worst, u64 bound)
+{
+	if (bound)
+		*ratio = max_t(u64, *ratio, div64_u64(worst * 1000, bound));
+}
+
+/* How far what it has been sent may be ahead of virtual time, in this window. */
+static u64 sim_ahead(const struct simulation *s, const struct sim_flow *f)
+{
+	u64 usual = s->throttle_vt + sim_largest_vt(f);
+
+	if (vt_after(f->ahead_until, s->window_vt + usual))
+		return f->ahead_until - s->window_vt;
+	return usual;
+}
+
+/* (2), or for D = 1 all the time (3). */
+static u64 sim_completed_bound(const struct simulation *s, u64 sent, u64 largest_f, u64 largest_m)
+{
+	if (s->mix.kind == SIM_THEOREM_1)
+		return max(sent, s->throttle_vt + 2 * max(largest_f, largest_m));
+	return sent + s->window_depth * (largest_f + largest_m);
+}
+
+static void sim_judge(struct simulation *s, unsigned int a, unsigned int b)
+{
+	u64 largest_f = sim_largest_vt(&s->flow[a]), largest_m = sim_largest_vt(&s->flow[b]);
+	u64 sent = sim_ahead(s, &s->flow[a]) + sim_ahead(s, &s->flow[b]) + s->slack_vt;
+	u64 completed = sim_completed_bound(s, sent, largest_f, largest_m);
+	u64 depth = s->window_depth > 1 ? s->window_depth + 1 : 1;
+	u64 paper = depth * (2 * s->throttle_vt + largest_f + largest_m);
+	const u64 *worst = s->pair[a][b].worst;
+	u64 theorem = worst[depth > 1 ? SIM_COMPLETED : SIM_COMPLETED_SINCE];
+
+	SIM_TRACE(s, "flows %u and %u: sent %llu of %llu, completed %llu of %llu, L %llu and %llu",
+		  a, b, worst[SIM_SENT], sent, worst[SIM_COMPLETED], completed, largest_f,
+		  largest_m);
+	sim_ratio(&s->ratios.sent, worst[SIM_SENT], sent);
+	sim_ratio(&s->ratios.completed, worst[SIM_COMPLETED], completed);
+	SIM_CHECK(s, worst[SIM_SENT] <= sent, "two flows were sent shares too different");
+	SIM_CHECK(s, worst[SIM_COMPLETED] <= completed, "two flows had shares too different");
+	if (s->mix.kind != SIM_CHANGES) {
+		sim_ratio(&s->ratios.theorem, theorem, paper);
+		sim_ratio(&s->ratios.literal, worst[SIM_COMPLETED], paper);
+		sim_ratio(&s->ratios.exact, worst[SIM_EXACT] >> SIM_EXACT_SHIFT, paper);
+		SIM_CHECK(s, theorem <= paper, "the theorem does not hold");
+	}
+	memset(s->pair[a][b].worst, 0, sizeof(s->pair[a][b].worst));
+}
+
+void sim_end_window(struct simulation *s)
+{
+	unsigned int a, b;
+
+	if (!sim_tracks(s))
+		return;
+	for (a = 0; a < s->mix.nr_flows; a++)
+		for (b = a + 1; b < s->mix.nr_flows; b++)
+			sim_judge(s, a, b);
+}
+
+void sim_begin_window(struct simulation *s)
+{
+	unsigned int f;
+
+	s->window_depth = max(s->slots, s->nr_out);
+	s->window_vt = mqfq_vt(&s->policy);
+	for (f = 0; f < s->mix.nr_flows; f++)
+		if (s->flow[f].waiting)
+			sim_begin_pairs(s, f);
+}
+
+/* ---- at the end ---- */
+
+/* Nothing is on its way any more: nothing may have been left behind. */
+void sim_check_end(struct simulation *s)
+{
+	unsigned int i, k;
+
+	SIM_CHECK(s, !s->nr_waiting, "requests wait for ever");
+	SIM_CHECK(s, s->completed == s->issued, "not all that was issued has completed");
+	sim_check_tokens(s);
+	for (i = 0; i < s->mix.nr_queues; i++) {
+		const struct mqfq_queue *q = &s->policy.queue[i];
+
+		SIM_CHECK(s, !q->nr && !q->nr_flows && q->inserted == q->taken,
+			  "a queue's counters do not add up");
+		SIM_CHECK(s, mindicator_leaf(&s->policy.vt, q->leaf) == VT_NONE,
+			  "an empty queue holds virtual time back");
+		for (k = 0; k < MQFQ_FLOW_COUNTERS; k++)
+			SIM_CHECK(s, !q->nr_queued[k], "a flow's counter is not zero");
+	}
+}
+
+/* Shares between the marks, in a run in which all were backlogged: to one percent. */
+void sim_check_shares(struct simulation *s)
+{
+	u64 least = U64_MAX, most = 0;
+	unsigned int i;
+
+	for (i = 0; i < s->mix.nr_flows; i++) {
+		const struct sim_flow *f = &s->flow[i];
+		u64 share = div_u64((f->bytes - f->bytes_at_mark) * SIM_VT_PER_BYTE, f->weight);
+
+		SIM_CHECK(s, !f->was_idle_since_mark, "a flow was not backlogged: a bad mix");
+		least = min(least, share);
+		most = max(most, share);
+	}
+	SIM_CHECK(s, most - least <= div_u64(least, 100), "shares are off by more than a percent");
+}
+
+void sim_mark(struct simulation *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < s->mix.nr_flows; i++) {
+		s->flow[i].bytes_at_mark = s->flow[i].bytes;
+		s->flow[i].was_idle_since_mark = !s->flow[i].waiting;
+	}
+}

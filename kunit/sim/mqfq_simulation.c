@@ -1,0 +1,648 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_simulation.c - a device below mq-mqfq's policy and tenants above it
+ *
+ * See mqfq_simulation.h.
+ */
+#include <linux/errno.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/slab.h>
+
+#include "mqfq_simulation.h"
+
+#ifdef __KERNEL__
+#include <linux/sched.h>
+#define sim_relax()		cond_resched()
+#else
+#define sim_relax()		do { } while (0)
+void (*sim_tell)(const char *fmt, ...);
+#endif
+
+/* mqfq_policy_ops.clock_ns has no context; statistics only. */
+static u64 sim_clock_ticks;
+
+/* ---- the device ---- */
+
+static void sim_to_device(struct simulation *s, struct sim_request *r)
+{
+	u32 service = r->bytes * s->mix.slots;
+
+	switch (s->mix.order) {
+	case SIM_FIFO:
+		s->device_at = max(s->device_at, s->now) + r->bytes;
+		r->done_at = s->device_at;
+		break;
+	case SIM_RANDOM:
+		r->done_at = s->now + 1 + sim_draw(s, 2 * service);
+		break;
+	default:
+		r->done_at = s->now + service;
+	}
+	r->sequence = s->nr_sent++;
+	s->inflight[s->nr_inflight++] = r;
+	s->nr_out++;
+}
+
+static struct sim_request *sim_earliest_done(const struct simulation *s)
+{
+	struct sim_request *found = NULL;
+	unsigned int i;
+
+	for (i = 0; i < s->nr_inflight; i++)
+		if (!found || s->inflight[i]->done_at < found->done_at)
+			found = s->inflight[i];
+	return found;
+}
+
+/* Does this order complete @a before @b, whatever their time is? */
+static bool sim_goes_first(const struct simulation *s, const struct sim_request *a,
+			   const struct sim_request *b)
+{
+	switch (s->mix.order) {
+	case SIM_LIFO:
+		return a->sequence > b->sequence;
+	case SIM_HOLD_FIRST:
+		return a->flow && (!b->flow || a->done_at < b->done_at);
+	case SIM_FAVOUR_FIRST:
+		return !a->flow && (b->flow || a->sequence > b->sequence);
+	default:
+		return false;
+	}
+}
+
+/* Something completes now: what? */
+static struct sim_request *sim_from_device(struct simulation *s)
+{
+	struct sim_request *due = sim_earliest_done(s), *r = due;
+	unsigned int i;
+
+	if (sim_draw(s, 16))
+		for (i = 0; i < s->nr_inflight; i++)
+			if (sim_goes_first(s, s->inflight[i], r))
+				r = s->inflight[i];
+	due->done_at = r->done_at;
+	for (i = 0; s->inflight[i] != r; i++)
+		;
+	s->inflight[i] = s->inflight[--s->nr_inflight];
+	return r;
+}
+
+/* ---- runs ---- */
+
+static void sim_asked_to_run(void *context, unsigned int number, enum mqfq_state was)
+{
+	struct simulation *s = context;
+
+	SIM_TRACE(s, "wake queue %u, which was %d", number, was);
+	SIM_CHECK(s, was == MQFQ_THROTTLED || was == MQFQ_READY, "woken from no wait");
+	s->pending |= 1U << number;
+}
+
+static u64 sim_clock_ns(void)
+{
+	return sim_clock_ticks;
+}
+
+static const struct mqfq_policy_ops sim_ops = {
+	.run		= sim_asked_to_run,
+	.clock_ns	= sim_clock_ns,
+};
+
+static void sim_dispatch(struct simulation *s, struct mqfq_entry *e, u64 earliest)
+{
+	struct sim_request *r = container_of(e, struct sim_request, e);
+	struct sim_flow *f = &s->flow[r->flow];
+	const struct mqfq_entry *next = sim_first(s, r->queue);
+
+	SIM_TRACE(s, "dispatch flow %u queue %u start %+lld bytes %u inflight %u", r->flow,
+		  r->queue, (s64)(e->start - s->mix.first_vt), r->bytes, s->nr_out + 1);
+	SIM_CHECK(s, s->nr_out < s->slots, "more than D in flight");
+	SIM_CHECK(s, !next || !vt_after(e->start, next->start), "not the first of its queue");
+	if (!s->unguarded)
+		SIM_CHECK(s, !vt_after(e->start, earliest + s->throttle_vt),
+			  "dispatched more than T ahead of the earliest tag");
+	SIM_CHECK(s, mqfq_entry_flow(e) == f->flow, "the entry has changed its flow");
+
+	/* The last one of a backlog still counts. */
+	sim_serve(s, r, SIM_SENT, r->cost_vt);
+	f->waiting--;
+	s->nr_waiting--;
+	if (!f->waiting)
+		f->was_idle_since_mark = true;
+	sim_to_device(s, r);
+}
+
+/* The queue has got nothing: was that right? */
+static void sim_check_verdict(struct simulation *s, struct mqfq_queue *q, enum mqfq_verdict verdict)
+{
+	switch (verdict) {
+	case MQFQ_TOO_FAR_AHEAD:
+		SIM_CHECK(s, vt_after(sim_first(s, q->number)->start,
+				      mqfq_vt(&s->policy) + s->throttle_vt),
+			  "throttled although not ahead");
+		break;
+	case MQFQ_NO_SLOT:
+		SIM_CHECK(s, s->nr_out >= s->slots, "no slot although there is one");
+		break;
+	default:
+		SIM_CHECK(s, false, "nothing to send although there is work");
+	}
+}
+
+static void sim_run_queue(struct simulation *s, unsigned int number)
+{
+	struct mqfq_queue *q = &s->policy.queue[number];
+	struct mqfq_entry *e;
+
+	s->pending &= ~(1U << number);
+	while (mqfq_has_work(q) && !s->failure) {
+		u64 earliest = sim_earliest(s);
+
+		spin_lock(&q->lock);
+		e = mqfq_take(q);
+		spin_unlock(&q->lock);
+		if (!e) {
+			sim_check_verdict(s, q, q->verdict);
+			break;
+		}
+		sim_dispatch(s, e, earliest);
+		/* The driver is busy, or the worker's time is up. */
+		if (s->mix.kind == SIM_LIVENESS && mqfq_has_work(q) && !sim_draw(s, 8)) {
+			s->pending |= 1U << number;
+			break;
+		}
+	}
+	/* From now on virtual time must not pass what waits here. */
+	e = sim_first(s, number);
+	if (!e || !vt_after(mqfq_vt(&s->policy), e->start))
+		s->unguarded &= ~(1U << number);
+}
+
+static void sim_run_one(struct simulation *s)
+{
+	unsigned int skip = sim_draw(s, hweight32(s->pending)), i;
+
+	for (i = 0; ; i++)
+		if (s->pending & 1U << i && !skip--)
+			break;
+	sim_run_queue(s, i);
+}
+
+static void sim_run_all(struct simulation *s)
+{
+	while (s->pending && !s->failure)
+		sim_run_one(s);
+}
+
+/* After each operation: what was asked for is done at once, or later. */
+static void sim_settle(struct simulation *s)
+{
+	unsigned int n;
+
+	if (s->mix.kind != SIM_LIVENESS) {
+		sim_run_all(s);
+		return;
+	}
+	for (n = sim_draw(s, 3); n && s->pending; n--)
+		sim_run_one(s);
+	if (!sim_draw(s, 16))
+		sim_run_queue(s, sim_draw(s, s->mix.nr_queues));
+	if (!sim_draw(s, 64))
+		sim_run_all(s);
+}
+
+/* ---- tenants ---- */
+
+static u32 sim_draw_bytes(struct simulation *s, const struct sim_flow_mix *mix)
+{
+	u32 sectors = mix->least_sectors;
+
+	if (mix->sizes == SIM_SIZES_RANGE)
+		sectors += sim_draw(s, mix->most_sectors - mix->least_sectors + 1);
+	else if (!sim_draw(s, 8))
+		sectors = mix->most_sectors;
+	return sectors * SIM_SECTOR_BYTES;
+}
+
+static unsigned int sim_draw_queue(struct simulation *s, struct sim_flow *f)
+{
+	unsigned int skip;
+
+	if (f->mix->stays && sim_draw(s, 16))
+		return f->queue;
+	skip = sim_draw(s, hweight32(f->mix->queues));
+	for (f->queue = 0; ; f->queue++)
+		if (f->mix->queues & 1U << f->queue && !skip--)
+			return f->queue;
+}
+
+/* Virtual time, or the finish tag of the last request if that is later. */
+static u64 sim_tag(struct simulation *s, struct sim_flow *f, u64 cost_vt)
+{
+	u64 vt = mqfq_vt(&s->policy), expected = vt_after(f->finish, vt) ? f->finish : vt;
+	u64 start = flow_tag(f->flow, vt, cost_vt);
+
+	SIM_CHECK(s, start == vt_add(expected, 0), "not the start tag that the rule gives");
+	SIM_CHECK(s, !vt_after(vt, start), "a flow has saved up service while it was idle");
+	f->finish = vt_add(start, cost_vt);
+	SIM_CHECK(s, READ_ONCE(f->flow->finish) == f->finish,
+		  "not the finish tag that the rule gives");
+	return start;
+}
+
+/* The queue is still owed a run. */
+static void sim_insert(struct simulation *s, struct sim_request *r, u64 start)
+{
+	struct mqfq_queue *q = &s->policy.queue[r->queue];
+	struct sim_flow *f = &s->flow[r->flow];
+
+	SIM_TRACE(s, "insert flow %u queue %u start %+lld bytes %u vt %+lld", r->flow, r->queue,
+		  (s64)(start - s->mix.first_vt), r->bytes,
+		  (s64)(mqfq_vt(&s->policy) - s->mix.first_vt));
+	/* A queue that waits for a slot tells of an earlier entry at once; others when run. */
+	if (atomic_read(&q->state) != MQFQ_READY)
+		s->unguarded |= 1U << r->queue;
+	spin_lock(&q->lock);
+	mqfq_insert(q, &r->e, start);
+	spin_unlock(&q->lock);
+	s->pending |= 1U << r->queue;
+	s->nr_waiting++;
+	if (!f->waiting++ && sim_tracks(s))
+		sim_begin_pairs(s, r->flow);
+}
+
+static void sim_issue(struct simulation *s, unsigned int number, unsigned int queue)
+{
+	struct sim_flow *f = &s->flow[number];
+	struct sim_request *r = s->free;
+	u64 start;
+
+	s->free = r->next_free;
+	r->alive = true;
+	r->flow = number;
+	r->queue = queue;
+	r->bytes = sim_draw_bytes(s, f->mix);
+	r->cost_vt = flow_cost_vt(f->flow, r->bytes);
+	r->e.flow = (unsigned long)f->flow;
+	f->max_bytes = max(f->max_bytes, r->bytes);
+	f->outstanding++;
+	s->issued++;
+	start = sim_tag(s, f, r->cost_vt);
+	if (s->mix.kind == SIM_LIVENESS && !sim_draw(s, 64))
+		start = mqfq_vt(&s->policy);
+	sim_insert(s, r, start);
+}
+
+static bool sim_may_issue(const struct simulation *s, const struct sim_flow *f)
+{
+	return s->free && s->issued < s->mix.nr_requests && s->issued >= f->mix->from &&
+	       s->issued < f->mix->until;
+}
+
+/* One by one, or as a plug does: many for one queue before it is run. */
+static void sim_issue_many(struct simulation *s, unsigned int number, unsigned int n)
+{
+	struct sim_flow *f = &s->flow[number];
+	bool plug = sim_draw(s, 2);
+	unsigned int queue = sim_draw_queue(s, f);
+
+	for (; n && sim_may_issue(s, f); n--) {
+		sim_issue(s, number, queue);
+		if (plug && sim_draw(s, 8))
+			continue;
+		sim_settle(s);
+		queue = sim_draw_queue(s, f);
+	}
+	sim_settle(s);
+}
+
+static void sim_arrive(struct simulation *s, unsigned int number)
+{
+	struct sim_flow *f = &s->flow[number];
+	const struct sim_flow_mix *mix = f->mix;
+	unsigned int room = 2 * mix->depth - min(f->outstanding, 2 * mix->depth);
+
+	f->next_at = SIM_NEVER;
+	if (s->issued >= s->mix.nr_requests || s->issued >= mix->until)
+		return;
+	if (s->issued < mix->from || !room) {
+		f->next_at = s->now + sim_draw_gap(s, SIM_LOOK_IN_TICKS) * s->mix.slots;
+		return;
+	}
+	switch (mix->arrival) {
+	case SIM_ON_OFF:
+		f->left_in_phase = mix->depth * sim_draw(s, 16);
+		sim_issue_many(s, number, mix->depth);
+		break;
+	case SIM_BURSTS:
+		sim_issue_many(s, number, min(1 + sim_draw(s, mix->depth), room));
+		f->next_at = s->now + sim_draw_gap(s, mix->gap_ticks) * (mix->depth / 2 + 1);
+		break;
+	case SIM_POISSON:
+		sim_issue_many(s, number, 1);
+		f->next_at = s->now + sim_draw_gap(s, mix->gap_ticks);
+		break;
+	default:
+		sim_issue_many(s, number, mix->depth);
+	}
+	if (!f->outstanding && f->next_at == SIM_NEVER)
+		f->next_at = s->now + sim_draw_gap(s, SIM_LOOK_IN_TICKS) * s->mix.slots;
+}
+
+/* A request is done: those who wait for it go on. */
+static void sim_reissue(struct simulation *s, unsigned int number)
+{
+	struct sim_flow *f = &s->flow[number];
+	bool on = f->mix->arrival == SIM_CLOSED ||
+		  (f->mix->arrival == SIM_ON_OFF && f->left_in_phase);
+
+	if (on && sim_may_issue(s, f)) {
+		f->left_in_phase -= f->mix->arrival == SIM_ON_OFF;
+		sim_issue_many(s, number, 1);
+	}
+	if (!f->outstanding && f->next_at == SIM_NEVER)
+		f->next_at = s->now + sim_draw_gap(s, f->mix->gap_ticks) * f->mix->depth;
+}
+
+/* It comes back from the driver: it has been charged, and has given its slot back. */
+static void sim_requeue(struct simulation *s, struct sim_request *r)
+{
+	SIM_TRACE(s, "requeue flow %u queue %u", r->flow, r->queue);
+	s->nr_out--;
+	mqfq_release(&s->policy.queue[r->queue]);
+	sim_settle(s);
+	sim_insert(s, r, mqfq_vt(&s->policy));
+	SIM_CHECK(s, READ_ONCE(s->flow[r->flow].flow->finish) == s->flow[r->flow].finish,
+		  "charged twice");
+	sim_settle(s);
+}
+
+static void sim_complete(struct simulation *s)
+{
+	struct sim_request *r = sim_from_device(s);
+	struct mqfq_queue *q = &s->policy.queue[r->queue];
+	unsigned int number = r->flow;
+	struct sim_flow *f = &s->flow[number];
+	bool early = sim_draw(s, 2);
+
+	if (s->mix.kind == SIM_LIVENESS && !sim_draw(s, 64)) {
+		sim_requeue(s, r);
+		return;
+	}
+	SIM_TRACE(s, "complete flow %u queue %u bytes %u", r->flow, r->queue, r->bytes);
+	sim_serve(s, r, SIM_COMPLETED, r->cost_vt);
+	sim_serve(s, r, SIM_COMPLETED_SINCE, r->cost_vt);
+	sim_serve(s, r, SIM_EXACT,
+		  div_u64(((u64)r->bytes * SIM_VT_PER_BYTE) << SIM_EXACT_SHIFT, f->weight));
+	f->bytes += r->bytes;
+	f->outstanding--;
+	s->completed++;
+	r->alive = false;
+	r->next_free = s->free;
+	s->free = r;
+	/* Who waited for it may go on before its slot is free, or after. */
+	if (early)
+		sim_reissue(s, number);
+	SIM_TRACE(s, "release queue %u", q->number);
+	s->nr_out--;
+	mqfq_release(q);
+	sim_settle(s);
+	if (!early)
+		sim_reissue(s, number);
+}
+
+/* ---- changes in the middle ---- */
+
+/* What every flow may be ahead, as an absolute virtual time: it survives a change of the rules. */
+static void sim_note_ahead(struct simulation *s)
+{
+	u64 vt = mqfq_vt(&s->policy);
+	unsigned int i;
+
+	for (i = 0; i < s->mix.nr_flows; i++) {
+		struct sim_flow *f = &s->flow[i];
+		u64 ahead = vt + s->throttle_vt + sim_largest_vt(f);
+
+		if (vt_after(ahead, f->ahead_until))
+			f->ahead_until = ahead;
+	}
+}
+
+static u64 sim_scaled(u64 tag, u64 vt, u32 old_weight, u32 new_weight)
+{
+	return vt_after(tag, vt) ? vt_add(vt, div_u64((tag - vt) * old_weight, new_weight)) : tag;
+}
+
+static void sim_change_weight(struct simulation *s)
+{
+	unsigned int number = sim_draw(s, s->mix.nr_flows), i;
+	struct sim_flow *f = &s->flow[number];
+	u64 wish = div64_u64(f->weight * sim_draw_log(s, 0, 5), sim_draw_log(s, 0, 5));
+	u32 weight = clamp_t(u64, wish, FLOW_WEIGHT_MIN, FLOW_WEIGHT_MAX), old;
+	struct flow_reweigh change = {};
+	u64 vt = mqfq_vt(&s->policy);
+	struct flow *flow = flow_set_weight(&s->flows, number, weight, vt, &change);
+
+	old = change.old_weight;
+	SIM_TRACE(s, "weight of flow %u %u -> %u", number, old, weight);
+	SIM_CHECK(s, flow == f->flow && old == f->weight, "not the flow whose weight changed");
+	mqfq_rescale(&s->policy, f->flow, &change);
+	flow_put(f->flow);
+	f->weight = weight;
+	f->finish = sim_scaled(f->finish, vt, old, weight);
+	f->ahead_until = sim_scaled(f->ahead_until, vt, old, weight);
+	SIM_CHECK(s, READ_ONCE(f->flow->finish) == f->finish, "the finish tag did not follow");
+	for (i = 0; i < SIM_REQUESTS_MAX; i++) {
+		struct sim_request *r = &s->request[i];
+
+		if (!r->alive || r->flow != number)
+			continue;
+		r->cost_vt = div_u64(r->cost_vt * old, weight);
+		s->slack_vt += 2;
+	}
+}
+
+static void sim_change_throttle(struct simulation *s)
+{
+	s->throttle_vt = sim_draw(s, 8) ? sim_draw_log(s, 12, 26) : 0;
+	SIM_TRACE(s, "T %llu", s->throttle_vt);
+	mqfq_set_throttle(&s->policy, s->throttle_vt);
+	/* A leaf may lag by the old T until its queue is run. */
+	s->grain_vt = max(s->grain_vt, s->throttle_vt / 4);
+}
+
+static void sim_change(struct simulation *s)
+{
+	struct vt_wheel_geometry wheel = { 8 + sim_draw(s, 20), 1 + sim_draw(s, 10) };
+
+	s->next_change += s->mix.change_every;
+	sim_end_window(s);
+	sim_note_ahead(s);
+	switch (sim_draw(s, 4)) {
+	case 0:
+		s->slots = 1 + sim_draw(s, min(2 * s->mix.slots, SIM_SLOTS_MAX));
+		SIM_TRACE(s, "D %u", s->slots);
+		mqfq_set_slots(&s->policy, s->slots);
+		break;
+	case 1:
+		sim_change_throttle(s);
+		break;
+	case 2:
+		SIM_TRACE(s, "wheel %u %u", wheel.width_shift, wheel.buckets_shift);
+		mqfq_set_wheel(&s->policy, wheel);
+		break;
+	default:
+		sim_change_weight(s);
+	}
+	sim_begin_window(s);
+	sim_settle(s);
+}
+
+/* ---- from the beginning to the end ---- */
+
+/* What comes next, a request or a completion? False if nothing does. */
+static bool sim_step(struct simulation *s)
+{
+	struct sim_request *done = sim_earliest_done(s);
+	unsigned int next = 0, i;
+
+	for (i = 1; i < s->mix.nr_flows; i++)
+		if (s->flow[i].next_at < s->flow[next].next_at)
+			next = i;
+	s->step++;
+	if (done && done->done_at < s->flow[next].next_at) {
+		s->now = done->done_at;
+		sim_complete(s);
+	} else if (s->flow[next].next_at != SIM_NEVER) {
+		s->now = s->flow[next].next_at;
+		sim_arrive(s, next);
+	} else if (s->pending) {
+		sim_run_all(s);
+	} else {
+		return false;
+	}
+	sim_settle(s);
+	sim_clock_ticks = s->now;
+	if (s->mix.change_every && s->issued >= s->next_change)
+		sim_change(s);
+	sim_check(s);
+	return true;
+}
+
+/**
+ * sim_run() - from the first request to the last
+ * @s:	simulation
+ *
+ * Return: what did not hold, or NULL.
+ */
+const char *sim_run(struct simulation *s)
+{
+	/* A request is issued and completes; a flow that is not there yet looks in now and then. */
+	u64 most_steps = 100000 + 16 * (u64)s->mix.nr_requests;
+	unsigned int mark = s->mix.nr_requests / 8, end = s->mix.nr_requests - mark;
+	bool marked = false;
+
+	while (!s->failure && sim_step(s)) {
+		if (s->mix.kind == SIM_SHARES && !marked && s->issued >= mark) {
+			marked = true;
+			sim_mark(s);
+		}
+		if (s->mix.kind == SIM_SHARES && end && s->issued >= end) {
+			end = 0;
+			sim_check_shares(s);
+		}
+		SIM_CHECK(s, s->step < most_steps, "too many events for so few requests");
+		if (s->step % 4096 == 0)
+			sim_relax();
+	}
+	sim_end_window(s);
+	if (!s->failure)
+		sim_check_end(s);
+	return s->failure;
+}
+
+/* ---- worlds made and freed ---- */
+
+static u32 sim_weight_of(void *context, u64 key, void *who)
+{
+	struct simulation *s = context;
+
+	(void)who;
+	return s->mix.flow[key].weight;
+}
+
+static int sim_init_policy(struct simulation *s)
+{
+	const struct mqfq_config config = {
+		.throttle_vt	= s->mix.throttle_vt,
+		.slots		= s->mix.slots,
+		.wheel		= s->mix.wheel,
+	};
+
+	return mqfq_policy_init(&s->policy, s->mix.place, s->mix.nr_queues, s->mix.first_vt,
+				&config, &sim_ops, s, GFP_KERNEL);
+}
+
+/**
+ * sim_new() - a world, by its number
+ * @kind:	which family
+ * @seed:	its number; the same number gives the same world and the same events
+ * @nr_requests: how long
+ *
+ * Return: a simulation for sim_run(), or NULL.
+ */
+struct simulation *sim_new(enum sim_kind kind, u64 seed, unsigned int nr_requests)
+{
+	struct simulation *s = kvcalloc(1, sizeof(*s), GFP_KERNEL);
+	const struct sim_mix *mix = &s->mix;
+	unsigned int i;
+
+	if (!s)
+		return NULL;
+	sim_draw_mix(s, kind, seed, nr_requests);
+	s->slots = mix->slots;
+	s->window_depth = mix->slots;
+	s->throttle_vt = mix->throttle_vt;
+	s->grain_vt = mix->throttle_vt / 4;
+	s->last_vt = mix->first_vt;
+	s->window_vt = mix->first_vt;
+	s->next_change = mix->change_every;
+	if (sim_init_policy(s))
+		goto err_simulation;
+	if (flow_table_init(&s->flows, sim_weight_of, s, GFP_KERNEL))
+		goto err_policy;
+	for (i = 0; i < mix->nr_flows; i++) {
+		struct sim_flow *f = &s->flow[i];
+
+		f->mix = &s->mix.flow[i];
+		f->weight = f->mix->weight;
+		f->flow = flow_get(&s->flows, i, NULL, mix->first_vt);
+		f->finish = mix->first_vt;
+		f->ahead_until = mix->first_vt;
+		f->queue = __ffs(f->mix->queues);
+		f->next_at = i + 1;
+		if (f->flow == &s->flows.other)
+			goto err_flows;
+	}
+	for (i = 0; i < SIM_REQUESTS_MAX; i++) {
+		s->request[i].next_free = s->free;
+		s->free = &s->request[i];
+	}
+	return s;
+
+err_flows:
+	flow_table_destroy(&s->flows);
+err_policy:
+	mqfq_policy_destroy(&s->policy);
+err_simulation:
+	kvfree(s);
+	return NULL;
+}
+
+void sim_free(struct simulation *s)
+{
+	flow_table_destroy(&s->flows);
+	mqfq_policy_destroy(&s->policy);
+	kvfree(s);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * mqfq_simulation.h - mq-mqfq's policy, as it is, with a simulated device below and tenants above
+ *
+ * The KUnit suite mqfq_policy runs it for a short time, the program mqfq_theorems for long. It is
+ * linked with the program's own copy of mqfq_policy.c. One thread, a seed, no clock: a failure comes
+ * back with its seed.
+ *
+ *	mqfq_simulation.c	the device, the tenants, runs, changes, from the beginning to the end
+ *	mqfq_claims.c		what must hold
+ *	mqfq_worlds.c		random worlds
+ *
+ * The world
+ * =========
+ * Flows submit to one or several hardware queues: in a closed loop, in bursts, on and off, or at
+ * random times. The device has D places and completes in one of several orders, some of them
+ * malicious; it serves one byte per tick. What the block layer does is done in the same order: an
+ * entry is tagged and inserted under the queue's lock, the queue is run, and a run takes until it
+ * gets nothing. The run that the policy asks for is noted, and executed when the operation that
+ * asked for it has returned. If runs are "delayed" they stay noted for a while, stop half way, and
+ * queues are run that nobody asked for.
+ *
+ * The claims
+ * ==========
+ * A flow is backlogged while at least one of its entries waits. Let V be virtual time as it is
+ * published, L the cost of a flow's largest request, and let c be the tags of a flow that have
+ * been dispatched, put end to end: the flow has been sent everything up to some tag, and perhaps
+ * something after it. While the flow is backlogged
+ *
+ *	V <= c <= V + T + L
+ *
+ * since nothing that waits is before V, and nothing was dispatched that started after V + T. So
+ * in an interval in which f and m are backlogged, service counted when it is sent differs by
+ *
+ *	at most 2 T + L_f + L_m, for any D,					(1)
+ *
+ * and counted when it is completed, as the paper does, by what may be in flight at either end:
+ *
+ *	at most 2 T + (D + 1) (L_f + L_m).					(2)
+ *
+ * The paper's theorem 2, (D + 1) (2 T + L_f + L_m), is more than that. Its theorem 1, for D = 1, is
+ * 2 T + L_f + L_m. It holds at completion, too, if both have been backlogged since before the last
+ * request in flight was sent: what has been completed is what had been sent, a moment ago. Word by
+ * word it does not hold:
+ *
+ *	1. f sends a request, and has another one that waits: V is that one's tag, V + L_f.
+ *	2. m comes, and gets the tag V + L_f. From here on both are backlogged.
+ *	3. The first request completes, the second one is sent and completes, since it has the same
+ *	   tag as m's; m had nothing, f had 2 L_f.
+ *
+ * Virtual time is the earliest tag that waits; in SFQ, where this theorem comes from, it is the tag
+ * of what is in service. What can be had, and is asserted, is theorem 1 for service that was sent
+ * since both became backlogged, and for all service
+ *
+ *	at most the larger of 2 T + L_f + L_m and T + 2 max(L_f, L_m)		(3)
+ *
+ * for D = 1. All of this is checked for every pair and every interval: as the difference goes up
+ * and down, its largest rise and fall since both became backlogged are the worst intervals that
+ * end here.
+ *
+ * Service is counted in virtual time, as flow_cost_vt() charges it, and L is not less than any such
+ * cost: nothing is allowed for rounding. What flow_cost_vt() itself is off by adds up, and is
+ * reported, see SIM_EXACT.
+ *
+ * If T, D or weights change in the middle, intervals end there and new ones begin; with T + L in
+ * (1) replaced by how far a flow may be ahead by what it was sent before, under the old rules.
+ *
+ * And, whenever all runs that were asked for have been executed:
+ *
+ *  - if anything waits, D requests are in flight: no slot is idle while there is work, throttled
+ *    or not. For if a slot is idle, no queue is READY, all that wait are THROTTLED, have published
+ *    their tags, and the one with the earliest is not ahead of itself.
+ *  - a queue with entries waits for something: for a virtual time that has not come, or for a slot
+ *    with its bit set.
+ *  - V is not later than any tag that waits, and, if anything waits, by T / 4 earlier at most.
+ *
+ * At any time: V never goes back; a slot is given only if fewer than D are out; slots in flight
+ * and in the tree are D together; a tag is what the naive rule says; at most so many events
+ * happen, and in the end nothing waits.
+ */
+#ifndef MQFAIR_MQFQ_SIMULATION_H
+#define MQFAIR_MQFQ_SIMULATION_H
+
+#include <linux/limits.h>
+#include <linux/types.h>
+
+#include "../../lib/flow.h"
+#include "../../lib/topology.h"
+#include "../../mq-mqfq/mqfq_policy.h"
+
+enum {
+	SIM_QUEUES_MAX		= 32,
+	SIM_FLOWS_MAX		= 12,
+	SIM_SLOTS_MAX		= 256,
+	SIM_REQUESTS_MAX	= 4096,		/* alive at once */
+	SIM_SECTOR_BYTES	= 512,
+	SIM_SECTORS_MAX		= 2048,
+	/* Events between two looks at all tokens. */
+	SIM_LOOK_EVERY		= 32,
+	/* A flow that may not submit looks again after so many, times D; a megabyte takes 4. */
+	SIM_LOOK_IN_TICKS	= 1 << 18,
+	/* Units of virtual time in a byte at weight 1. */
+	SIM_VT_PER_BYTE		= FLOW_WEIGHT_DEFAULT << VT_SHIFT,
+	SIM_EXACT_SHIFT		= 8,
+};
+
+#define SIM_NEVER	U64_MAX
+
+/* In which order the device completes. */
+enum sim_order {
+	SIM_FIFO,
+	SIM_RANDOM,
+	SIM_BY_SIZE,
+	SIM_LIFO,		/* but for one in 16 */
+	SIM_HOLD_FIRST,		/* flow 0 only when there is nothing else */
+	SIM_FAVOUR_FIRST,	/* flow 0 before all others */
+	SIM_NR_ORDERS,
+};
+
+enum sim_arrival {
+	SIM_CLOSED,
+	SIM_ON_OFF,
+	SIM_BURSTS,
+	SIM_POISSON,
+	SIM_NR_ARRIVALS,
+};
+
+enum sim_sizes {
+	SIM_SIZES_RANGE,
+	SIM_SIZES_EITHER,	/* the least, and one in 8 the most */
+};
+
+/* Which family of mixes. */
+enum sim_kind {
+	SIM_THEOREM_1,
+	SIM_THEOREM_2,
+	SIM_CHANGES,		/* as theorem 2, with T, D, b, B and weights changing */
+	SIM_LIVENESS,		/* as changes, with delayed runs, requeues, insertion at the head */
+	SIM_SHARES,		/* all always backlogged, for long */
+	SIM_NR_KINDS,
+};
+
+/* Service is counted in these ways. */
+enum sim_measure {
+	SIM_SENT,
+	SIM_COMPLETED,
+	SIM_COMPLETED_SINCE,	/* if it was sent since both became backlogged */
+	SIM_EXACT,		/* the same in bytes over weight, unrounded */
+	SIM_NR_MEASURES,
+};
+
+struct sim_flow_mix {
+	u32 weight;
+	u32 queues;			/* a mask */
+	enum sim_arrival arrival;
+	unsigned int depth;
+	enum sim_sizes sizes;
+	u32 least_sectors, most_sectors;
+	u32 gap_ticks;
+	bool stays;			/* on its queue, mostly */
+	unsigned int from, until;	/* it submits while all have issued so many requests */
+};
+
+struct sim_mix {
+	u64 seed;
+	enum sim_kind kind;
+	enum sim_order order;
+	unsigned int nr_queues, nr_flows, nr_requests;
+	unsigned int slots;
+	u64 throttle_vt, first_vt;
+	struct vt_wheel_geometry wheel;
+	unsigned int change_every;	/* requests, or 0 */
+	struct sim_flow_mix flow[SIM_FLOWS_MAX];
+	struct topology_place place[SIM_QUEUES_MAX];
+};
+
+struct sim_request {
+	struct mqfq_entry e;
+	struct sim_request *next_free;
+	unsigned int flow, queue;
+	u32 bytes;
+	u64 cost_vt, done_at, sequence;
+	bool alive;
+};
+
+struct sim_flow {
+	const struct sim_flow_mix *mix;
+	struct flow *flow;
+	unsigned int outstanding, waiting, left_in_phase, queue;
+	u64 next_at;
+	u64 finish;			/* what its finish tag must be */
+	u32 weight, max_bytes;
+	u64 ahead_until;		/* see sim_note_ahead() */
+	u64 bytes, bytes_at_mark;
+	bool was_idle_since_mark;
+};
+
+/* The difference of two flows' services since both became backlogged. */
+struct sim_pair {
+	s64 now[SIM_NR_MEASURES], low[SIM_NR_MEASURES], high[SIM_NR_MEASURES];
+	u64 since;		/* sim_request.sequence */
+	u64 worst[SIM_NR_MEASURES];
+};
+
+/* The worst difference that was seen, in thousandths of the bound. */
+struct sim_ratios {
+	u32 sent;		/* (1) */
+	u32 completed;		/* (2), (3) */
+	u32 theorem;		/* theorem 1 for what was sent since both were backlogged, or 2 */
+	u32 literal;		/* theorem 1 or 2, word by word; reported, not asserted for D = 1 */
+	u32 exact;		/* theorem, in unrounded bytes; reported, not asserted */
+};
+
+struct simulation {
+	struct sim_mix mix;
+	struct mqfq_policy policy;
+	struct flow_table flows;
+	u64 random, now;
+
+	struct sim_flow flow[SIM_FLOWS_MAX];
+	struct sim_pair pair[SIM_FLOWS_MAX][SIM_FLOWS_MAX];
+	struct sim_request request[SIM_REQUESTS_MAX];
+	struct sim_request *free;
+	struct sim_request *inflight[SIM_SLOTS_MAX];
+	unsigned int nr_inflight;	/* at the device */
+	unsigned int nr_out;		/* slots; a completed request holds one for a moment */
+	unsigned int nr_waiting;
+	u64 device_at, nr_sent;
+
+	unsigned int slots, issued, completed, next_change;
+	u64 throttle_vt, last_vt, grain_vt, slack_vt, window_vt;
+	unsigned int window_depth;
+	u32 pending, unguarded;		/* masks of queues */
+
+	u64 step;
+	struct sim_ratios ratios;
+	const char *failure;
+	u64 failed_at;
+};
+
+/* What happens, for a program that can print. */
+#ifdef __KERNEL__
+#define SIM_TRACE(...)	do { } while (0)
+#else
+extern void (*sim_tell)(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+#define SIM_TRACE(s, fmt, ...)						\
+do {									\
+	if (sim_tell)							\
+		sim_tell("%llu: " fmt "\n", (s)->step, ##__VA_ARGS__);	\
+} while (0)
+#endif
+
+#define SIM_CHECK(s, condition, what)				\
+do {								\
+	if (!(condition) && !(s)->failure) {			\
+		(s)->failure = what;				\
+		(s)->failed_at = (s)->step;			\
+	}							\
+} while (0)
+
+struct simulation *sim_new(enum sim_kind kind, u64 seed, unsigned int nr_requests);
+const char *sim_run(struct simulation *s);
+void sim_free(struct simulation *s);
+
+/* ---- mqfq_claims.c: for the simulation ---- */
+
+struct mqfq_entry *sim_first(const struct simulation *s, unsigned int queue);
+u64 sim_earliest(const struct simulation *s);
+void sim_check(struct simulation *s);
+u64 sim_largest_vt(const struct sim_flow *f);
+bool sim_tracks(const struct simulation *s);
+void sim_begin_pairs(struct simulation *s, unsigned int f);
+void sim_serve(struct simulation *s, const struct sim_request *r, enum sim_measure k, u64 service);
+void sim_end_window(struct simulation *s);
+void sim_begin_window(struct simulation *s);
+void sim_check_end(struct simulation *s);
+void sim_check_shares(struct simulation *s);
+void sim_mark(struct simulation *s);
+
+/* ---- mqfq_worlds.c: for the simulation ---- */
+
+u32 sim_draw(struct simulation *s, u32 below);
+u64 sim_draw_log(struct simulation *s, unsigned int least_shift, unsigned int most_shift);
+u64 sim_draw_gap(struct simulation *s, u32 mean);
+void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed, unsigned int nr_requests);
+
+#endif /* MQFAIR_MQFQ_SIMULATION_H */
