@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Cases of octokvd: wrong ways to start it end with a sentence and a status."""
+import ctypes
+import os
+import struct
+import subprocess
+import tempfile
+
+from kit import BUILD, PORT, STRIDE, Daemon, daemon, expect, run_once
+
+NR_SUPERS = 4
+# struct okv_super_disk: sum, magic, version, copy, generation, uuid, key, secret, size, offset of
+# the data, four counts.
+SUPER = struct.Struct("<QQIIQ16s16sQQQIIII")
+
+
+def case_wrong_start():
+    """port taken, file in use, too small, read-only, no store, ...: a sentence and a status"""
+    with daemon() as d, tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        other = os.path.join(folder, "other.img")
+        run_once("--data", other, "--format", "--size", "256m")
+        expect("--port" in run_once("--data", other, "--port", str(d.port), status=1), "port taken")
+        expect("in use" in run_once("--data", d.data, "--port", str(PORT + 1), status=1),
+               "file in use")
+        expect("--force" in run_once("--data", other, "--format", status=1), "format of a store")
+        run_once("--data", other, "--format", "--force")
+        small = os.path.join(folder, "small.img")
+        with open(small, "wb") as handle:
+            handle.truncate(64 << 10)
+        expect("too small" in run_once("--data", small, "--format", status=1), "too small")
+        expect("no store" in run_once("--data", small, status=1), "no store on it")
+        text = os.path.join(folder, "text")
+        with open(text, "wb") as handle:
+            handle.write(b"precious" * 10000)
+            handle.truncate(64 << 20)
+        expect("--force" in run_once("--data", text, "--format", status=1),
+               "format of something else")
+        expect("--users" in run_once("--data", other, "--bind", "0.0.0.0", status=1),
+               "a public address without users")
+        expect("neither" in run_once("--data", "/dev/null", status=1), "no file, no block device")
+        run_once("--data", other, "--nonsense", status=2)
+        expect("power of two" in run_once("--data", other, "--partitions", "3", status=2),
+               "--partitions 3")
+        readonly = os.path.join(folder, "ro")
+        os.mkdir(readonly)
+        subprocess.run(f"mount --bind {folder} {readonly} && mount -o remount,ro,bind {readonly}",
+                       shell=True, check=True)
+        try:
+            expect("read-only" in run_once("--data", os.path.join(readonly, "other.img"), status=1),
+                   "read-only")
+        finally:
+            subprocess.run(["umount", readonly], check=True)
+        return "12 ways"
+
+
+def case_first_start():
+    """a first start that fails leaves no file: the next one, with good options, makes a store"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        image = os.path.join(folder, "octokv.img")
+        for more in (["--size", "1m"], ["--size", "256m", "--partitions",
+                                        "256"], ["--size", "1m", "--format"]):
+            expect("too small" in run_once("--data", image, "--port", str(PORT), *more, status=1),
+                   f"{more}")
+            expect(not os.path.exists(image), f"{more}: a file is left")
+        d = Daemon(folder, "--size", "256m", size=None)
+        try:
+            expect(d.client().set("k", "v") and d.end() == 0, "the good one")
+        finally:
+            d.child.kill()
+            d.child.wait()
+        return "3 ways"
+
+
+def case_later_version():
+    """a store of a later version: octokvd, --check and --format refuse it and do not change it"""
+    libxxhash = ctypes.CDLL("libxxhash.so.0")
+    libxxhash.XXH3_64bits_withSeed.restype = ctypes.c_uint64
+    libxxhash.XXH3_64bits_withSeed.argtypes = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        image = os.path.join(folder, "later.img")
+        run_once("--data", image, "--format", "--size", "256m")
+        with open(image, "r+b") as handle:
+            for copy in range(NR_SUPERS):
+                handle.seek(copy * STRIDE)
+                _, magic, version, *rest = SUPER.unpack(handle.read(SUPER.size))
+                later = SUPER.pack(0, magic, version + 1, *rest)
+                handle.seek(copy * STRIDE)
+                handle.write(struct.pack( "<Q", libxxhash.XXH3_64bits_withSeed(later[8:],
+                             SUPER.size - 8, magic + copy)) + later[8:])
+            handle.seek(0)
+            before = handle.read(SUPER.size)
+        for more in ([], ["--check"], ["--format"]):
+            said = run_once("--data", image, *more, status=1)
+            expect(("--force" if more == ["--format"] else "another version") in said,
+                   f"{more}: {said}")
+        with open(image, "rb") as handle:
+            expect(handle.read(SUPER.size) == before, "the superblock was changed")
+        return "refused"
+
+
+def refuse_io_uring():
+    """From now on io_uring_setup() fails with EPERM in this process, as in a container."""
+    class Program(ctypes.Structure):
+        _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+    code = [(0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)]
+    text = b"".join(struct.pack("HBBI", *one) for one in code)
+    libc = ctypes.CDLL(None, use_errno=True)
+    program = Program(len(code), text)
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0):
+        os._exit(9)
+
+
+def case_no_io_uring():
+    """io_uring is refused: the message names the knob"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        said = run_once("--data", os.path.join(folder, "x.img"), "--size", "256m", status=1,
+                        preexec_fn=refuse_io_uring)
+        expect("seccomp" in said or "kernel.io_uring_disabled" in said, said)
+        return said.strip()
+
+
+def case_sysctl():
+    """io_uring is disabled for all: the message names the knob and its value"""
+    knob = "/proc/sys/kernel/io_uring_disabled"
+
+    def disable(value):
+        with open(knob, "w", encoding="ascii") as handle:
+            handle.write(value)
+    run_once("--data", os.environ["DEVICE"], "--format", "--force")
+    disable("2")
+    try:
+        said = run_once("--data", os.environ["DEVICE"], status=1)
+    finally:
+        disable("0")
+    expect("kernel.io_uring_disabled is 2" in said, said)
+    return said.strip()
+
+
+def case_mounted():
+    """the device is mounted: refused, also --format --force; its file system is unharmed"""
+    device = os.environ["DEVICE"]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["mkfs.ext4", "-q", "-F", device], check=True)
+        subprocess.run(["mount", device, folder], check=True)
+        try:
+            for more in ([], ["--check"], ["--format", "--force"]):
+                said = run_once("--data", device, *more, status=1)
+                expect("in use: mounted" in said, f"{more}: {said}")
+        finally:
+            subprocess.run(["umount", folder], check=True)
+        subprocess.run(["fsck.ext4", "-fn", device], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+        expect("--force" in run_once("--data", device, "--format", status=1),
+               "format over a file system")
+        return "refused"

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Cases of octokvd: users with passwords, keys of their own, and bounds."""
+import contextlib
+import socket
+import struct
+import tempfile
+import time
+
+import redis
+
+from kit import BUILD, daemon, expect, in_thread, raw, refused, run_once, users_file
+
+
+def case_users():
+    """each user has its own keys; limits on bytes, keys, connections, requests; passwords"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        path = users_file(folder, ann="keys=3 weight=300", bob="bytes=100k connections=2",
+                          eve="requests=4")
+        with daemon("--users", path) as d:
+            ann, bob = d.client(username="ann", password="pw-ann",
+                                protocol=3), d.client(username="bob", password="pw-bob", protocol=2)
+            refused(d.client().ping, "Authentication required")
+            refused(d.client(username="ann", password="pw-bob").ping, "invalid username-password")
+            ann.set("k", "of ann")
+            bob.set("k", "of bob")
+            expect(ann.get("k") == b"of ann" and bob.get("k") == b"of bob", "tenants share a key")
+            bob.flushall()
+            expect(ann.get("k") == b"of ann" and bob.dbsize() == 0, "FLUSHALL of bob reached ann")
+            ann.mset({"l": 1, "m": 1})
+            refused(lambda: ann.set("n", 1), "QUOTA")
+            ann.set("m", 2)
+            ann.delete("l")
+            ann.set("n", 1)
+            for i in range(6):
+                with contextlib.suppress(redis.ResponseError):
+                    bob.set(f"b{i}", bytes(30000))
+            refused(lambda: bob.set("c", bytes(30000)), "QUOTA")
+            expect(bob.dbsize() == 3, f"bob has {bob.dbsize()} keys")
+            bob.flushall()
+            time.sleep(1)
+            expect(bob.set("c", bytes(30000)), "no room after FLUSHALL")
+            refused(lambda: bob.mset({f"b{i}": bytes(30000) for i in range(9)}), "QUOTA")
+            bob2 = d.client(username="bob", password="pw-bob", protocol=2)
+            bob2.ping()
+            refused(d.client(username="bob", password="pw-bob", protocol=2).ping,
+                    "max number of clients")
+            eve = d.client(username="eve", password="pw-eve").pipeline(transaction=False)
+            for i in range(300):
+                eve.set(f"e{i}", i)
+            expect(all(eve.execute()), "a pipeline longer than the bound")
+            tenants = ann.info("tenants")
+            expect(tenants["tenant1"]["weight"] == 300 and
+                   tenants["tenant1"]["ioprio"] == 2 << 13 | 1 << 3 | 4, str(tenants))
+            expect(list(tenants) == ["tenant1"], f"ann is told of others: {tenants}")
+        return "3 users"
+
+
+def case_stats():
+    """--stats: a daemon with users asks for name and password; else a sentence and a status"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        path = users_file(folder, ann="", bob="")
+        with daemon("--users", path) as d:
+            ask = "--stats", "--port", str(d.port)
+            expect("--user" in run_once(*ask, status=1), "without a user")
+            expect("WRONGPASS" in run_once(*ask, "--user", "ann", input="pw-bob\n", status=1),
+                   "a wrong password")
+            expect("no password" in run_once(*ask, "--user", "ann", input="", status=1),
+                   "no password")
+            said = run_once(*ask, "--user", "ann", input="pw-ann\n")
+            expect("tenant1:name=ann" in said and "tenant2" not in said and "reactor1:" in said and
+                   "OK" not in said, said)
+        expect("nothing answers" in run_once(*ask, status=1), "nothing there")
+        run_once("--data", path, "--user", "ann", status=2)
+        return ""
+
+
+def case_quota():
+    """the bounds of a user hold when many connections write at once, over all reactors"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        path = users_file(folder, ann="keys=20", bob="bytes=1m")
+        with daemon("--users", path, "--balance", "off") as d:
+            def write(number, name, size):
+                pipe = d.client(username=name, password=f"pw-{name}").pipeline(transaction=False)
+                for i in range(100):
+                    pipe.set(f"{number}:{i}", bytes(size))
+                refusals = {str(r) for r in pipe.execute(raise_on_error=False) if r is not True}
+                expect(all(r.startswith("QUOTA") for r in refusals), str(refusals))
+            for name, size in (("ann", 100), ("bob", 20000)):
+                for join in [
+                        in_thread(lambda n=number, w=name, s=size: write(n, w, s))
+                        for number in range(8)
+                ]:
+                    join()
+            nr = [
+                d.client(username=name, password=f"pw-{name}").dbsize() for name in ("ann", "bob")
+            ]
+            expect(10 < nr[0] <= 20 and 40 < nr[1] <= (1 << 20) // 20000, f"{nr} keys")
+            return f"{nr[0]} keys of 20, {nr[1]} values of 20000 bytes in 1 MiB"
+
+
+def case_parked():
+    """connections break off while they wait for the bound of their user"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        path = users_file(folder, ann="requests=2")
+        with daemon("--users", path, "--cores", "1") as d:
+            good = d.client(username="ann", password="pw-ann")
+            good.set("k", bytes(100000))
+            for i in range(60):
+                socks = [raw() for _ in range(4)]
+                for s in socks:
+                    s.sendall(b"AUTH ann pw-ann\r\n" + b"GET k\r\n" * 200)
+                time.sleep(0.002 * (i % 8))
+                for s in socks:
+                    # A reset, with what was not read.
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    s.close()
+            expect(good.strlen("k") == 100000 and d.child.poll() is None, "the daemon after that")
+        return "240 connections broken off"
