@@ -12,10 +12,10 @@
 
 #include "server/command.h"
 #include "server/conn.h"
-#include "store/mem.h"
 #include "server/mover.h"
 #include "server/tenant.h"
-#include "test/server/memstore.h"
+#include "store/mem.h"
+#include "store/sim/memstore.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

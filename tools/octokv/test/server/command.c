@@ -5,12 +5,12 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "server/conn.h"
 #include "server/command.h"
-#include "store/mem.h"
+#include "server/conn.h"
 #include "server/mover.h"
 #include "server/tenant.h"
-#include "memstore.h"
+#include "store/mem.h"
+#include "store/sim/memstore.h"
 #include "test/test.h"
 
 struct world {

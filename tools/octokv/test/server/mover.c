@@ -7,10 +7,10 @@
  */
 #include "server/command.h"
 #include "server/conn.h"
-#include "store/mem.h"
 #include "server/mover.h"
 #include "server/tenant.h"
-#include "memstore.h"
+#include "store/mem.h"
+#include "store/sim/memstore.h"
 #include "test/test.h"
 
 enum { NR_WORKERS = 3, NR_PARTITIONS = 4, OLD = 0, NEW = 1, ASKING = 2 };

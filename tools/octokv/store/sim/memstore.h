@@ -5,8 +5,8 @@
  * Operations complete at once, with what was held before, or, with memstore_hold(), when memstore_release() says so, in an order of its choice: last come,
  * first served. Of scans one for each partition is held. memstore_fail() fails what completes; a scan shows its keys all the same.
  */
-#ifndef SERVER_MEMSTORE_H
-#define SERVER_MEMSTORE_H
+#ifndef OKV_SIM_MEMSTORE_H
+#define OKV_SIM_MEMSTORE_H
 
 #include "store/store.h"
 
