@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""cases.py - for each rule of rules/, trees that it finds fault with, and trees that it passes
+"""cases.py - for each rule of rules/, trees with offences, and trees without
 
-CASES is {rule: [({path: text}, [start of an offence's line])]}. GIT in place of a path has the
-messages of commits, oldest first: the tree is a git checkout then, and a message's commit adds one
-file, whose name stands before the message.
+CASES is {rule: [({path: text}, [start of an offence's line])]}. A tree with GIT in place of a path
+is a git checkout. GIT has pairs of a file and a message, oldest first: the commit with this message
+adds this file.
 """
 GIT = "@git"
 C = "// SPDX-License-Identifier: GPL-2.0\n"

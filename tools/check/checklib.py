@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """checklib.py - what the rules share: finding sources, reading C without comments, reporting
 
-A rule is a program. It is started in the root of the tree that it looks at, prints one line
-"file:line: what is wrong" per offence and exits with 1; with 0 if there is none; with 77 and a line
-"skipped: why" if it cannot look. rule() does that for a generator of offences.
+A rule is a program that starts in the root of the tree that it looks at. It prints one line
+"file:line: what is wrong" per offence. It exits with 1 if there was one, with 0 if there was none,
+and with 77 and a line "skipped: why" if it cannot look. rule() does that for a generator of
+offences.
 """
 
 import fnmatch
@@ -64,12 +65,12 @@ def tracked():
     return [path for path in done.stdout.splitlines() if os.path.isfile(path)]
 
 
-# Nobody reads them line by line: they are data, drawings, the words of others.
+# Data, drawings, and the words of others: nobody reads these files line by line.
 DATA = ("*.json", "*.svg", "*.patch", "*.png", "*/seeds/*", "COPYING")
 
 
 def written():
-    """{path: text} of the files that people write and read: what is tracked, but for DATA."""
+    """{path: text} of the files that people write and read: all that is tracked, except DATA."""
     texts = {}
     for path in tracked():
         if not any(fnmatch.fnmatch(path, pattern) for pattern in DATA):
@@ -221,7 +222,7 @@ def command_blocks(path):
 
 
 def documents():
-    """Where such blocks are looked for."""
+    """The documents whose blocks of commands the rule `manual` looks at."""
     return [
         path
         for path in files("*.rst", "README.md")

@@ -91,7 +91,8 @@ def md_paragraphs(lines):
     for number, line in enumerate([*lines, ""], 1):
         fence = line.lstrip().startswith("```")
         fenced ^= fence
-        outside = fence or fenced or not line.strip() or line.lstrip().startswith(("|", "#", "<!--"))
+        outside = fence or fenced or not line.strip()
+        outside = outside or line.lstrip().startswith(("|", "#", "<!--"))
         if unit and (outside or BULLET.match(line)):
             yield first, "\n".join(unit)
             unit = []
