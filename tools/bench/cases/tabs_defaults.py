@@ -27,6 +27,8 @@ EPOCHS_MS, THRESHOLDS = (50, 100, 250, 500, 1000), (50, 100, 200, 500, 1000, 500
 # The value of each tunable while the other one is swept. The slower drive has 700 requests in
 # 500 ms when both types are there.
 GIVEN = {"epoch_ms": 250, "idle_threshold": 200}
+# What mq-tabs comes with, because of these figures.
+DEFAULTS = {"epoch_ms": 500, "idle_threshold": 200}
 QUICK_EPOCHS_MS, QUICK_THRESHOLDS = (50, 250), (200, 1000)
 LIGHT = {"reads": 400, "writes": 100}
 LIGHT_JOB = (f"{fua.HEAD}ramp_time=1s\niodepth=8\n"
@@ -152,13 +154,19 @@ PANELS = (("changing", "F", "epoch_ms", "F, worst phase of a changing load"),
           ("light", "latency FUA", "idle_threshold", "ms, FUA writes of a light load"))
 
 
+WORDS = ("Dashed: none. Dotted: the default. 1w1r: a FUA writer beside a reader. While one tunable "
+         f"is swept, the other is epoch_ms {GIVEN['epoch_ms']} or idle_threshold "
+         f"{GIVEN['idle_threshold']}.")
+
+
 def finding(result):
     """What the picture shows, in a sentence."""
-    ours = [value for name, given in GIVEN.items()
-            for value in report.values(result, f"{name} {given}", "F")]
-    words = " and ".join(f"{name} {given}" for name, given in GIVEN.items())
-    return (f"mq-tabs with {words}: F of reads and FUA writes is at least {min(ours):.2f}, "
-            f"under none at most {max(report.values(result, 'none', 'F')):.2f}")
+    settings = [f"{name} {value}" for name, value in DEFAULTS.items()
+                if report.values(result, f"{name} {value}", "F")]
+    ours = [value for setting in settings for value in report.values(result, setting, "F")]
+    return (f"mq-tabs with {' or '.join(settings)}, its defaults: F of reads and FUA writes is at "
+            f"least {min(ours):.2f}, under none at most "
+            f"{max(report.values(result, 'none', 'F')):.2f}")
 
 
 def _draw_panel(axis, result, panel, colors):
@@ -174,6 +182,7 @@ def _draw_panel(axis, result, panel, colors):
             axis.axhline(base, color=color, linewidth=0.8, linestyle="--")
     axis.set_xscale("log")
     style.log_ticks(axis)
+    style.guide(axis, DEFAULTS[swept])
     axis.set_ylim(bottom=0)
     axis.set_xlabel(swept)
     axis.set_title(words, loc="left")
@@ -189,4 +198,4 @@ def draw(result, plt):
     for axis in axes.flat[len(PANELS):]:
         axis.remove()
     legend = style.marks(colors, linestyle="-", markersize=4)
-    return style.finish(figure, finding(result), style.conditions(result, "Dashed: none."), legend)
+    return style.finish(figure, finding(result), style.conditions(result, WORDS), legend)
