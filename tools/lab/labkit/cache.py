@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The cache: artifacts outside the checkout, each named by what it is made of, each whole or not there.
+"""The cache: artifacts outside the checkout, each named after its ingredients, each complete.
 
 An artifact is built in a folder of its own below tmp/ and renamed into place when it is complete,
 so an interrupted build leaves nothing that could be mistaken for a result. A lock per artifact lets
-two runs at once share one build; the run that waits says for what. The kernel drops the lock when
+two runs at once share one build. The run that waits says for what. The kernel drops the lock when
 its holder dies, and the next holder removes what the dead one left behind.
 """
 import contextlib
@@ -30,8 +30,8 @@ def cache_dir():
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
-        raise LabError(f"the cache folder {path} cannot be made ({error.strerror}); set XDG_CACHE_HOME "
-                       "to a folder that you can write") from error
+        raise LabError(f"the cache folder {path} cannot be made ({error.strerror}); set "
+                       "XDG_CACHE_HOME to a folder that you can write") from error
     return path
 
 
@@ -64,8 +64,8 @@ def remove_tree(path):
     """Delete @path, also when parts of it belong to a subordinate user id."""
     shutil.rmtree(path, ignore_errors=True)
     if os.path.lexists(path):
-        subprocess.run(["unshare", "--user", "--map-root-user", "--map-auto", "rm", "-rf", path], check=False,
-                       stderr=subprocess.DEVNULL)
+        subprocess.run(["unshare", "--user", "--map-root-user", "--map-auto", "rm", "-rf", path],
+                       check=False, stderr=subprocess.DEVNULL)
 
 
 def _discard(work):
@@ -77,7 +77,7 @@ def _discard(work):
 
 
 def artifact(name, key, build, needed_bytes=NEEDED_BYTES):
-    """The path of artifact @name made of @key; @build(path) makes it in an empty folder when it is missing."""
+    """The path of artifact @name of @key; if missing, @build(path) makes it in an empty folder."""
     final = os.path.join(cache_dir(), f"{name}-{key}")
     if os.path.isdir(final):
         return final
@@ -88,8 +88,9 @@ def artifact(name, key, build, needed_bytes=NEEDED_BYTES):
         _discard(work)
         free = shutil.disk_usage(cache_dir()).free
         if free < needed_bytes:
-            raise LabError(f"making {name} takes {needed_bytes >> 20} MiB and {cache_hint()} has {free >> 20} MiB left; "
-                           "free some space or set XDG_CACHE_HOME to a larger disk")
+            raise LabError(f"making {name} takes {needed_bytes >> 20} MiB and {cache_hint()} has "
+                           f"{free >> 20} MiB left; free some space or set XDG_CACHE_HOME to a "
+                           "larger disk")
         try:
             os.makedirs(work)
             build(work)
@@ -97,7 +98,8 @@ def artifact(name, key, build, needed_bytes=NEEDED_BYTES):
         except OSError as error:
             _discard(work)
             if error.errno == errno.ENOSPC:
-                raise LabError(f"the disk is full: free some space in {cache_hint()}, then run it again") from error
+                raise LabError(f"the disk is full: free some space in {cache_hint()}, then run it "
+                               "again") from error
             raise
         except BaseException:
             _discard(work)
@@ -107,7 +109,10 @@ def artifact(name, key, build, needed_bytes=NEEDED_BYTES):
 
 @contextlib.contextmanager
 def locked_folder(path, how=0):
-    """Hold folder @path; with LOCK_NB in @how a BlockingIOError if somebody does. The kernel releases it if we die."""
+    """Hold folder @path; the kernel releases it if we die.
+
+    With LOCK_NB in @how, raise BlockingIOError if another process holds it.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | how)
@@ -117,9 +122,10 @@ def locked_folder(path, how=0):
 
 
 def _remove_abandoned(pattern):
-    """Remove the scratch folders that match @pattern and that nobody holds: their holders were killed."""
+    """Remove the scratch folders of killed runs: those that match @pattern and are not held."""
     for path in glob.glob(pattern):
-        with contextlib.suppress(FileNotFoundError, BlockingIOError), locked_folder(path, fcntl.LOCK_NB):
+        with contextlib.suppress(FileNotFoundError,
+                                 BlockingIOError), locked_folder(path, fcntl.LOCK_NB):
             remove_tree(path)
 
 
@@ -127,9 +133,9 @@ def _remove_abandoned(pattern):
 def scratch(place, prefix):
     """A folder for one run in @place of the cache, gone when the run ends.
 
-    A run that is killed cannot remove its own folder. A run holds a lock on its folder while it
-    lives, and the next run removes the folders that nobody holds. The lock "scratch" protects a
-    folder that is just being made.
+    A killed run cannot remove its own folder. So a run holds a lock on its folder while it lives,
+    and the next run removes the folders that are not held. The lock "scratch" protects a folder
+    that is just being made.
     """
     folder = os.path.join(cache_dir(), place)
     os.makedirs(folder, exist_ok=True)
@@ -146,12 +152,13 @@ def scratch(place, prefix):
 
 
 def prune(name, keep):
-    """Keep the @keep artifacts of @name that were used last; for the kinds that every edit makes again.
+    """Keep the @keep artifacts of @name that were used last; for kinds that every edit makes again.
 
-    What was used within IN_USE_S stays in any case: a guest may still be running on it.
+    Artifacts used within IN_USE_S stay in any case: a guest may still be running on them.
     """
     folder = cache_dir()
-    found = [os.path.join(folder, entry) for entry in os.listdir(folder) if entry.startswith(name + "-")]
+    found = [os.path.join(folder, entry) for entry in os.listdir(folder)
+             if entry.startswith(name + "-")]
     found.sort(key=os.path.getmtime)
     for path in found[:-keep]:
         if time.time() - os.path.getmtime(path) > IN_USE_S:

@@ -20,12 +20,13 @@ GUEST_INIT = os.path.join(GUEST_DIR, "init")
 OWN_REPORTS = os.path.join(GUEST_DIR, "own-reports")
 KVM_PROBE_S = 20
 
-# What the kernel prints when it found itself at fault.
-SPLAT_RE = re.compile(r"WARNING: |\bBUG: |\bBUG\b.*at |Oops|KASAN: |KCSAN: |UBSAN: |possible circular locking|"
-                      r"inconsistent lock state|suspicious RCU usage|blocked for more than \d+ seconds|"
-                      r"rcu: INFO: .*(detected stall|self-detected)|general protection fault|Kernel panic|"
-                      r"soft lockup|hard LOCKUP|unable to handle|refcount_t: |ODEBUG: |list_(add|del) corruption|"
-                      r"sleeping function called from invalid context|scheduling while atomic")
+# What the kernel prints when it detects a fault of its own.
+SPLAT_RE = re.compile(
+    r"WARNING: |\bBUG: |\bBUG\b.*at |Oops|KASAN: |KCSAN: |UBSAN: |possible circular locking|"
+    r"inconsistent lock state|suspicious RCU usage|blocked for more than \d+ seconds|"
+    r"rcu: INFO: .*(detected stall|self-detected)|general protection fault|Kernel panic|"
+    r"soft lockup|hard LOCKUP|unable to handle|refcount_t: |ODEBUG: |list_(add|del) corruption|"
+    r"sleeping function called from invalid context|scheduling while atomic")
 
 
 @dataclass(frozen=True)
@@ -43,35 +44,42 @@ class Request:
 
 
 def kvm_works(root):
-    """Whether /dev/kvm really runs a guest here: one tiny guest, within KVM_PROBE_S; the answer is kept per boot."""
+    """Whether /dev/kvm really runs a guest here.
+
+    The probe is one tiny guest, which has KVM_PROBE_S; the answer is kept until the next boot.
+    """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
         answer = os.path.join(cache.cache_dir(), f"kvm-{handle.read().strip()}")
     if not os.path.exists(answer):
         say("probing /dev/kvm")
-        image = next(f"/boot/{name}" for name in sorted(os.listdir(root + "/boot")) if name.startswith("vmlinuz"))
-        argv = ["timeout", "-s", "KILL", str(KVM_PROBE_S), "qemu-system-x86_64", "-accel", "kvm", "-cpu", "host",
+        image = next(f"/boot/{name}" for name in sorted(os.listdir(root + "/boot"))
+                     if name.startswith("vmlinuz"))
+        argv = ["timeout", "-s", "KILL", str(KVM_PROBE_S), "qemu-system-x86_64", "-accel", "kvm",
+                "-cpu", "host",
                 "-nodefaults", "-display", "none", "-m", "512M", "-no-reboot", "-kernel", image,
                 "-append", "panic=-1 console=ttyS0", "-serial", "stdio"]
         # A kernel without a root panics and, with panic=-1, reboots: QEMU ends with status 0 and a
         # panic on the console.
-        probe = subprocess.run(enter_argv(root, argv, [], "/"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, check=False)
+        probe = subprocess.run(enter_argv(root, argv, [], "/"), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         works = probe.returncode == 0 and b"Kernel panic" in probe.stdout
         with open(answer, "w", encoding="ascii") as handle:
             handle.write("yes" if works else "no")
         if not works:
-            say("/dev/kvm is there but boots no guest; using TCG")
+            say("/dev/kvm exists but boots no guest; using TCG")
     with open(answer, encoding="ascii") as handle:
         return handle.read() == "yes"
 
 
 def _uml_argv(kernel, request, run, console_fd, out_fd, err_fd):
-    return [kernel.image, f"mem={request.mem}", f"ncpus={request.cpus}", "seccomp=on", "root=/dev/root",
-            "rootfstype=hostfs", "rootflags=/", "rw", "panic=1", f"init={GUEST_INIT}", f"mqfair.run={run}", "quiet",
-            "con=null", f"con0=null,fd:{console_fd}", f"ssl0=null,fd:{out_fd}", f"ssl1=null,fd:{err_fd}",
-            "hung_task_panic=0", "rcupdate.rcu_cpu_stall_timeout=180", "random.trust_bootloader=on"]
+    return [kernel.image, f"mem={request.mem}", f"ncpus={request.cpus}", "seccomp=on",
+            "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw", "panic=1",
+            f"init={GUEST_INIT}", f"mqfair.run={run}", "quiet",
+            "con=null", f"con0=null,fd:{console_fd}", f"ssl0=null,fd:{out_fd}",
+            f"ssl1=null,fd:{err_fd}", "hung_task_panic=0", "rcupdate.rcu_cpu_stall_timeout=180",
+            "random.trust_bootloader=on"]
 
 
 def _initramfs(kernel):
@@ -82,19 +90,21 @@ def _initramfs(kernel):
 
     def make(path):
         with open(path + "/initramfs", "wb") as handle:
-            subprocess.run(enter_argv(kernel.root, ["sh", script, kernel.release], [os.path.dirname(script)], "/"),
+            subprocess.run(enter_argv(kernel.root, ["sh", script, kernel.release],
+                                      [os.path.dirname(script)], "/"),
                            check=True, stdin=subprocess.DEVNULL, stdout=handle)
     return cache.artifact(f"initramfs-{kernel.name}", key, make, 100 << 20) + "/initramfs"
 
 
 def _vm_argv(kernel, request, run, console_fd, out_fd, err_fd):
-    argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-machine", "q35", "-m", request.mem,
-            "-smp", str(request.cpus), "-display", "none", "-no-reboot"]
-    append = ["console=ttyS0", "quiet", "loglevel=4", "panic=-1", "nokaslr", "mitigations=off", "nowatchdog",
-              "rcupdate.rcu_cpu_stall_timeout=180", "rcupdate.rcu_exp_cpu_stall_timeout=0",
-              f"init={GUEST_INIT}", f"mqfair.run={run}"]
+    argv = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-machine", "q35", "-m",
+            request.mem, "-smp", str(request.cpus), "-display", "none", "-no-reboot"]
+    append = ["console=ttyS0", "quiet", "loglevel=4", "panic=-1", "nokaslr", "mitigations=off",
+              "nowatchdog", "rcupdate.rcu_cpu_stall_timeout=180",
+              "rcupdate.rcu_exp_cpu_stall_timeout=0", f"init={GUEST_INIT}", f"mqfair.run={run}"]
     if request.virtual_time:
-        argv += ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-rtc", "clock=vm", "-cpu", "qemu64"]
+        argv += ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-rtc", "clock=vm",
+                 "-cpu", "qemu64"]
         append += ["tsc=reliable", "no_timer_check", "norandmaps"]
     elif kvm_works(kernel.root):
         argv += ["-accel", "kvm", "-cpu", "host"]
@@ -106,28 +116,34 @@ def _vm_argv(kernel, request, run, console_fd, out_fd, err_fd):
         append += ["no_timer_check"]
     argv += ["-fsdev", "local,id=root,path=/,security_model=none,multidevs=remap",
              "-device", "virtio-9p-pci,fsdev=root,mount_tag=/dev/root",
-             "-chardev", f"file,id=console,path=/proc/self/fd/{console_fd}", "-serial", "chardev:console",
-             "-device", "virtio-serial-pci",
-             "-chardev", f"file,id=out,path=/proc/self/fd/{out_fd}", "-device", "virtserialport,chardev=out,name=stdout",
-             "-chardev", f"file,id=err,path=/proc/self/fd/{err_fd}", "-device", "virtserialport,chardev=err,name=stderr"]
+             "-chardev", f"file,id=console,path=/proc/self/fd/{console_fd}",
+             "-serial", "chardev:console", "-device", "virtio-serial-pci",
+             "-chardev", f"file,id=out,path=/proc/self/fd/{out_fd}",
+             "-device", "virtserialport,chardev=out,name=stdout",
+             "-chardev", f"file,id=err,path=/proc/self/fd/{err_fd}",
+             "-device", "virtserialport,chardev=err,name=stderr"]
     if kernel.initramfs:
         argv += ["-initrd", _initramfs(kernel)]
     else:
-        append += ["root=/dev/root", "rootfstype=9p", "rootflags=version=9p2000.L,trans=virtio,access=any,cache=loose,msize=262144", "rw"]
+        append += ["root=/dev/root", "rootfstype=9p", "rw",
+                   "rootflags=version=9p2000.L,trans=virtio,access=any,cache=loose,msize=262144"]
     return argv + ["-kernel", kernel.image, "-append", " ".join(append)]
 
 
 def _prepare(run, kernel, modules, request):
     with open(os.path.join(run, "env"), "w", encoding="utf-8") as handle:
-        handle.write(f"MQFAIR_CWD={shlex.quote(request.cwd)}\nMQFAIR_MODULES={shlex.quote(modules)}\n"
-                     f"MQFAIR_BACKEND={request.backend}\nMQFAIR_CHECKOUT={shlex.quote(request.checkout)}\n")
+        handle.write(f"MQFAIR_CWD={shlex.quote(request.cwd)}\n"
+                     f"MQFAIR_MODULES={shlex.quote(modules)}\n"
+                     f"MQFAIR_BACKEND={request.backend}\n"
+                     f"MQFAIR_CHECKOUT={shlex.quote(request.checkout)}\n")
     with open(os.path.join(run, "command"), "w", encoding="utf-8") as handle:
         handle.write(f"export MQFAIR_BACKEND={request.backend} MQFAIR_KERNEL={kernel.name} "
-                     f"MQFAIR_VIRTUAL_TIME={int(request.virtual_time)}\nexec {shlex.join(request.command)}\n")
+                     f"MQFAIR_VIRTUAL_TIME={int(request.virtual_time)}\n"
+                     f"exec {shlex.join(request.command)}\n")
 
 
 class _Stream:
-    """Carries one output stream of the guest to ours: QEMU and UML want a descriptor that is write-only."""
+    """Carries one output stream of the guest to ours: QEMU and UML want a write-only descriptor."""
 
     def __init__(self, target):
         self._target = target
@@ -140,7 +156,7 @@ class _Stream:
                 view = memoryview(data)
                 while view:
                     view = view[os.write(self._target, view):]
-            except BrokenPipeError:     # the reader has seen enough; the guest's command goes on
+            except BrokenPipeError:     # our reader has closed; the guest's command goes on
                 pass
 
     def started(self):
@@ -195,12 +211,12 @@ def _run_in(run_dir, kernel, modules, request):
     console = os.open(os.path.join(run_dir, "console"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     build = _uml_argv if request.backend == "uml" else _vm_argv
     out, err = _Stream(1), _Stream(2)
-    # The inner limit is for the case that we are killed ourselves and nobody is left to enforce the
-    # outer one.
+    # The inner limit ends the guest if we are killed and cannot enforce the outer one.
     argv = ["timeout", "-s", "KILL", str(request.timeout_s + 60),
             *build(kernel, request, run_dir, console, out.guest_end, err.guest_end)]
-    process = subprocess.Popen(enter_argv(kernel.root, argv, [request.checkout], "/"), stdin=subprocess.DEVNULL,
-                               stdout=console, stderr=console, pass_fds=(console, out.guest_end, err.guest_end))
+    process = subprocess.Popen(enter_argv(kernel.root, argv, [request.checkout], "/"),
+                               stdin=subprocess.DEVNULL, stdout=console, stderr=console,
+                               pass_fds=(console, out.guest_end, err.guest_end))
     os.close(console)
     out.started()
     err.started()
@@ -212,18 +228,20 @@ def _run_in(run_dir, kernel, modules, request):
 
 
 def _status(run_dir, log, timed_out, request):
-    reports = "" if request.allow_splat else subprocess.run([OWN_REPORTS], input=log, stdout=subprocess.PIPE, text=True, check=True).stdout
+    reports = "" if request.allow_splat else subprocess.run(
+        [OWN_REPORTS], input=log, stdout=subprocess.PIPE, text=True, check=True).stdout
     splat = next((line for line in reports.splitlines() if SPLAT_RE.search(line)), None)
     if splat:
         say(f"the kernel reported: {splat.strip()} (whole log: results/lab/dmesg.txt)")
         return SPLAT
     if timed_out:
-        say(f"timed out after {request.timeout_s} s; the kernel log so far is in results/lab/dmesg.txt")
+        say(f"timed out after {request.timeout_s} s; the kernel log so far is in "
+            "results/lab/dmesg.txt")
         return TIMED_OUT
     path = os.path.join(run_dir, "status")
     if not os.path.exists(path):
         tail = " | ".join(line.strip() for line in log.splitlines()[-3:])
-        raise LabError(f"the guest did not boot or died before the command ended: {tail or 'it printed nothing'}; "
-                       "see results/lab/dmesg.txt")
+        raise LabError("the guest did not boot or died before the command ended: "
+                       f"{tail or 'it printed nothing'}; see results/lab/dmesg.txt")
     with open(path, encoding="ascii") as handle:
         return int(handle.read())

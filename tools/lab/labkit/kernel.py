@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernels: stock ones from Debian's packages, and those that the lab builds from Debian's linux-source package.
+"""The kernels: Debian's stock kernels, and those that the lab builds from Debian's linux-source.
 
-  6.12, 7.2, ...   stock Debian kernels, for --backend vm; series beyond the two in the base root are added on demand
+  6.12, 7.2, ...   stock Debian kernels, for --backend vm; series beyond the two in the base root
+                   are added on demand
   uml              7.2 for User-Mode Linux, with KUnit
   uml-debug        the same with KASAN and lockdep
   debug            7.2 with KASAN and lockdep, for --backend vm
@@ -44,7 +45,7 @@ def get(name):
 
 
 def headers_only(series):
-    """Like get(), for building only: it does where the archive has a series' headers and no image of it."""
+    """Like get(), for building only: the headers of a series are enough, without its image."""
     return _stock(series, needs_image=False)
 
 
@@ -61,33 +62,42 @@ def _stock(series, needs_image=True):
     image = f"/boot/vmlinuz-{release}"
     if needs_image and not os.path.exists(root + image):
         raise LabError(f"the archive has headers but no kernel image of series {series}; "
-                       f"modules can be built for it (lab build --kernel {series}), but no guest can boot it")
-    return Kernel(series, release, root, image, f"/lib/modules/{release}/build", f"/lib/modules/{release}",
-                  release, True)
+                       f"modules can be built for it (lab build --kernel {series}), but no guest "
+                       "can boot it")
+    return Kernel(series, release, root, image, f"/lib/modules/{release}/build",
+                  f"/lib/modules/{release}", release, True)
 
 
-_ADD_SERIES = r"""
+# Cache keys are digests of this script and of the others here: a changed byte makes everybody build
+# again. So a line that is too wide goes on in a second literal.
+_ADD_SERIES = (r"""
 set -e
 apt-get -q update
-newest() { apt-cache pkgnames "$1-$series." | grep -xE "$1-$series\.[0-9.]+\+deb13(\.[0-9]+)?-amd64" | sort -V | tail -n 1; }
+newest() { apt-cache pkgnames "$1-$series." | """
+               r"""grep -xE "$1-$series\.[0-9.]+\+deb13(\.[0-9]+)?-amd64" | sort -V | tail -n 1; }
 series=$1
 headers=$(newest linux-headers) image=$(newest linux-image)
 [ -n "$headers" ] || { echo "the archive has no linux-headers of series $series"; exit 1; }
 INITRD=No apt-get -q install -y --no-install-recommends -t trixie-backports "$headers" $image
 mkdir -p "/usr/lib/modules/${headers#linux-headers-}"
-[ -e "/usr/lib/modules/${headers#linux-headers-}/build" ] || ln -s "/usr/src/$headers" "/usr/lib/modules/${headers#linux-headers-}/build"
+[ -e "/usr/lib/modules/${headers#linux-headers-}/build" ] || """
+               r"""ln -s "/usr/src/$headers" "/usr/lib/modules/${headers#linux-headers-}/build"
 rm -f /boot/initrd.img-*
-"""
+""")
 
 
 def _root_with(base, series):
-    """A second root with one more series; files are shared with @base by hard links, dpkg replaces, never rewrites."""
+    """A second root with one more series.
+
+    It shares its files with @base by hard links: dpkg replaces files and never rewrites them.
+    """
     def make(path):
         log = os.path.join(cache.cache_dir(), "log", f"series-{series}.log")
-        inside = ('set -e; mount --make-rprivate /; mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"; '
-                  'mount --bind /etc/resolv.conf "$0/etc/resolv.conf" || true; '
+        inside = ('set -e; mount --make-rprivate /; mount -t proc proc "$0/proc"; mount --rbind '
+                  '/dev "$0/dev"; mount --bind /etc/resolv.conf "$0/etc/resolv.conf" || true; '
                   'exec chroot "$0" sh -c "$1" add "$2"')
-        run_logged(f"kernel series {series}: copying the root", unshare_argv() + ["cp", "-al", base + "/.", path], log)
+        run_logged(f"kernel series {series}: copying the root",
+                   unshare_argv() + ["cp", "-al", base + "/.", path], log)
         run_logged(f"kernel series {series}: installing from backports",
                    unshare_argv() + ["sh", "-c", inside, path, _ADD_SERIES, series], log)
     return cache.artifact(f"root-with-{series}", cache.key_of(base, series, _ADD_SERIES), make)
@@ -96,32 +106,46 @@ def _root_with(base, series):
 def _package_version(root, package):
     """The version of a package installed in @root."""
     with open(os.path.join(root, "var/lib/dpkg/status"), encoding="utf-8") as handle:
-        found = re.search(rf"^Package: {re.escape(package)}\n(?:.+\n)*?Version: (.+)$", handle.read(), re.MULTILINE)
+        found = re.search(rf"^Package: {re.escape(package)}\n(?:.+\n)*?Version: (.+)$",
+                          handle.read(), re.MULTILINE)
     return found.group(1)
 
 
 def _source_versions(root):
-    """What a kernel is made of beside its configuration: Debian's source package and the compiler."""
-    return [_package_version(root, f"linux-source-{SOURCE_SERIES}"), _package_version(root, "gcc-14")]
+    """What a kernel is made of besides its configuration: Debian's source and the compiler."""
+    return [_package_version(root, f"linux-source-{SOURCE_SERIES}"),
+            _package_version(root, "gcc-14")]
 
 
-# Three places in Debian's source are not as they came, all of them in User-Mode Linux with several
-# CPUs. Another CPU starts on a stack of its host thread, and a stack trace, which KASAN keeps of
-# each kmalloc() and kfree(), is read up to the next multiple of THREAD_SIZE: the end of a kernel
-# stack, but of that one a page that does not exist. Each word up to there is looked up, with system
-# calls for lockdep each time; only return addresses of frames are kept anyway. And flush_tlb_mm()
-# walks an address space that may be another task's, under no lock, which lockdep reports when AIO's
-# ring is unmapped.
-_UNPACK = r"""
+# Three places in Debian's source are patched, all for User-Mode Linux with several CPUs.
+#
+# A stack trace, which KASAN keeps of each kmalloc() and kfree(), reads the stack up to the next
+# multiple of THREAD_SIZE. That is the end of a kernel stack. But a secondary CPU starts on a stack
+# of its host thread, where the page at that address does not exist. The first patch stops at the
+# end of the page there.
+#
+# Each word of the stack is looked up, with system calls for lockdep each time. Only return
+# addresses of frames are kept anyway: the second patch looks up these alone.
+#
+# flush_tlb_mm() walks an address space that may be another task's without a lock, which lockdep
+# reports when AIO's ring is unmapped. The third patch holds the RCU read lock.
+_UNPACK = (r"""
 set -e
 tar -C "$1" --strip-components=1 -xf "$2"
 cd "$1/arch/um/kernel"
-sed -i -e 's/(THREAD_SIZE-1)) != 0)/((tsk->stack == (void *)((long) sp \& -THREAD_SIZE) ? THREAD_SIZE : PAGE_SIZE) - 1)) != 0)/' \
-	-e 's/if (__kernel_text_address(addr))/if ((unsigned long) sp == bp + sizeof(long) \&\& __kernel_text_address(addr))/' stacktrace.c
-sed -i '/^void flush_tlb_mm(/,/^}/{s/^\tfor_each_vma/\trcu_read_lock();\n&/;s/^}/\trcu_read_unlock();\n}/}' tlb.c
-[ "$(grep -c 'tsk->stack ==\|sizeof(long) &&\|rcu_read_' stacktrace.c tlb.c | tr '\n' ' ')" = "stacktrace.c:2 tlb.c:2 " ] ||
-	{ echo "arch/um/kernel has changed: look how it walks stacks and address spaces now"; exit 1; }
-"""
+sed -i -e 's/(THREAD_SIZE-1)) != 0)/"""
+           r"""((tsk->stack == (void *)((long) sp \& -THREAD_SIZE) ? THREAD_SIZE : PAGE_SIZE)"""
+           r""" - 1)) != 0)/' \
+	-e 's/if (__kernel_text_address(addr))/"""
+           r"""if ((unsigned long) sp == bp + sizeof(long) \&\& __kernel_text_address(addr))/'"""
+           r""" stacktrace.c
+sed -i '/^void flush_tlb_mm(/,/^}/{s/^\tfor_each_vma/\trcu_read_lock();\n&/;"""
+           r"""s/^}/\trcu_read_unlock();\n}/}' tlb.c
+[ "$(grep -c 'tsk->stack ==\|sizeof(long) &&\|rcu_read_' stacktrace.c tlb.c | tr '\n' ' ')" """
+           r"""= "stacktrace.c:2 tlb.c:2 " ] ||
+	{ echo "arch/um/kernel has changed: """
+           r"""look how it walks stacks and address spaces now"; exit 1; }
+""")
 
 
 def _source(root):
@@ -132,12 +156,14 @@ def _source(root):
         run_logged(f"kernel source {SOURCE_SERIES}: unpacking",
                    enter_argv(root, ["sh", "-c", _UNPACK, "unpack", path, package], [], "/"),
                    os.path.join(cache.cache_dir(), "log", "source.log"))
-    return cache.artifact(f"linux-{SOURCE_SERIES}", cache.key_of(_source_versions(root)[0], _UNPACK), make, 4 << 30)
+    return cache.artifact(f"linux-{SOURCE_SERIES}",
+                          cache.key_of(_source_versions(root)[0], _UNPACK), make, 4 << 30)
 
 
-# $1 source, $2 output folder, $3 architecture; then the fragments, of which a later one overrides.
-# olddefconfig drops what it cannot have: say so.
-_COMPILE = r"""
+# $1 source, $2 output folder, $3 architecture, then the fragments; a later one overrides those
+# before it.
+# olddefconfig silently drops options that cannot be set: the script reports them.
+_COMPILE = (r"""
 set -e
 source=$1 out=$2 arch=$3; shift 3
 cd "$source"
@@ -145,13 +171,15 @@ cd "$source"
 make -s O="$out" ARCH=$arch $base
 "$source/scripts/kconfig/merge_config.sh" -m -O "$out" "$out/.config" "$@"
 make -s O="$out" ARCH=$arch olddefconfig
-for option in $(awk -F= '/^CONFIG_[A-Z0-9_]*=/ { last[$1] = $0 } END { for (name in last) print last[name] }' "$@"); do
+for option in $(awk -F= '/^CONFIG_[A-Z0-9_]*=/ { last[$1] = $0 } """
+            r"""END { for (name in last) print last[name] }' "$@"); do
     grep -qxF "$option" "$out/.config" || { echo "the kernel configuration lost $option"; exit 1; }
 done
 [ $arch = um ] && targets="linux modules" || targets="bzImage modules"
 make O="$out" ARCH=$arch -j"$(nproc)" $targets
 make -s O="$out" ARCH=$arch INSTALL_MOD_PATH="$out/install" DEPMOD=true modules_install
-# The folder is renamed when it is complete: let its Makefile find it by itself. It knows its architecture, so that
+# The folder is renamed when it is complete: let its Makefile find it by itself. """
+            r"""It knows its architecture, so that
 # `make KDIR=$out` needs no word about it.
 cat > "$out/Makefile" <<END
 export ARCH := $arch
@@ -159,12 +187,13 @@ export KBUILD_OUTPUT := \$(patsubst %/,%,\$(dir \$(realpath \$(lastword \$(MAKEF
 include $source/Makefile
 END
 find "$out" -name '*.o' -not -path '*/scripts/*' -not -path '*/tools/*' -delete
-find "$out" \( -name '.*.o.cmd' -o -name '.*.o.d' -o -name '*.a' -o -name '.tmp_*' -o -name 'vmlinux.unstripped' \) -not -path '*/scripts/*' -delete
-"""
+find "$out" \( -name '.*.o.cmd' -o -name '.*.o.d' -o -name '*.a' -o -name '.tmp_*' """
+            r"""-o -name 'vmlinux.unstripped' \) -not -path '*/scripts/*' -delete
+""")
 
 
 def _options(fragment):
-    """The lines of a configuration fragment that say something; comments do not make another kernel."""
+    """The lines of a configuration fragment that set options: a comment makes no other kernel."""
     return "\n".join(line for line in fragment.splitlines() if re.match(r"(# )?CONFIG_", line))
 
 
@@ -186,13 +215,16 @@ def _built(name):
             copies.append(os.path.join(path, f"{fragment}.fragment"))
             with open(copies[-1], "w", encoding="utf-8") as handle:
                 handle.write(text)
-        run_logged(f"kernel {name}: building {SOURCE_SERIES} from Debian's source (5 to 15 min on 2 cores)",
-                   enter_argv(root, ["sh", "-c", _COMPILE, "compile", source, path, arch, *copies], [], "/"),
+        run_logged(f"kernel {name}: building {SOURCE_SERIES} from Debian's source (5 to 15 min on "
+                   "2 cores)",
+                   enter_argv(root, ["sh", "-c", _COMPILE, "compile", source, path, arch, *copies],
+                              [], "/"),
                    os.path.join(cache.cache_dir(), "log", f"kernel-{name}.log"))
 
-    out = cache.artifact(f"kernel-{name}", cache.key_of(*_source_versions(root), _UNPACK, _COMPILE, *map(_options, texts)), make, 5 << 30)
+    out = cache.artifact(f"kernel-{name}", cache.key_of(*_source_versions(root), _UNPACK, _COMPILE,
+                                                        *map(_options, texts)), make, 5 << 30)
     _source(root)       # modules build against it
     release = os.listdir(os.path.join(out, "install/lib/modules"))[0]
     image = os.path.join(out, "linux" if arch == "um" else "arch/x86/boot/bzImage")
-    return Kernel(name, release, root, image, out, os.path.join(out, "install/lib/modules", release),
-                  os.path.basename(out), False)
+    return Kernel(name, release, root, image, out,
+                  os.path.join(out, "install/lib/modules", release), os.path.basename(out), False)

@@ -14,7 +14,8 @@ from . import cache
 from .root import enter_argv
 from .say import run_logged
 
-SOURCES = ("Makefile", "Kbuild", "Kconfig", "SUPPORTED", "compat", "lib", "mq-*", "kunit", "tools/ssdsim", "tools/check")
+SOURCES = ("Makefile", "Kbuild", "Kconfig", "SUPPORTED", "compat", "lib", "mq-*", "kunit",
+           "tools/ssdsim", "tools/check")
 KEPT_BUILDS = 4
 
 _BUILD = r"""
@@ -24,7 +25,8 @@ work=$(mktemp -d)
 cp -r "$source/." "$work"
 make -C "$work" KDIR="$kdir" modules
 mkdir -p "$out/lib/modules/$release"
-cp -al "$modules/." "$out/lib/modules/$release/" 2>/dev/null || cp -a "$modules/." "$out/lib/modules/$release/"
+cp -al "$modules/." "$out/lib/modules/$release/" 2>/dev/null ||
+	cp -a "$modules/." "$out/lib/modules/$release/"
 rm -f "$out/lib/modules/$release/build" "$out/lib/modules/$release/source"
 rm -rf "$out/lib/modules/$release/updates"
 mkdir "$out/lib/modules/$release/updates"
@@ -42,12 +44,13 @@ def _source_files(checkout):
             for folder, folders, names in os.walk(top):
                 folders.sort()
                 for name in sorted(names):
-                    if name.endswith((".c", ".h", ".py", ".sh", "Kbuild", "Kconfig", "Makefile")) or "." not in name:
+                    if name.endswith((".c", ".h", ".py", ".sh", "Kbuild", "Kconfig",
+                                      "Makefile")) or "." not in name:
                         yield os.path.join(folder, name)
 
 
 def _snapshot(checkout, target):
-    """Copy what a module build reads; return the digest of it."""
+    """Copy what a module build reads; return its digest."""
     digest = hashlib.sha256()
     for path in _source_files(checkout):
         if not os.path.isfile(path):
@@ -62,15 +65,17 @@ def _snapshot(checkout, target):
 
 
 def build(checkout, kernel):
-    """The modules folder for @kernel, for /lib/modules/RELEASE in the guest; built when the sources changed."""
+    """The folder for /lib/modules/RELEASE in a guest with @kernel; built if the sources changed."""
     with cache.scratch("tmp", "source-") as source:
         key = cache.key_of(_snapshot(checkout, source), kernel.identity)
         name = f"modules-{kernel.name}"
         log = os.path.join(cache.cache_dir(), "log", f"{name}.log")
 
         def make(path):
-            argv = ["sh", "-c", _BUILD, "build", kernel.kdir, kernel.release, source, path, kernel.modules]
-            run_logged(f"modules for {kernel.release}: building", enter_argv(kernel.root, argv, [], "/"), log,
+            argv = ["sh", "-c", _BUILD, "build", kernel.kdir, kernel.release, source, path,
+                    kernel.modules]
+            run_logged(f"modules for {kernel.release}: building",
+                       enter_argv(kernel.root, argv, [], "/"), log,
                        hint=f"the build's output is in {log}")
 
         final = cache.artifact(name, key, make, needed_bytes=300 << 20)

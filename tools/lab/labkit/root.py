@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The root filesystem: Debian 13 with two stock kernels, their headers, and every tool that the lab runs.
+"""The root filesystem: Debian 13 with two stock kernels, their headers, and the tools of the lab.
 
 The host needs mmdebstrap and nothing else. Compilers, QEMU, virtme-ng, fio and the rest come from
 Debian 13 inside the root filesystem, so a Debian 12 host gives the same results. enter_argv() runs
@@ -23,10 +23,11 @@ SERIES = ("6.12", "7.2")        # stock kernels that the base root holds
 HOST_PACKAGES = ["mmdebstrap"]
 
 PACKAGES = {
-    "kernel and module builds": "build-essential bc bison flex libelf-dev libssl-dev cpio kmod dwarves rsync python3 "
-                                "zstd xz-utils perl",
+    "kernel and module builds": "build-essential bc bison flex libelf-dev libssl-dev cpio kmod "
+                                "dwarves rsync python3 zstd xz-utils perl",
     "guests": "qemu-system-x86 virtme-ng busybox-static",
-    "tests and benchmarks": "fio nvme-cli e2fsprogs util-linux iproute2 procps libaio-dev liburing-dev redis-tools",
+    "tests and benchmarks": "fio nvme-cli e2fsprogs util-linux iproute2 procps libaio-dev "
+                            "liburing-dev redis-tools",
     "checks": "sparse shellcheck libasan8 libubsan1 libtsan2",
     "octokvd": "libxxhash-dev libsodium-dev libhiredis-dev python3-redis clang libclang-rt-19-dev",
     "peers and applications": "valkey-server rocksdb-tools postgresql",
@@ -36,20 +37,26 @@ PACKAGES = {
 }
 
 # Runs in the new root. The series in backports replace each other: take the newest of each that the
-# lab is built for.
-INSTALL_KERNELS = r"""
+# lab is built for. The digest of this script names the root in the cache: a changed byte makes
+# everybody build again. So a line that is too wide goes on in a second literal.
+INSTALL_KERNELS = (r"""
 set -e
-sed -n 's/^deb \(.*\) trixie main.*/deb \1 trixie-backports main/p' /etc/apt/sources.list | head -n 1 > /etc/apt/sources.list.d/backports.list
+sed -n 's/^deb \(.*\) trixie main.*/deb \1 trixie-backports main/p' /etc/apt/sources.list | """
+                   r"""head -n 1 > /etc/apt/sources.list.d/backports.list
 apt-get -q update
-newest() { apt-cache pkgnames "linux-image-$1." | grep -xE "linux-image-$1\.[0-9.]+\+deb13(\.[0-9]+)?-amd64" | sort -V | tail -n 1; }
+newest() { apt-cache pkgnames "linux-image-$1." | """
+                   r"""grep -xE "linux-image-$1\.[0-9.]+\+deb13(\.[0-9]+)?-amd64" | """
+                   r"""sort -V | tail -n 1; }
 for series in 6.12 7.2; do
     image=$(newest $series)
     [ -n "$image" ] || { echo "the archive has no linux-image of series $series"; exit 1; }
     [ $series = 6.12 ] && from=trixie || from=trixie-backports
-    INITRD=No apt-get -q install -y --no-install-recommends -t $from "$image" "linux-headers-${image#linux-image-}"
+    INITRD=No apt-get -q install -y --no-install-recommends -t $from "$image" """
+                   r""""linux-headers-${image#linux-image-}"
 done
 apt-get -q install -y --no-install-recommends -t trixie-backports linux-source-7.2
-# Sources only: installed, the package would have dkms build all of them at once, and one probe does not compile.
+# Sources only: installed, the package would have dkms build all of them at once, """
+                   r"""and one probe does not compile.
 cd /tmp
 apt-get -q download lttng-modules-dkms
 dpkg -x lttng-modules-dkms_*.deb /
@@ -57,7 +64,7 @@ rm lttng-modules-dkms_*.deb
 rm -f /boot/initrd.img-*
 apt-get clean
 mkdir -p /lab
-"""
+""")
 
 
 def packages():
@@ -66,7 +73,7 @@ def packages():
 
 
 def require_host_packages():
-    """See that the host has what the lab calls; install it with sudo, asked once, after saying what."""
+    """Check that the host has the lab's tools; install missing ones with sudo, after saying so."""
     missing = [name for name in HOST_PACKAGES if not shutil.which(name)]
     if os.geteuid() != 0 and not shutil.which("newuidmap"):
         missing.append("uidmap")
@@ -75,14 +82,15 @@ def require_host_packages():
     command = ["apt-get", "install", "-y", *missing]
     if os.geteuid() != 0:
         if not shutil.which("sudo"):
-            raise LabError(f"the host lacks {' '.join(missing)}; as root, run: {shlex.join(command)}")
+            raise LabError(f"the host lacks {' '.join(missing)}; as root, run: "
+                           f"{shlex.join(command)}")
         command.insert(0, "sudo")
     if not shutil.which("apt-get"):
-        raise LabError(f"the host lacks {' '.join(missing)} and has no apt-get; install them by its own package manager")
+        raise LabError(f"the host lacks {' '.join(missing)} and has no apt-get; install them by "
+                       "its own package manager")
     log = os.path.join(cache.cache_dir(), "log", "host-packages.log")
     if os.geteuid() == 0:
-        # Package lists may be older than the archive; a failed update shows in the install that
-        # follows.
+        # Package lists may be older than the archive. If the update fails, the install fails too.
         run_logged("host: apt-get update", ["sh", "-c", "apt-get -q update || true"], log)
         run_logged(f"host: installing {' '.join(missing)}", command, log)
         return
@@ -92,19 +100,21 @@ def require_host_packages():
 
 
 def host_sources():
-    """sources.list lines for Debian 13 through the mirrors and keyrings of the host's own apt configuration.
+    """sources.list lines for Debian 13, with the mirrors and keyrings of the host's own apt.
 
-    Empty where the host is no Debian: then mmdebstrap's defaults hold.
+    Empty if the host is no Debian: then mmdebstrap's defaults hold.
     """
     if not shutil.which("apt-get"):
         return []
-    listing = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)|$(LABEL)|$(SIGNED_BY)",
-                              "Created-By: Packages"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    listing = subprocess.run(["apt-get", "indextargets", "--format",
+                              "$(REPO_URI)|$(LABEL)|$(SIGNED_BY)", "Created-By: Packages"],
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                              check=False).stdout
     suites = {"Debian": [SUITE, f"{SUITE}-updates"], "Debian-Security": [f"{SUITE}-security"]}
     lines = []
     for label, names in suites.items():
-        found = next((row.split("|") for row in listing.splitlines() if row.split("|")[1] == label), None)
+        found = next((row.split("|") for row in listing.splitlines() if row.split("|")[1] == label),
+                     None)
         if found:
             option = f"[signed-by={found[2]}] " if found[2].startswith("/") else ""
             lines += [f"deb {option}{found[0]} {name} main" for name in names]
@@ -115,8 +125,10 @@ def _host_proxy_options():
     """The host's apt proxies, for mmdebstrap, which has an apt configuration of its own."""
     if not shutil.which("apt-config"):
         return []
-    dump = subprocess.run(["apt-config", "dump"], stdout=subprocess.PIPE, text=True, check=False).stdout
-    return [f"--aptopt={line}" for line in dump.splitlines() if line.startswith("Acquire::http") and "Proxy" in line]
+    dump = subprocess.run(["apt-config",
+                           "dump"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    return [f"--aptopt={line}" for line in dump.splitlines()
+            if line.startswith("Acquire::http") and "Proxy" in line]
 
 
 def unshare_argv():
@@ -142,9 +154,11 @@ def _build_root(path):
     if not sources:
         argv.pop()
     try:
-        run_logged(f"root filesystem: Debian 13 with {len(packages())} packages and their dependencies (about 3 min)",
+        run_logged(f"root filesystem: Debian 13 with {len(packages())} packages and their "
+                   "dependencies (about 3 min)",
                    ["sh", "-c", 'exec "$@" < "$0"', source_file, *argv], log)
-        run_logged("root filesystem: unpacking", unshare_argv() + ["tar", "-C", path, "--exclude=./dev/*", "-xf", tar], log)
+        run_logged("root filesystem: unpacking",
+                   unshare_argv() + ["tar", "-C", path, "--exclude=./dev/*", "-xf", tar], log)
     finally:
         for leftover in (tar, source_file):
             if os.path.exists(leftover):
@@ -183,7 +197,9 @@ for folder in $keep; do
     case "$masked" in *"$top "*) ;; *)
         case "$top" in
         /usr|/etc|/proc|/sys|/dev|/bin|/sbin|/lib*|/boot|/run|/var|/lab)
-            echo "lab: the guest has its own $top; move $folder below /home or set XDG_CACHE_HOME" >&2; exit 1 ;;
+            echo "lab: the guest has its own $top;" \
+                "move $folder below /home or set XDG_CACHE_HOME" >&2
+            exit 1 ;;
         esac
         mkdir -p "$root$top"
         mount -t tmpfs lab "$root$top"
@@ -194,13 +210,14 @@ for folder in $keep; do
 done
 unset IFS
 mount -o remount,bind,ro "$root"
-export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 TMPDIR=/tmp
+export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export LC_ALL=C.UTF-8 TMPDIR=/tmp
 exec chroot "$root" sh -c 'cd "$0" && exec "$@"' "$start" "$@"
 """
 
 
 def enter_argv(root, command, keep, start, network=False):
-    """The argv that runs @command inside @root with the folders @keep writable at their own paths."""
+    """The argv that runs @command inside @root, with the folders @keep writable at their paths."""
     unique = []
     for folder in [cache.cache_dir(), *keep]:
         folder = os.path.realpath(folder)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a person sees of the lab: one line per step, a heartbeat while a step runs, one sentence when it fails."""
+"""What the lab prints: a line per step, a heartbeat while a step runs, a sentence if it fails."""
 import os
 import signal
 import subprocess
@@ -10,7 +10,7 @@ HEARTBEAT_S = 30
 
 
 class LabError(Exception):
-    """Something a person has to know or do; its text is one sentence and says both."""
+    """A failure; its text is one sentence that says what happened and what to do."""
 
 
 def say(text):
@@ -39,16 +39,16 @@ def end_group(process, first=signal.SIGTERM, grace_s=10):
 
 
 def run_logged(what, argv, log_path, hint="", **popen):
-    """Run @argv with its output in @log_path, a heartbeat every HEARTBEAT_S; raise LabError if it fails.
+    """Run @argv with its output in @log_path and a heartbeat every HEARTBEAT_S.
 
-    @hint is what the person can do about a failure.
+    Raise LabError if it fails; @hint is what the user can do about a failure.
     """
     say(what)
     started = beat = time.monotonic()
     os.makedirs(os.path.dirname(log_path), exist_ok=True)
     with open(log_path, "wb") as log:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                                   start_new_session=True, **popen)
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log,
+                                   stderr=subprocess.STDOUT, start_new_session=True, **popen)
         try:
             while True:
                 try:
@@ -67,18 +67,21 @@ def run_logged(what, argv, log_path, hint="", **popen):
 
 
 def failure_sentence(what, status, log_path, hint):
-    """Why a logged step failed, with the cause when its log names one that we know."""
+    """Why a logged step failed, with the cause if its log names a known one."""
     with open(log_path, errors="replace") as log:
         text = log.read()
     if "No space left on device" in text:
-        hint = f"the disk is full: free some space (a whole lab takes about 15 GB of {cache_hint()})"
-    elif any(mark in text for mark in ("Temporary failure resolving", "Could not resolve", "Unable to connect",
-                                       "Could not connect", "Network is unreachable")):
-        hint = "the package archive cannot be reached: check the network, then run the same command again"
+        hint = ("the disk is full: free some space "
+                f"(a whole lab takes about 15 GB of {cache_hint()})")
+    elif any(mark in text
+             for mark in ("Temporary failure resolving", "Could not resolve", "Unable to connect",
+                          "Could not connect", "Network is unreachable")):
+        hint = ("the package archive cannot be reached: check the network, "
+                "then run the same command again")
     last = _last_line(log_path)
     return f"{what}: failed with status {status} ({last}); " + (hint or f"see {log_path}")
 
 
 def cache_hint():
-    """The cache folder as a person would write it."""
+    """The cache folder, short, for messages."""
     return os.environ.get("XDG_CACHE_HOME", "~/.cache") + "/mqfair"
