@@ -8,7 +8,7 @@
  * in its plug. The first command decides their kind: here an NVMe passthrough read. The block layer
  * may use the other requests for the plain reads that follow.
  *
- * Exit status: 0 all commands did well, 1 if one failed, 2 wrong use.
+ * Exit status: 0 all commands succeeded, 1 one failed, 2 wrong use.
  */
 #define _GNU_SOURCE
 #include <err.h>

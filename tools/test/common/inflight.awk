@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# inflight.awk - counts what is at the device, from the block layer's own events
+# inflight.awk - counts the requests at the device, from the block layer's own events
 #
 #	awk -v bound=N -f inflight.awk EVENTS
 #
 # block_rq_issue comes after the scheduler has counted a request, block_rq_complete before it gives
-# the slot back: what is between the two never exceeds the bound. Prints a line if it did, and the
-# figures on the line "# ...".
+# the slot back: the requests between the two never exceed the bound. Prints a line if they did, and
+# the figures on the line "# ...".
 
 / block_rq_issue: / {
 	n++

@@ -5,10 +5,11 @@
 #	awk -v bound=N -v strict=1 -f k2_order.awk EVENTS
 #
 # Events are k2_insert and k2_dispatch, traced with a clock that is one counter for all CPUs; both
-# are emitted under the scheduler's lock, so their order is the order of the decisions. Checked at
-# each dispatch: no more urgent queue has a request waiting (strict=1), the request is the first of
-# its queue, the count in flight is at most the bound. Merges and requeues would need more than
-# this: switch them off. Prints a line per kind of violation, and the figures on the line "# ...".
+# are emitted under the scheduler's lock, so their order is the order of the decisions. At each
+# dispatch it checks that no more urgent queue has a request waiting (strict=1), that the request is
+# the first of its queue, and that the count in flight is at most the bound. It does not follow
+# merges and requeues: switch them off. Prints a line per kind of violation, and the figures on the
+# line "# ...".
 
 function field(name,    i) {
 	for (i = 1; i <= NF; i++)
@@ -61,6 +62,7 @@ END {
 	for (q = 0; q < 9; q++)
 		if (tail[q] != head[q])
 			print "queue " q ": " (tail[q] - head[q]) " requests never went"
-	printf "# %d inserted, %d dispatched, %d of them real time, at most %d in flight, %d passed a more urgent queue\n",
-		inserts, dispatches, rt, most, passed
+	printf "# %d inserted, %d dispatched, %d of them real time, at most %d in flight, ",
+		inserts, dispatches, rt, most
+	printf "%d passed a more urgent queue\n", passed
 }

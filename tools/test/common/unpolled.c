@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * unpolled - starts polled reads of a block device, and does not poll for them
+ * unpolled - starts polled reads of a block device, and never polls
  *
  * unpolled DEVICE NUMBER	(/dev/nvme0n1 64)
  *
- * Prints a line when all are on their way, and sleeps until it is killed. Exit status: 1 if
- * something failed, 2 wrong use.
+ * Prints a line when all are submitted, and sleeps until it is killed. Exit status: 1 if something
+ * failed, 2 wrong use.
  */
 #define _GNU_SOURCE
 #include <err.h>

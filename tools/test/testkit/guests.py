@@ -51,7 +51,7 @@ class Listing:
             self.report.case(verdict, self.prefix + name, text, seconds=float(seconds))
 
     def finish(self, status, log_tail):
-        """The guest is gone: a test that did not run has failed, and so has a guest that broke."""
+        """The guest has ended: a test that did not run has failed, and so has a broken guest."""
         why = {SPLAT_STATUS: "the kernel reported a fault",
                TIMEOUT_STATUS: "the guest's time was up",
                None: "the lab did not end"}.get(status, f"the lab ended with status {status}")
@@ -88,7 +88,7 @@ def run_list(report, lab, options, arguments, prefix="", limit_s=LIST_S, cwd=CHE
         log.seek(at)
         tail = log.read()[-4000:]
     for name in re.findall(r"^==== (\S+)$", tail, re.M)[-1:]:
-        report.note(f"{prefix}{name}: what it said is in results/test/{report.name}.log")
+        report.note(f"{prefix}{name}: its output is in results/test/{report.name}.log")
     listing.finish(status, tail)
     return listing
 
@@ -96,15 +96,15 @@ def run_list(report, lab, options, arguments, prefix="", limit_s=LIST_S, cwd=CHE
 def say_shared(report, planned):
     """Note what the short run leaves to other kernels and schedulers."""
     if planned.other_schedulers:
-        report.note(f"{planned.other_schedulers} more are not run here: the short run shares the "
-                    "tests of all schedulers out among them; --long runs each with each")
+        report.note(f"{planned.other_schedulers} more are not run here: the short run has each "
+                    "test of every scheduler with one scheduler per kernel; --long has all")
     if planned.other_kernel:
         report.note(f"{planned.other_kernel} tests are not run here: the short run has them on the "
-                    "other stock kernel; --long runs all on all")
+                    "other stock kernel; --long runs all tests on all kernels")
 
 
 def guest_list(*options, only="", share=None):
-    """A group's function: the list on one kernel; @share: what the short run has of it."""
+    """A group's function: the list on one kernel; @share: the short run's part of it."""
     def run(report):
         planned = plan.plan(report.long, share, only, report.parts)
         if not planned.runs:
@@ -224,7 +224,7 @@ def broken_copy(target, pattern, old, new):
 
 
 class Unheard:
-    """Stands in for a report: what a broken build's tests say is not the result."""
+    """Stands in for a report: the verdicts on a broken build are not the result."""
 
     def __init__(self, report):
         self.log_path, self.children, self.start = report.log_path, report.children, report.start
@@ -241,7 +241,7 @@ class Unheard:
         self.verdicts.append((verdict, text))
 
     def fail(self, name, text, seconds=0, detail=""):
-        """Not the verdict of a test: the guest did not boot, or ended early."""
+        """The guest did not boot or ended early; this is not the verdict of a test."""
         del detail
         self.case("ended", name, text, seconds)
 
@@ -328,8 +328,8 @@ def packages(report):
 
 
 # Where modules, devices, hardware queues and CPUs come and go.
-LIFE = (r"^every/(?:load_|unload_|switch_|nr_requests|cpu_hotplug|hw_queues_|remove_|nvme_tcp_reset|"
-        r"single_tag)")
+LIFE = (r"^every/(?:load_|unload_|switch_|nr_requests|cpu_hotplug|hw_queues_|remove_|"
+        r"nvme_tcp_reset|single_tag)")
 # In the short run, User-Mode Linux has the whole list. The same with KASAN and lockdep has the
 # tests that seek races and ends of life. Each stock kernel has half of the list, as emulation is
 # slow. The turns differ, so that a test shared among the schedulers meets three of the four.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Which guest tests run on a kernel, and with which schedulers.
 
-The long run has every test with every scheduler on every kernel. The short run shares the tests
-out, by the words RUN_ON and FIRST that stand in each test; tools/test/common/rc explains them.
-A test that is named runs as if nothing were shared out.
+The long run has every test with every scheduler on every kernel. The short run spreads the tests
+over the kernels, by the words RUN_ON and FIRST in each test; tools/test/common/rc explains them.
+A test that is named on the command line runs with every scheduler.
 """
 import glob
 import os
@@ -22,21 +22,21 @@ VARIABLE = re.compile(r"^(\w+)=(.*)$", re.M)
 
 
 class PlanError(Exception):
-    """A test's words cannot be read; the text names the test."""
+    """A variable in a test's head has an unknown word; the text names the test."""
 
 
 @dataclass(frozen=True)
 class Test:
-    """One file of guest-tests/, by its head."""
+    """What the head of one file of guest-tests/ says."""
     name: str           # FOLDER/NAME
-    schedulers: tuple   # one run for each; none: one run without a scheduler
-    shared: bool        # it is a test of every scheduler (PER_SCHEDULER)
+    schedulers: tuple   # one run for each; if empty, one run without a scheduler
+    shared: bool        # it tests every scheduler (PER_SCHEDULER)
     long: bool
     run_on: frozenset
     first: str
 
     def runs(self, schedulers):
-        """The runs with those of @schedulers that the test has."""
+        """The test's runs, with its schedulers that are in @schedulers."""
         if len(self.schedulers) < 2:
             return [self.name]
         return [f"{self.name}/{name}" for name in self.schedulers if name in schedulers]
@@ -44,10 +44,10 @@ class Test:
 
 @dataclass(frozen=True)
 class Share:
-    """What the short run has of the list on one kernel."""
-    turn: int = 0               # how many schedulers after FIRST this kernel is
-    stock: str = ""             # the stock kernel that this one is
-    thorough: bool = False      # every_scheduler counts, and so do the tests that others leave out
+    """The part of the short run on one kernel."""
+    turn: int = 0               # this kernel has the scheduler that many places after FIRST
+    stock: str = ""             # the name of this kernel, if it is a stock kernel
+    thorough: bool = False      # obey every_scheduler, and run the tests that others leave out
 
     def leaves_out(self, test):
         """The test belongs to the other stock kernel."""

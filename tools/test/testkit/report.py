@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Groups of cases: how they run, and what a person sees of them.
+"""Groups of cases: how they run, and what they print.
 
-A group is a function that is given a Report and calls ok(), fail() and skip() on it. Two groups run
-at a time, each in a thread. A group that raises, and one that reports nothing at all, has failed.
+A group is a function that gets a Report and calls ok(), fail() and skip() on it. Two groups run at
+a time, each in a thread. A group that raises or reports nothing has failed.
 """
 import os
 import signal
@@ -47,14 +47,14 @@ class Report:
         self.children = set()
 
     def begin(self, what):
-        """What runs from now on, for the line of progress; starts the case's clock."""
+        """@what runs from now on, for the line of progress; starts the case's clock."""
         self.now, self.mark = what, time.monotonic()
 
     def note(self, text):
         self.lines.append(f"      {self.name}: {text}")
 
     def case(self, verdict, name, text="", seconds=None, detail=""):
-        """One case is decided."""
+        """Add the verdict on one case."""
         seconds = time.monotonic() - self.mark if seconds is None else seconds
         self.counts[verdict] += 1
         about = f"  {text}" if text else ""
@@ -89,14 +89,14 @@ class Report:
         return sum(self.counts.values())
 
     def start(self, argv, **popen):
-        """A child in a session of its own, that end_children() can end with everything below it."""
+        """A child in a session of its own: end_children() can end it with everything below it."""
         popen.setdefault("cwd", CHECKOUT)
         child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, **popen)
         self.children.add(child)
         return child
 
     def command(self, argv, timeout_s=900, **popen):
-        """Run @argv; returns (status, stdout, stderr); status None: longer than @timeout_s."""
+        """Run @argv; returns (status, stdout, stderr), status None after @timeout_s."""
         popen.setdefault("text", True)
         child = self.start(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **popen)
         try:
@@ -121,7 +121,7 @@ def show(output):
 
 
 def end(child):
-    """End @child and what it started: first in a way that lets it clean up."""
+    """End @child and what it started; first by a signal that lets it clean up."""
     end_group(child, signal.SIGINT, grace_s=15)
 
 
@@ -185,7 +185,7 @@ class Session:
 
 
 def setup(chosen):
-    """Have the lab make what the groups need, so that no test's time goes into it."""
+    """Have the lab make what the groups need, so that it does not count as a test's time."""
     names = sorted({name for group, _ in chosen for name in group.kernels})
     print(f"test: lab setup {' '.join(['root', *names])}", file=sys.stderr, flush=True)
     return subprocess.run([LAB, "setup", "root", *names], cwd=CHECKOUT, check=False,
