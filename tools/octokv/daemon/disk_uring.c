@@ -110,7 +110,8 @@ static void submit(struct okv_disk *disk, struct okv_io *io)
 		sqe->rw_flags = io->flags & OKV_FUA ? RWF_DSYNC : 0;
 		sqe->ioprio = io->ioprio;
 	} else if (io->kind == OKV_DISCARD) {
-		io_uring_prep_fallocate(sqe, d->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, io->offset_bytes, io->bytes);
+		io_uring_prep_fallocate(sqe, d->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					io->offset_bytes, io->bytes);
 	} else if (io->kind == OKV_ALLOCATE) {
 		prep_allocation(d, sqe, io);
 	} else {
@@ -130,10 +131,12 @@ void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result)
 	}
 	io->result = result < 0 ? result : 0;
 	/* A sector that cannot be read has many names: ENODATA, EILSEQ, ETIMEDOUT ... The store has one. */
-	if ((transfers && result >= 0 && (uint32_t)result != io->bytes) || (io->kind == OKV_READ && result < 0))
+	if ((transfers && result >= 0 && (uint32_t)result != io->bytes) ||
+	    (io->kind == OKV_READ && result < 0))
 		io->result = -EIO;
 	/* Hints; and where a file system cannot allocate, writes have to find room themselves. */
-	if (io->kind == OKV_DISCARD || io->kind == OKV_PREPARE || (io->kind == OKV_ALLOCATE && result == -EOPNOTSUPP))
+	if (io->kind == OKV_DISCARD || io->kind == OKV_PREPARE ||
+	    (io->kind == OKV_ALLOCATE && result == -EOPNOTSUPP))
 		io->result = 0;
 	io->done(io);
 }
@@ -169,11 +172,13 @@ static int sysfs_char(const struct stat *st, const char *name)
 	FILE *file;
 	int c;
 
-	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/queue/%s", major(st->st_rdev), minor(st->st_rdev), name);
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/queue/%s", major(st->st_rdev),
+		 minor(st->st_rdev), name);
 	file = fopen(path, "re");
 	if (!file) {
 		/* A partition: the queue is its disk's. */
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../queue/%s", major(st->st_rdev), minor(st->st_rdev), name);
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../queue/%s", major(st->st_rdev),
+			 minor(st->st_rdev), name);
 		file = fopen(path, "re");
 	}
 	if (!file)
@@ -194,9 +199,12 @@ static int of_device(struct disk_uring *d, const struct stat *st)
 	uint32_t physical;
 	int logical;
 
-	if (ioctl(d->fd, BLKGETSIZE64, &d->disk.size_bytes) || ioctl(d->fd, BLKSSZGET, &logical) || ioctl(d->fd, BLKPBSZGET, &physical))
+	if (ioctl(d->fd, BLKGETSIZE64, &d->disk.size_bytes) || ioctl(d->fd, BLKSSZGET, &logical) ||
+	    ioctl(d->fd, BLKPBSZGET, &physical))
 		return -errno;
-	d->disk.block_bytes = physical <= BLOCK_BYTES_MAX && (int)physical > logical ? physical : (uint32_t)logical;
+	d->disk.block_bytes = logical;
+	if (physical <= BLOCK_BYTES_MAX && (int)physical > logical)
+		d->disk.block_bytes = physical;
 	d->disk.read_align_bytes = logical;
 	d->disk.has_fua = sysfs_char(st, "fua") == '1' || sysfs_char(st, "write_cache") == 't';
 	return 0;
@@ -215,9 +223,12 @@ static int of_file(struct disk_uring *d, const struct stat *st)
 		return -ENOMEM;
 	memset(d->zeros, 0, ZERO_BYTES);
 	d->disk.block_bytes = d->disk.read_align_bytes = BLOCK_BYTES_MAX;
-	if (!statx(d->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) && stx.stx_mask & STATX_DIOALIGN && stx.stx_dio_offset_align &&
+	if (!statx(d->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) &&
+	    stx.stx_mask & STATX_DIOALIGN && stx.stx_dio_offset_align &&
 	    stx.stx_dio_offset_align <= BLOCK_BYTES_MAX)
-		d->disk.read_align_bytes = stx.stx_dio_offset_align < BLOCK_BYTES_MIN ? BLOCK_BYTES_MIN : stx.stx_dio_offset_align;
+		d->disk.read_align_bytes = stx.stx_dio_offset_align;
+	if (d->disk.read_align_bytes < BLOCK_BYTES_MIN)
+		d->disk.read_align_bytes = BLOCK_BYTES_MIN;
 	return 0;
 }
 

@@ -22,7 +22,8 @@ static char *buffer_of(const struct net *net, uint32_t id)
 
 static void give_buffer(struct net *net, uint32_t id)
 {
-	io_uring_buf_ring_add(net->buf_ring, buffer_of(net, id), RECV_BUFFER_BYTES, id, io_uring_buf_ring_mask(RECV_BUFFERS), 0);
+	io_uring_buf_ring_add(net->buf_ring, buffer_of(net, id), RECV_BUFFER_BYTES, id,
+			      io_uring_buf_ring_mask(RECV_BUFFERS), 0);
 	io_uring_buf_ring_advance(net->buf_ring, 1);
 }
 
@@ -116,7 +117,8 @@ static void feed_rest(struct net *net, struct link *link)
 
 	link->conn.parked = false;
 	if (conn_wants_input(&link->conn))
-		link->rest_used += conn_feed(&link->conn, link->rest + link->rest_used, link->rest_len - link->rest_used);
+		link->rest_used += conn_feed(&link->conn, link->rest + link->rest_used,
+					     link->rest_len - link->rest_used);
 	note_parked(net, link, parked);
 	if (link->rest_used < link->rest_len && !link->conn.closing)
 		return;
@@ -160,8 +162,8 @@ static void arm_send(struct net *net, struct link *link)
 	struct io_uring_sqe *sqe = ring_sqe(net->ring);
 	int nr = 0;
 
-	for (struct resp_chunk *chunk = link->conn.out.head; chunk && nr < SEND_IOVECS; chunk = chunk->next)
-		link->iov[nr++] = (struct iovec){ chunk->data + chunk->start, resp_chunk_len(chunk) };
+	for (struct resp_chunk *c = link->conn.out.head; c && nr < SEND_IOVECS; c = c->next)
+		link->iov[nr++] = (struct iovec){ c->data + c->start, resp_chunk_len(c) };
 	link->msg = (struct msghdr){ .msg_iov = link->iov, .msg_iovlen = nr };
 	io_uring_prep_sendmsg(sqe, link->fd, &link->msg, MSG_NOSIGNAL);
 	ring_tag(sqe, link, TAG_SEND);
@@ -217,7 +219,8 @@ void net_accept(struct net *net)
 {
 	struct io_uring_sqe *sqe;
 
-	if (net->listen_fd < 0 || net->accepting || net->stopping || net->worker->now_ns < net->accept_again_ns)
+	if (net->listen_fd < 0 || net->accepting || net->stopping ||
+	    net->worker->now_ns < net->accept_again_ns)
 		return;
 	sqe = ring_sqe(net->ring);
 	io_uring_prep_multishot_accept(sqe, net->listen_fd, NULL, NULL, SOCK_CLOEXEC);

@@ -21,7 +21,8 @@ enum {
 	RECV_GROUP		= 0,
 	SEND_IOVECS		= 32,
 	ACCEPT_RETRY_NS		= 100000000,
-	KEEPALIVE_S		= 300,		/* of silence; then the kernel asks whether the peer is still there */
+	/* of silence; then the kernel asks whether the peer is still there */
+	KEEPALIVE_S		= 300,
 };
 
 struct link {

@@ -15,14 +15,18 @@ enum { BACKLOG = 1024, NR_TRIES = 20, TRY_US = 50000 };
 
 static struct addrinfo *resolve(const char *address, uint16_t port, char *why, size_t why_bytes)
 {
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE }, *found = NULL;
+	struct addrinfo hints = {
+		.ai_socktype = SOCK_STREAM,
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+	}, *found = NULL;
 	char service[8];
 	int error;
 
 	snprintf(service, sizeof(service), "%u", port);
 	error = getaddrinfo(address, service, &hints, &found);
 	if (error)
-		snprintf(why, why_bytes, "--bind %s: %s; give a numeric address", address, gai_strerror(error));
+		snprintf(why, why_bytes, "--bind %s: %s; give a numeric address", address,
+			 gai_strerror(error));
 	return error ? NULL : found;
 }
 
@@ -39,8 +43,8 @@ static int bound(const char *address, uint16_t port, bool shared, char *why, siz
 	if (fd >= 0 && shared)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
 	if (fd < 0 || bind(fd, at->ai_addr, at->ai_addrlen)) {
-		snprintf(why, why_bytes, "cannot listen on %s port %u: %s%s", address, port, strerror(errno),
-			 errno == EADDRINUSE ? "; --port N chooses another" : "");
+		snprintf(why, why_bytes, "cannot listen on %s port %u: %s%s", address, port,
+			 strerror(errno), errno == EADDRINUSE ? "; --port N chooses another" : "");
 		if (fd >= 0)
 			close(fd);
 		fd = -1;
@@ -83,9 +87,12 @@ int listen_is_loopback(const char *address, char *why, size_t why_bytes)
 	if (!at)
 		return -1;
 	if (at->ai_family == AF_INET6)
-		result = IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)(void *)at->ai_addr)->sin6_addr);
+		result = IN6_IS_ADDR_LOOPBACK(
+			&((struct sockaddr_in6 *)(void *)at->ai_addr)->sin6_addr);
 	else
-		result = ntohl(((struct sockaddr_in *)(void *)at->ai_addr)->sin_addr.s_addr) >> 24 == 127;
+		result = ntohl(((struct sockaddr_in *)(void *)at->ai_addr)->sin_addr.s_addr) >>
+				 24 ==
+			 127;
 	freeaddrinfo(at);
 	return result;
 }
@@ -100,7 +107,8 @@ const char *store_refusal(int error)
 	case EUCLEAN:
 		return "the store is damaged: octokvd --check says more";
 	case EIO:
-		return "what is needed of it cannot be read, or written: the kernel's log says where";
+		return "what is needed of it cannot be read, or written: the kernel's log says "
+		       "where";
 	case ENOSPC:
 		return "the device is too small, or has become smaller than the store on it";
 	case EROFS:
@@ -123,12 +131,17 @@ const char *ring_refusal(int error, char *text, size_t bytes)
 	if (file)
 		fclose(file);
 	if (error == ENOSYS)
-		snprintf(text, bytes, "this kernel has no io_uring: octokvd needs Linux 6.1 or later, built with CONFIG_IO_URING");
+		snprintf(text, bytes,
+			 "this kernel has no io_uring: octokvd needs Linux 6.1 or later, built "
+			 "with CONFIG_IO_URING");
 	else if (error == EPERM && disabled > 0)
-		snprintf(text, bytes, "io_uring is disabled: sysctl kernel.io_uring_disabled is %d; set it to 0, or to 1 with octokvd's group in "
-			 "kernel.io_uring_group", disabled);
+		snprintf(text, bytes,
+			 "io_uring is disabled: sysctl kernel.io_uring_disabled is %d; set it to "
+			 "0, or to 1 with octokvd's group in kernel.io_uring_group", disabled);
 	else if (error == EPERM)
-		snprintf(text, bytes, "io_uring is refused by a seccomp filter (kernel.io_uring_disabled is 0): containers need a profile that allows "
+		snprintf(text, bytes,
+			 "io_uring is refused by a seccomp filter (kernel.io_uring_disabled is 0): "
+			 "containers need a profile that allows "
 			 "io_uring_setup, io_uring_enter and io_uring_register");
 	else if (error == EINVAL)
 		snprintf(text, bytes, "io_uring is too old: octokvd needs Linux 6.1 or later");

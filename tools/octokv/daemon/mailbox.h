@@ -49,7 +49,8 @@ static inline bool mailbox_post(struct mailbox *box)
 	/* Release: the receiver sees the messages as they are. Pairs with the acquire in mailbox_take(). */
 	do {
 		box->oldest->next = untaken;
-	} while (!__atomic_compare_exchange_n(&box->place, &untaken, box->newest, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+	} while (!__atomic_compare_exchange_n(&box->place, &untaken, box->newest, false,
+					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 	box->newest = box->oldest = NULL;
 	return !untaken;
 }

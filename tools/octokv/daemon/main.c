@@ -34,7 +34,13 @@
 #include "server/stats.h"
 #include "server/tenant.h"
 
-enum { FILE_BYTES_DEFAULT_SHIFT = 34, PROBE_BYTES = 1 << 20, FD_SPARE = 64, LOCK_TRIES = 40, LOCK_TRY_US = 50000 };
+enum {
+	FILE_BYTES_DEFAULT_SHIFT	= 34,
+	PROBE_BYTES			= 1 << 20,
+	FD_SPARE			= 64,
+	LOCK_TRIES			= 40,
+	LOCK_TRY_US			= 50000,
+};
 
 enum mode { MODE_SERVE, MODE_FORMAT, MODE_CHECK, MODE_STATS, MODE_HASH };
 
@@ -52,22 +58,28 @@ struct options {
 };
 
 static const char usage_text[] =
-	"usage: octokvd --data FILE-OR-DEVICE [options]     serve it; a file that is not there is made\n"
+	"usage: octokvd --data FILE-OR-DEVICE [options]     serve it; a file that is not there is "
+	"made\n"
 	"       octokvd --data FILE-OR-DEVICE --format      make an empty store on it\n"
 	"       octokvd --data FILE-OR-DEVICE --check       open it, recover, say what is there\n"
-	"       octokvd --stats [--user NAME]               ask a running one what it does; NAME's password on standard input\n"
-	"       octokvd --hash-password                     read a password, print its hash for the users file\n"
+	"       octokvd --stats [--user NAME]               ask a running one what it does; NAME's "
+	"password on standard input\n"
+	"       octokvd --hash-password                     read a password, print its hash for "
+	"the users file\n"
 	"\n"
 	"  --bind ADDRESS         listen there (127.0.0.1); other than loopback needs --users\n"
 	"  --port N               (6379)\n"
 	"  --cores N              reactors, one thread each (as many as there are processors)\n"
 	"  --network-cores N      only so many of them have connections (all)\n"
 	"  --users FILE           who may use it, with what limits: see octokvd(8)\n"
-	"  --weights DIRECTORY    write the users' weights to the scheduler there, for example /sys/block/nvme0n1\n"
+	"  --weights DIRECTORY    write the users' weights to the scheduler there, for example "
+	"/sys/block/nvme0n1\n"
 	"  --max-connections N    (10000)\n"
 	"  --idle-timeout SEC     close connections that ask nothing for so long (0: never)\n"
-	"  --stall-timeout SEC    close those that stop in mid-command, or do not read replies (30)\n"
-	"  --balance HOW          move partitions from overloaded reactors to others: off, rr (in turn), ps (by the room they have) (ps)\n"
+	"  --stall-timeout SEC    close those that stop in mid-command, or do not read replies "
+	"(30)\n"
+	"  --balance HOW          move partitions from overloaded reactors to others: off, rr (in "
+	"turn), ps (by the room they have) (ps)\n"
 	"  --balance-window MS    look so often (1000)\n"
 	"  --balance-overload PCT a reactor that is busier is overloaded (40)\n"
 	"  --balance-gap PCT      unless the least busy is that near (10)\n"
@@ -96,19 +108,26 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
 /* ---- options ---- */
 
 enum {
-	OPT_DATA = 256, OPT_FORMAT, OPT_CHECK, OPT_STATS, OPT_HASH, OPT_BIND, OPT_PORT, OPT_CORES, OPT_NETWORK, OPT_USERS, OPT_WEIGHTS,
-	OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE, OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_WHOM, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE, OPT_USER, OPT_HELP, OPT_VERSION,
+	OPT_DATA = 256, OPT_FORMAT, OPT_CHECK, OPT_STATS, OPT_HASH, OPT_BIND, OPT_PORT, OPT_CORES,
+	OPT_NETWORK, OPT_USERS, OPT_WEIGHTS, OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE, OPT_WINDOW, OPT_OVERLOAD, OPT_GAP,
+	OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE, OPT_USER, OPT_HELP, OPT_VERSION,
 };
 
 static const struct option long_options[] = {
-	{ "data", 1, NULL, OPT_DATA }, { "format", 0, NULL, OPT_FORMAT }, { "check", 0, NULL, OPT_CHECK }, { "stats", 0, NULL, OPT_STATS },
-	{ "hash-password", 0, NULL, OPT_HASH }, { "bind", 1, NULL, OPT_BIND }, { "port", 1, NULL, OPT_PORT }, { "cores", 1, NULL, OPT_CORES },
-	{ "network-cores", 1, NULL, OPT_NETWORK }, { "users", 1, NULL, OPT_USERS }, { "weights", 1, NULL, OPT_WEIGHTS },
-	{ "max-connections", 1, NULL, OPT_CONNECTIONS }, { "idle-timeout", 1, NULL, OPT_IDLE }, { "stall-timeout", 1, NULL, OPT_STALL },
-	{ "size", 1, NULL, OPT_SIZE }, { "partitions", 1, NULL, OPT_PARTITIONS }, { "force", 0, NULL, OPT_FORCE },
+	{ "data", 1, NULL, OPT_DATA }, { "format", 0, NULL, OPT_FORMAT },
+	{ "check", 0, NULL, OPT_CHECK }, { "stats", 0, NULL, OPT_STATS },
+	{ "hash-password", 0, NULL, OPT_HASH }, { "bind", 1, NULL, OPT_BIND },
+	{ "port", 1, NULL, OPT_PORT }, { "cores", 1, NULL, OPT_CORES },
+	{ "network-cores", 1, NULL, OPT_NETWORK }, { "users", 1, NULL, OPT_USERS },
+	{ "weights", 1, NULL, OPT_WEIGHTS },
+	{ "max-connections", 1, NULL, OPT_CONNECTIONS }, { "idle-timeout", 1, NULL, OPT_IDLE },
+	{ "stall-timeout", 1, NULL, OPT_STALL },
+	{ "size", 1, NULL, OPT_SIZE }, { "partitions", 1, NULL, OPT_PARTITIONS },
+	{ "force", 0, NULL, OPT_FORCE },
 	{ "user", 1, NULL, OPT_USER },
-	{ "balance", 1, NULL, OPT_BALANCE }, { "balance-window", 1, NULL, OPT_WINDOW }, { "balance-overload", 1, NULL, OPT_OVERLOAD },
-	{ "balance-gap", 1, NULL, OPT_GAP }, { "balance-tenants", 1, NULL, OPT_WHOM },
+	{ "balance", 1, NULL, OPT_BALANCE }, { "balance-window", 1, NULL, OPT_WINDOW },
+	{ "balance-overload", 1, NULL, OPT_OVERLOAD },
+	{ "balance-gap", 1, NULL, OPT_GAP }, { "balance-tenants", 1, NULL, OPT_TENANTS },
 	{ "help", 0, NULL, OPT_HELP }, { "version", 0, NULL, OPT_VERSION }, { NULL },
 };
 
@@ -128,8 +147,10 @@ static uint64_t number(const char *name, uint64_t min, uint64_t max)
 	value = strtoull(optarg, &end, 10);
 	if (*end && strchr("kmgt", *end) && max > UINT32_MAX)
 		shift = 10 * (strchr("kmgt", *end++) - "kmgt" + 1);
-	if (errno || end == optarg || *optarg < '0' || *optarg > '9' || *end || value > max >> shift || value << shift < min) {
-		snprintf(why, sizeof(why), "--%s is a number from %llu to %llu", name, (unsigned long long)min, (unsigned long long)max);
+	if (errno || end == optarg || *optarg < '0' || *optarg > '9' || *end ||
+	    value > max >> shift || value << shift < min) {
+		snprintf(why, sizeof(why), "--%s is a number from %llu to %llu", name,
+			 (unsigned long long)min, (unsigned long long)max);
 		wrong_use(why);
 	}
 	return value << shift;
@@ -169,8 +190,9 @@ static void parse_balance(struct balancer_config *b, int option)
 	case OPT_GAP:
 		b->gap_pct = number("balance-gap", 0, 100);
 		break;
-	case OPT_WHOM:
-		b->whom = word("balance-tenants", (const char *const[]){ "all", "dense", "sparse", NULL });
+	case OPT_TENANTS:
+		b->which = word("balance-tenants",
+				(const char *const[]){ "all", "dense", "sparse", NULL });
 		break;
 	default:
 		wrong_use("this option is not known, or lacks its value");
@@ -251,8 +273,13 @@ static void parse(struct options *o, int argc, char **argv)
 	int option;
 
 	*o = (struct options){
-		.config = { .bind = "127.0.0.1", .port = DEFAULT_PORT, .max_connections = 10000, .stall_timeout_s = 30 },
-		.balancer = { .how = BALANCE_PS, .window_ms = 1000, .overload_pct = 40, .gap_pct = 10 },
+		.config = {
+			.bind = "127.0.0.1", .port = DEFAULT_PORT, .max_connections = 10000,
+			.stall_timeout_s = 30,
+		},
+		.balancer = {
+			.how = BALANCE_PS, .window_ms = 1000, .overload_pct = 40, .gap_pct = 10,
+		},
 		.size_bytes = 1ULL << FILE_BYTES_DEFAULT_SHIFT,
 	};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
@@ -314,7 +341,8 @@ static int make_file(const struct options *o, int flags)
 	close(fd);
 	fd = open_alone(path, flags);
 	if (fd >= 0 && ftruncate(fd, o->size_bytes))
-		die("%s: cannot make it %llu bytes long: %s", path, (unsigned long long)o->size_bytes, strerror(errno));
+		die("%s: cannot make it %llu bytes long: %s", path,
+		    (unsigned long long)o->size_bytes, strerror(errno));
 	return fd;
 }
 
@@ -389,9 +417,11 @@ static void format(const struct options *o, struct opened *b)
 
 static void print_info(const struct options *o, const struct okv_device_info *info)
 {
-	printf("%s: octokvd store, format %u, %u partitions of %u segments of %u bytes, blocks of %u bytes, %llu MiB; %u of %u superblocks good\n",
-	       o->config.data, info->version, info->nr_partitions, info->nr_segments, info->segment_bytes, info->block_bytes,
-	       (unsigned long long)(info->size_bytes >> 20), info->nr_copies - info->nr_copies_bad, info->nr_copies);
+	printf("%s: octokvd store, format %u, %u partitions of %u segments of %u bytes, blocks of "
+	       "%u bytes, %llu MiB; %u of %u superblocks good\n",
+	       o->config.data, info->version, info->nr_partitions, info->nr_segments,
+	       info->segment_bytes, info->block_bytes, (unsigned long long)(info->size_bytes >> 20),
+	       info->nr_copies - info->nr_copies_bad, info->nr_copies);
 }
 
 static void run_format(const struct options *o)
@@ -402,8 +432,10 @@ static void run_format(const struct options *o)
 	int fd = open_data(o, &created);
 
 	disk_open(&b, o, fd);
-	if (!created && !o->force && (holds_something(fd) || okv_device_info(&b.disk.disk, &info) != -ENODATA))
-		die("%s holds something already: --force formats it nevertheless, and what it holds is lost", o->config.data);
+	if (!created && !o->force &&
+	    (holds_something(fd) || okv_device_info(&b.disk.disk, &info) != -ENODATA))
+		die("%s holds something already: --force formats it nevertheless, and what it "
+		    "holds is lost", o->config.data);
 	format(o, &b);
 	if (okv_device_info(&b.disk.disk, &info))
 		die("%s: what was written cannot be read back", o->config.data);
@@ -433,9 +465,11 @@ static void run_check(const struct options *o)
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));
 	okv_store_stats(store, &stats);
-	printf("%llu keys, %llu of %llu MiB used, %llu records replayed, index of %llu bytes\n", (unsigned long long)stats.nr_keys,
-	       (unsigned long long)(stats.live_bytes >> 20), (unsigned long long)(stats.capacity_bytes >> 20),
-	       (unsigned long long)stats.nr_replayed_records, (unsigned long long)stats.index_bytes);
+	printf("%llu keys, %llu of %llu MiB used, %llu records replayed, index of %llu bytes\n",
+	       (unsigned long long)stats.nr_keys, (unsigned long long)(stats.live_bytes >> 20),
+	       (unsigned long long)(stats.capacity_bytes >> 20),
+	       (unsigned long long)stats.nr_replayed_records,
+	       (unsigned long long)stats.index_bytes);
 	okv_store_close(store);
 	io_uring_queue_exit(&b.ring);
 	disk_uring_destroy(&b.disk);
@@ -457,14 +491,18 @@ static void read_line(FILE *file, const struct options *o, char *line, size_t by
 		die("port %u: the connection was closed", o->config.port);
 	line[strcspn(line, "\r\n")] = 0;
 	if (!strncmp(line, "-NOAUTH", 7))
-		die("port %u: it has users: say --user NAME, with the password on standard input", o->config.port);
+		die("port %u: it has users: say --user NAME, with the password on standard input",
+		    o->config.port);
 	if (line[0] == '-')
 		die("port %u: %s", o->config.port, line + 1);
 }
 
 static FILE *connect_to(const struct options *o)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(o->config.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_port = htons(o->config.port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)))
@@ -481,7 +519,8 @@ static void run_stats(const struct options *o)
 		read_password(password, sizeof(password));
 	file = connect_to(o);
 	if (o->user)
-		fprintf(file, "*3\r\n$4\r\nAUTH\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(o->user), o->user, strlen(password), password);
+		fprintf(file, "*3\r\n$4\r\nAUTH\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(o->user),
+			o->user, strlen(password), password);
 	fputs("INFO\r\nQUIT\r\n", file);
 	fflush(file);
 	if (o->user)
@@ -517,9 +556,11 @@ static void raise_descriptors(struct config *config)
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur > FD_SPARE && config->max_connections > limit.rlim_cur - FD_SPARE) {
+	if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur > FD_SPARE &&
+	    config->max_connections > limit.rlim_cur - FD_SPARE) {
 		config->max_connections = limit.rlim_cur - FD_SPARE;
-		fprintf(stderr, "octokvd: the limit of open files allows %u connections\n", config->max_connections);
+		fprintf(stderr, "octokvd: the limit of open files allows %u connections\n",
+			config->max_connections);
 	}
 }
 
@@ -531,8 +572,8 @@ static void check_address(const struct options *o)
 	if (loopback < 0)
 		die("%s", why);
 	if (!loopback && !o->config.users)
-		die("%s can be reached by others, and without --users anybody could read and delete everything: give a users file, or bind to "
-		    "127.0.0.1", o->config.bind);
+		die("%s can be reached by others, and without --users anybody could read and "
+		    "delete everything: give a users file, or bind to 127.0.0.1", o->config.bind);
 	if (!listen_is_free(o->config.bind, o->config.port, why, sizeof(why)))
 		die("%s", why);
 }
@@ -550,8 +591,8 @@ static uint32_t prepare_store(const struct options *o, int fd, bool created)
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));
 	if (info.nr_copies_bad)
-		fprintf(stderr, "octokvd: %s: %u of %u copies of the superblock are damaged; the others serve\n", o->config.data,
-			info.nr_copies_bad, info.nr_copies);
+		fprintf(stderr, "octokvd: %s: %u of %u copies of the superblock are damaged; "
+			"the others serve\n", o->config.data, info.nr_copies_bad, info.nr_copies);
 	io_uring_queue_exit(&b.ring);
 	disk_uring_destroy(&b.disk);
 	return info.nr_partitions;
@@ -581,11 +622,16 @@ static void run_serve(struct options *o)
 	write_weights(o, &tenants);
 	raise_descriptors(&o->config);
 	rs.data_fd = open_data(o, &created);
-	server = (struct server){ .config = o->config, .balancer = o->balancer, .tenants = &tenants, .started_ms = time(NULL) * 1000ULL };
+	server = (struct server){
+		.config = o->config, .balancer = o->balancer, .tenants = &tenants,
+		.started_ms = time(NULL) * 1000ULL,
+	};
 	server.nr_partitions = prepare_store(o, rs.data_fd, created);
 	server.nr_workers = o->nr_cores < server.nr_partitions ? o->nr_cores : server.nr_partitions;
 	rs.server = &server;
-	server.nr_listening = o->nr_network && o->nr_network < server.nr_workers ? o->nr_network : server.nr_workers;
+	server.nr_listening = server.nr_workers;
+	if (o->nr_network && o->nr_network < server.nr_workers)
+		server.nr_listening = o->nr_network;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
@@ -593,7 +639,8 @@ static void run_serve(struct options *o)
 	signal(SIGPIPE, SIG_IGN);
 	if (reactors_start(&rs))
 		die("%s", rs.failed);
-	fprintf(stderr, "octokvd: serving %s on %s port %u, %u reactors\n", o->config.data, o->config.bind, o->config.port, server.nr_workers);
+	fprintf(stderr, "octokvd: serving %s on %s port %u, %u reactors\n", o->config.data,
+		o->config.bind, o->config.port, server.nr_workers);
 	sigwait(&signals, &number);
 	reactors_stop(&rs);
 	tenants_free(&tenants);

@@ -44,7 +44,8 @@ enum {
 	RING_COMPLETIONS	= 8192,
 	TICK_NS			= 100000000,
 	LAST_REPLIES_NS		= 1000000000,	/* after a stop */
-	PARKED_NS		= 1000000,	/* while a tenant is at its bound of requests, somewhere */
+	/* while a tenant is at its bound of requests, somewhere */
+	PARKED_NS		= 1000000,
 	MAX_COMPLETIONS		= 256,		/* taken at once */
 };
 
@@ -230,7 +231,8 @@ static void tick(struct reactor *r)
 	tenants_publish(w);
 	net_tick(&r->net);
 	net_accept(&r->net);
-	__atomic_store_n(&w->counters[COUNT_BUSY_NS], clock_ns(CLOCK_THREAD_CPUTIME_ID), __ATOMIC_RELAXED);
+	__atomic_store_n(&w->counters[COUNT_BUSY_NS], clock_ns(CLOCK_THREAD_CPUTIME_ID),
+			 __ATOMIC_RELAXED);
 	if (!r->stopping)
 		mover_window(w, w->counters[COUNT_BUSY_NS]);
 }
@@ -242,7 +244,8 @@ static bool all_quiet(struct reactor *r)
 		r->quiet = true;
 		__atomic_add_fetch(&shared.nr_quiet, 1, __ATOMIC_ACQ_REL);
 	}
-	return r->quiet && __atomic_load_n(&shared.nr_quiet, __ATOMIC_ACQUIRE) == r->worker.server->nr_workers;
+	return r->quiet &&
+	       __atomic_load_n(&shared.nr_quiet, __ATOMIC_ACQUIRE) == r->worker.server->nr_workers;
 }
 
 /* Sockets are shut down, and what that completes is taken, so that the ring has nothing under way that points into memory. */
@@ -271,12 +274,14 @@ static void serve(struct reactor *r)
 	tenants_publish(&r->worker);
 	net_accept(&r->net);
 	while (!all_quiet(r)) {
-		uint64_t wait_ns = r->net.nr_parked || r->stopping || mover_is_busy(&r->worker) ? PARKED_NS : TICK_NS;
+		bool soon = r->net.nr_parked || r->stopping || mover_is_busy(&r->worker);
+		uint64_t wait_ns = soon ? PARKED_NS : TICK_NS;
 		struct __kernel_timespec limit = { .tv_nsec = wait_ns };
 		struct io_uring_cqe *cqe;
 		bool busy = has_work(r);
 
-		io_uring_submit_and_wait_timeout(&r->ring, &cqe, busy ? 0 : 1, busy ? NULL : &limit, NULL);
+		io_uring_submit_and_wait_timeout(&r->ring, &cqe, busy ? 0 : 1, busy ? NULL : &limit,
+						 NULL);
 		if (busy)
 			io_uring_get_events(&r->ring);
 		set_clock(&r->worker);
@@ -293,12 +298,14 @@ static void serve(struct reactor *r)
 
 /* ---- start and end ---- */
 
-static void show_progress(void *owner, uint32_t partition, uint64_t done_bytes, uint64_t total_bytes)
+static void show_progress(void *owner, uint32_t partition, uint64_t done_bytes,
+			  uint64_t total_bytes)
 {
 	const struct reactor *r = owner;
 
-	fprintf(stderr, "octokvd: reactor %u: partition %u: recovered %llu of %llu MiB\n", r->worker.id, partition,
-		(unsigned long long)(done_bytes >> 20), (unsigned long long)(total_bytes >> 20));
+	fprintf(stderr, "octokvd: reactor %u: partition %u: recovered %llu of %llu MiB\n",
+		r->worker.id, partition, (unsigned long long)(done_bytes >> 20),
+		(unsigned long long)(total_bytes >> 20));
 }
 
 static bool open_ring(struct reactor *r)
@@ -318,7 +325,9 @@ static bool open_ring(struct reactor *r)
 static bool open_store(struct reactor *r)
 {
 	const struct server *s = r->worker.server;
-	struct okv_open_options options = { .now_ms = r->worker.now_ms, .progress = show_progress, .owner = r };
+	struct okv_open_options options = {
+		.now_ms = r->worker.now_ms, .progress = show_progress, .owner = r,
+	};
 	int result = disk_uring_init(&r->disk, &r->ring, r->all->data_fd);
 
 	for (uint32_t i = 0; i < s->nr_partitions; i++) {
@@ -385,7 +394,10 @@ static void make_worker(struct reactors *rs, uint32_t id)
 	r->all = rs;
 	r->to = aligned_alloc(64, sizeof(*r->to) * MAX_WORKERS);
 	memset(mem_checked(r->to), 0, sizeof(*r->to) * MAX_WORKERS);
-	r->worker = (struct worker){ .server = rs->server, .id = id, .post = post, .ready = conn_is_ready, .freed = conn_is_freed };
+	r->worker = (struct worker){
+		.server = rs->server, .id = id, .post = post, .ready = conn_is_ready,
+		.freed = conn_is_freed,
+	};
 	r->worker.events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
 	r->worker.window_events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
 	rs->server->workers[id] = &r->worker;

@@ -49,9 +49,15 @@ static void op_done(struct okv_op *op)
 	okv_op_release(op);
 }
 
-static void run_op(struct okv_store *store, struct sim_disk *d, enum okv_op_kind kind, uint32_t key, uint32_t value_len)
+static void run_op(struct okv_store *store, struct sim_disk *d, enum okv_op_kind kind, uint32_t key,
+		   uint32_t value_len)
 {
-	struct user u = { .op = { .kind = kind, .key = u.name, .value = u.value, .value_len = value_len, .done = op_done, .owner = &u } };
+	struct user u = {
+		.op = {
+			.kind = kind, .key = u.name, .value = u.value, .value_len = value_len,
+			.done = op_done, .owner = &u,
+		},
+	};
 
 	u.op.key_len = snprintf(u.name, sizeof(u.name), "%u", key);
 	u.op.hash = key * 0x9e3779b97f4a7c15ULL;
@@ -65,20 +71,25 @@ static void run_op(struct okv_store *store, struct sim_disk *d, enum okv_op_kind
 
 static void make_template(void)
 {
-	struct okv_format_options format = { .nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1 };
+	struct okv_format_options format = {
+		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1,
+	};
 	struct okv_open_options options = { .now_ms = 1 };
 	struct okv_store *store;
 
 	sim_disk_init(&template, DEVICE_BYTES, BLOCK_BYTES, true, 1);
-	if (okv_device_format(&template.disk, &format) || okv_store_open(&store, &template.disk, &options))
+	if (okv_device_format(&template.disk, &format) ||
+	    okv_store_open(&store, &template.disk, &options))
 		abort();
 	for (uint32_t i = 0; i < 2 * NR_KEYS; i++)
-		run_op(store, &template, OKV_OP_PUT, i % NR_KEYS, i % 8 == 7 ? OKV_APART_BYTES_MIN : i % 7 * 300);
+		run_op(store, &template, OKV_OP_PUT, i % NR_KEYS,
+		       i % 8 == 7 ? OKV_APART_BYTES_MIN : i % 7 * 300);
 	okv_store_close(store);
 	if (okv_store_open(&store, &template.disk, &options))
 		abort();
 	for (uint32_t i = 0; i < NR_KEYS; i++)
-		run_op(store, &template, i % 3 ? OKV_OP_PUT : OKV_OP_DELETE, i, i % 8 == 1 ? OKV_APART_BYTES_MIN : i % 5 * 200);
+		run_op(store, &template, i % 3 ? OKV_OP_PUT : OKV_OP_DELETE, i,
+		       i % 8 == 1 ? OKV_APART_BYTES_MIN : i % 5 * 200);
 	while (template.in_flight)
 		template.disk.ops->wait(&template.disk);
 	okv_store_drop(store);
@@ -102,7 +113,8 @@ static void change(char *structure, size_t bytes, const struct edit *e)
 {
 	size_t at = sizeof(uint64_t) + e->offset % (bytes - sizeof(uint64_t));
 
-	memcpy(structure + at, &e->value, bytes - at < sizeof(e->value) ? bytes - at : sizeof(e->value));
+	memcpy(structure + at, &e->value,
+	       bytes - at < sizeof(e->value) ? bytes - at : sizeof(e->value));
 }
 
 static void edit_super(char *image, const struct edit *e)
@@ -120,7 +132,7 @@ static void edit_super(char *image, const struct edit *e)
 
 static void edit_batch(char *image, const struct edit *e)
 {
-	uint64_t at;
+	uint64_t at, seed;
 	char *block = find_block(image, OKV_BATCH_MAGIC, e->where, &at);
 	struct okv_batch_disk *b = (void *)block;
 	struct okv_record_disk *r;
@@ -133,9 +145,9 @@ static void edit_batch(char *image, const struct edit *e)
 		b->sum = okv_sum_behind(b, sizeof(*b), okv_seed(&layout.super, 0, at, b->life));
 	} else {
 		change((char *)r, sizeof(*r), e);
+		seed = okv_seed(&layout.super, 0, at + sizeof(*b) / OKV_ALIGN_BYTES, b->life);
 		if (sizeof(*r) + r->key_len <= BLOCK_BYTES - sizeof(*b))
-			r->sum = okv_sum_behind(r, sizeof(*r) + r->key_len,
-						okv_seed(&layout.super, 0, at + sizeof(*b) / OKV_ALIGN_BYTES, b->life));
+			r->sum = okv_sum_behind(r, sizeof(*r) + r->key_len, seed);
 	}
 }
 
@@ -147,9 +159,10 @@ static void edit_chunk(char *image, const struct edit *e)
 
 	if (!block)
 		return;
-	if (e->kind == CHUNK_PAYLOAD && c->bytes > sizeof(*c) + sizeof(uint64_t) && c->bytes <= SEGMENT_BYTES &&
-	    block + c->bytes <= image + DEVICE_BYTES) {
-		change((char *)(c + 1) - sizeof(uint64_t), c->bytes - sizeof(*c) + sizeof(uint64_t), e);
+	if (e->kind == CHUNK_PAYLOAD && c->bytes > sizeof(*c) + sizeof(uint64_t) &&
+	    c->bytes <= SEGMENT_BYTES && block + c->bytes <= image + DEVICE_BYTES) {
+		change((char *)(c + 1) - sizeof(uint64_t), c->bytes - sizeof(*c) + sizeof(uint64_t),
+		       e);
 		c->payload_sum = okv_sum(c + 1, c->bytes - sizeof(*c), layout.super.secret);
 	} else {
 		change(block, sizeof(*c), e);
@@ -160,17 +173,20 @@ static void edit_chunk(char *image, const struct edit *e)
 static void apply(char *image, const struct edit *e)
 {
 	struct okv_root_disk *root = (void *)(image + okv_root_offset(0, e->where % OKV_NR_ROOTS));
+	uint64_t at, seed;
 
 	switch (e->kind % NR_KINDS) {
 	case RAW:
-		memcpy(image + ((uint64_t)e->where << 16 | e->offset) % (DEVICE_BYTES - sizeof(e->value)), &e->value, sizeof(e->value));
+		at = (uint64_t)e->where << 16 | e->offset;
+		memcpy(image + at % (DEVICE_BYTES - sizeof(e->value)), &e->value, sizeof(e->value));
 		break;
 	case SUPER:
 		edit_super(image, e);
 		break;
 	case ROOT:
 		change((char *)root, e->offset & 1 ? sizeof(*root) : 80, e);
-		root->sum = okv_sum_behind(root, sizeof(*root), okv_root_seed(&layout.super, 0, e->where % OKV_NR_ROOTS));
+		seed = okv_root_seed(&layout.super, 0, e->where % OKV_NR_ROOTS);
+		root->sum = okv_sum_behind(root, sizeof(*root), seed);
 		break;
 	case BATCH:
 	case RECORD:
@@ -181,7 +197,8 @@ static void apply(char *image, const struct edit *e)
 	}
 }
 
-static void walk_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len, uint64_t expire_ms)
+static void walk_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
+		     uint64_t expire_ms)
 {
 	uint32_t sum = value_len + expire_ms;
 
@@ -199,10 +216,11 @@ static void use(struct okv_store *store, struct sim_disk *d)
 {
 	struct okv_partition *p = okv_store_partition(store, 0);
 	uint32_t sum = 0;
+	struct okv_scan scan = { .nr_max = 5, .key = walk_key, .done = walk_done, .owner = &sum };
 
 	for (uint32_t i = 0; i < NR_KEYS; i++)
 		run_op(store, d, OKV_OP_GET, i, 0);
-	for (struct okv_scan scan = { .nr_max = 5, .key = walk_key, .done = walk_done, .owner = &sum };; scan.tenant = 0) {
+	for (;; scan.tenant = 0) {
 		okv_partition_scan(p, &scan);
 		while (scan.tenant != OKV_NR_TENANTS && !d->disk.ops->wait(&d->disk))
 			;

@@ -51,9 +51,15 @@ static void begin(struct world *world)
 	*world = (struct world){ 0 };
 	world->tenants.list = mem_zalloc(sizeof(*world->tenants.list));
 	world->tenants.nr = 1;
-	world->server = (struct server){ .tenants = &world->tenants, .nr_workers = 1, .nr_partitions = 4, .workers = { &world->worker } };
+	world->server = (struct server){
+		.tenants = &world->tenants, .nr_workers = 1, .nr_partitions = 4,
+		.workers = { &world->worker },
+	};
 	world->server.config.data = "memory";
-	world->worker = (struct worker){ .server = &world->server, .store = memstore_new(), .post = post, .ready = ready, .freed = freed };
+	world->worker = (struct worker){
+		.server = &world->server, .store = memstore_new(), .post = post, .ready = ready,
+		.freed = freed,
+	};
 	world->worker.now_ns = 1000000000;
 	mover_init(&world->worker);
 	world->worker.now_ms = 1700000000000;
@@ -98,15 +104,18 @@ static char *text_of(const struct resp_out *out)
 /* INFO tells how many bytes came in, which differs while a piece is under way: such input is only run. */
 static bool tells_counters(const char *text, size_t len)
 {
-	return memmem(text, len, "total_net_input_bytes", 21) || memmem(text, len, "\r\nreactor0:", 11) || memmem(text, len, "id=", 3);
+	return memmem(text, len, "total_net_input_bytes", 21) ||
+	       memmem(text, len, "\r\nreactor0:", 11) || memmem(text, len, "id=", 3);
 }
 
 static void compare(const struct world *a, const struct world *b)
 {
 	char *one = text_of(&a->said), *other = text_of(&b->said);
 
-	if (!tells_counters(one, a->said.nr_bytes) && (a->said.nr_bytes != b->said.nr_bytes || memcmp(one, other, a->said.nr_bytes))) {
-		fprintf(stderr, "whole: %.*s\npieces: %.*s\n", (int)a->said.nr_bytes, one, (int)b->said.nr_bytes, other);
+	if (!tells_counters(one, a->said.nr_bytes) &&
+	    (a->said.nr_bytes != b->said.nr_bytes || memcmp(one, other, a->said.nr_bytes))) {
+		fprintf(stderr, "whole: %.*s\npieces: %.*s\n", (int)a->said.nr_bytes, one,
+			(int)b->said.nr_bytes, other);
 		abort();
 	}
 	free(one);

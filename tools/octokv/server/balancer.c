@@ -23,11 +23,12 @@ static bool is_needed(const struct balancer_config *config, uint32_t nr, const u
 		most = busy_ppm[i] > most ? busy_ppm[i] : most;
 		least = busy_ppm[i] < least ? busy_ppm[i] : least;
 	}
-	return config->how != BALANCE_OFF && nr > 1 && most > config->overload_pct * (PPM / 100) && most - least > config->gap_pct * (PPM / 100);
+	return config->how != BALANCE_OFF && nr > 1 && most > config->overload_pct * (PPM / 100) &&
+	       most - least > config->gap_pct * (PPM / 100);
 }
 
-bool balancer_decide(const struct balancer_config *config, uint32_t nr, const uint32_t *busy_ppm, const uint32_t *storage_ppm,
-		     struct balancer_plan *plans)
+bool balancer_decide(const struct balancer_config *config, uint32_t nr, const uint32_t *busy_ppm,
+		     const uint32_t *storage_ppm, struct balancer_plan *plans)
 {
 	uint64_t threshold = average(nr, busy_ppm), room = 0, above = 0;
 	bool any = false;
@@ -53,14 +54,16 @@ bool balancer_decide(const struct balancer_config *config, uint32_t nr, const ui
 		plans[i].share_ppm = mine >= movable ? PPM : mine * PPM / movable;
 		for (uint32_t j = 0; j < nr; j++)
 			if (busy_ppm[j] < threshold)
-				plans[i].to[j] = config->how == BALANCE_RR ? 1 : threshold - busy_ppm[j];
+				plans[i].to[j] = config->how == BALANCE_RR ? 1
+									   : threshold - busy_ppm[j];
 		any |= plans[i].share_ppm;
 	}
 	return any;
 }
 
 /* The low reactor that lacks most of what it should have of @given events so far. */
-static int who_lacks_most(const struct balancer_plan *plan, const uint64_t *given, uint64_t given_sum)
+static int who_lacks_most(const struct balancer_plan *plan, const uint64_t *given,
+			  uint64_t given_sum)
 {
 	uint64_t weight_sum = 0;
 	int64_t most = INT64_MIN;
@@ -73,7 +76,8 @@ static int who_lacks_most(const struct balancer_plan *plan, const uint64_t *give
 
 		if (!plan->to[i])
 			continue;
-		lacks = (int64_t)((given_sum + 1) * plan->to[i] * 16 / weight_sum) - (int64_t)given[i] * 16;
+		lacks = (int64_t)((given_sum + 1) * plan->to[i] * 16 / weight_sum) -
+			(int64_t)given[i] * 16;
 		if (lacks > most) {
 			most = lacks;
 			who = i;
@@ -82,7 +86,8 @@ static int who_lacks_most(const struct balancer_plan *plan, const uint64_t *give
 	return who;
 }
 
-uint32_t balancer_choose(const struct balancer_plan *plan, uint32_t nr, const uint64_t *events, int *to)
+uint32_t balancer_choose(const struct balancer_plan *plan, uint32_t nr, const uint64_t *events,
+			 int *to)
 {
 	uint64_t given[BALANCER_MAX_REACTORS] = { 0 }, given_sum = 0, sum = 0, left;
 	uint32_t nr_going = 0;
@@ -96,7 +101,8 @@ uint32_t balancer_choose(const struct balancer_plan *plan, uint32_t nr, const ui
 		int best = -1, who;
 
 		for (uint32_t i = 0; i < nr; i++)
-			if (to[i] < 0 && events[i] && events[i] <= left && (best < 0 || events[i] > events[best]))
+			if (to[i] < 0 && events[i] && events[i] <= left &&
+			    (best < 0 || events[i] > events[best]))
 				best = i;
 		who = best < 0 ? -1 : who_lacks_most(plan, given, given_sum + events[best]);
 		if (who < 0)

@@ -32,11 +32,11 @@ enum {
 };
 
 enum balance_how { BALANCE_OFF, BALANCE_RR, BALANCE_PS };
-enum balance_whom { BALANCE_ALL, BALANCE_DENSE, BALANCE_SPARSE };
+enum balance_tenants { BALANCE_ALL, BALANCE_DENSE, BALANCE_SPARSE };
 
 struct balancer_config {
 	enum balance_how how;
-	enum balance_whom whom;
+	enum balance_tenants which;
 	uint32_t window_ms;		/* W */
 	uint32_t overload_pct;		/* T_OL */
 	uint32_t gap_pct;		/* T_LB */
@@ -49,13 +49,14 @@ struct balancer_plan {
 };
 
 /* @busy_ppm and @storage_ppm (R_S) of each of @nr reactors. Returns whether anything is to move; plans[i] is that of reactor i. */
-bool balancer_decide(const struct balancer_config *config, uint32_t nr, const uint32_t *busy_ppm, const uint32_t *storage_ppm,
-		     struct balancer_plan *plans);
+bool balancer_decide(const struct balancer_config *config, uint32_t nr, const uint32_t *busy_ppm,
+		     const uint32_t *storage_ppm, struct balancer_plan *plans);
 
 /*
  * Which of @nr partitions, of so many events each in the last window, go to whom: to[i] is the reactor for partition i, or -1 if it stays. A partition
  * without events stays. Returns how many go.
  */
-uint32_t balancer_choose(const struct balancer_plan *plan, uint32_t nr, const uint64_t *events, int *to);
+uint32_t balancer_choose(const struct balancer_plan *plan, uint32_t nr, const uint64_t *events,
+			 int *to);
 
 #endif

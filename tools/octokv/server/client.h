@@ -15,10 +15,12 @@ struct request;
 enum {
 	CONN_MAX_REQUESTS	= 128,
 	CONN_MAX_FLYING		= 128,
-	CONN_MAX_VALUES_BYTES	= 8 << 20,	/* the number of requests, or operations, times the largest recent value */
+	/* the number of requests, or operations, times the largest recent value */
+	CONN_MAX_VALUES_BYTES	= 8 << 20,
 	CONN_FIRST_VALUE_BYTES	= 256 << 10,	/* what is assumed of a client that is new */
 	CONN_MAX_OUTPUT_BYTES	= 1 << 20,
-	CONN_MAX_COMMAND_BYTES	= 1 << 20,	/* of all requests under way, with their operations; the last one may be larger */
+	/* of all requests under way, with their operations; the last one may be larger */
+	CONN_MAX_COMMAND_BYTES	= 1 << 20,
 	CONN_NAME_BYTES		= 64,
 };
 
@@ -35,7 +37,8 @@ struct conn {
 	uint64_t reply_bytes;			/* values that wait for the replies before them */
 	uint32_t value_bytes;			/* the largest recent value */
 	uint32_t nr_wrong_passwords;
-	bool closing;				/* takes no input; to be closed when the output is sent */
+	/* takes no input; to be closed when the output is sent */
+	bool closing;
 	bool dead;				/* the socket is gone */
 	bool parked;				/* the tenant's bound on requests is reached */
 	bool feeding;
@@ -50,7 +53,8 @@ struct conn {
 /* Whether another operation may be sent to the store; one always may. */
 static inline bool conn_may_fly(const struct conn *c)
 {
-	return !c->nr_flying || (c->nr_flying < CONN_MAX_FLYING && (uint64_t)c->nr_flying * c->value_bytes < CONN_MAX_VALUES_BYTES);
+	return !c->nr_flying || (c->nr_flying < CONN_MAX_FLYING &&
+				 (uint64_t)c->nr_flying * c->value_bytes < CONN_MAX_VALUES_BYTES);
 }
 
 /*

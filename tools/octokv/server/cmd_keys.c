@@ -233,7 +233,8 @@ static const char *parse_set(struct request *r, struct kv_op *kv)
 			kv->how = SET_GET;
 		} else if (req_is(r, i, "keepttl") && !have_expiry) {
 			kv->op.flags |= OKV_KEEP_TTL;
-		} else if (unit && !have_expiry && !(kv->op.flags & OKV_KEEP_TTL) && i + 1 < req_nr(r)) {
+		} else if (unit && !have_expiry && !(kv->op.flags & OKV_KEEP_TTL) &&
+			   i + 1 < req_nr(r)) {
 			have_expiry = true;
 			if (!parse_future(r, ++i, unit, &kv->op.expire_ms))
 				return "ERR invalid expire time in 'set' command";
@@ -529,7 +530,8 @@ static enum okv_status update_expire(struct okv_op *op)
 
 	if (!op->out)
 		return OKV_NOT_FOUND;
-	if ((kv->how & EXPIRE_NX && old_ms) || (kv->how & EXPIRE_XX && !old_ms) || (kv->how & EXPIRE_GT && (!old_ms || fresh_ms <= old_ms)) ||
+	if ((kv->how & EXPIRE_NX && old_ms) || (kv->how & EXPIRE_XX && !old_ms) ||
+	    (kv->how & EXPIRE_GT && (!old_ms || fresh_ms <= old_ms)) ||
 	    (kv->how & EXPIRE_LT && old_ms && fresh_ms >= old_ms))
 		return OKV_ABORTED;
 	op->value = op->out;
@@ -549,17 +551,22 @@ static void start_expire(struct request *r)
 	uint16_t how = 0;
 
 	for (uint32_t i = 3; i < req_nr(r); i++) {
-		uint16_t flag = req_is(r, i, "nx") ? EXPIRE_NX : req_is(r, i, "xx") ? EXPIRE_XX : req_is(r, i, "gt") ? EXPIRE_GT :
-				req_is(r, i, "lt") ? EXPIRE_LT : 0;
+		uint16_t flag = req_is(r, i, "nx")   ? EXPIRE_NX
+				: req_is(r, i, "xx") ? EXPIRE_XX
+				: req_is(r, i, "gt") ? EXPIRE_GT
+				: req_is(r, i, "lt") ? EXPIRE_LT
+						     : 0;
 
 		if (!flag) {
-			request_fail(r, "ERR Unsupported option %.*s", (int)(req_len(r, i) < 32 ? req_len(r, i) : 32), req_arg(r, i));
+			request_fail(r, "ERR Unsupported option %.*s",
+				     (int)(req_len(r, i) < 32 ? req_len(r, i) : 32), req_arg(r, i));
 			return;
 		}
 		how |= flag;
 	}
 	if ((how & EXPIRE_NX && how != EXPIRE_NX) || (how & EXPIRE_GT && how & EXPIRE_LT)) {
-		request_fail(r, "ERR NX and XX, GT or LT options at the same time are not compatible");
+		request_fail(r, "ERR NX and XX, GT or LT options at the same time are not "
+				"compatible");
 		return;
 	}
 	if (!parse_expiry(r, 2, unit, &expire_ms)) {

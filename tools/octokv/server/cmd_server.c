@@ -67,7 +67,8 @@ static bool authenticate(struct request *r, const char *name, size_t name_len, u
 	struct tenant *tenant = tenants_find(t, name, name_len);
 
 	if (!t->have_users) {
-		request_fail(r, "ERR AUTH called without any users configured: there is no password to give");
+		request_fail(r, "ERR AUTH called without any users configured: there is no "
+				"password to give");
 		return false;
 	}
 	/* A name that is not there takes as long. */
@@ -95,7 +96,8 @@ static void start_auth(struct request *r)
 		request_fail(r, SYNTAX);
 		return;
 	}
-	if (authenticate(r, named ? req_arg(r, 1) : "default", named ? req_len(r, 1) : 7, named ? 2 : 1))
+	if (authenticate(r, named ? req_arg(r, 1) : "default", named ? req_len(r, 1) : 7,
+			 named ? 2 : 1))
 		reply_ok(r);
 }
 
@@ -149,17 +151,20 @@ static void start_hello(struct request *r)
 			i += 3;
 		} else if (req_is(r, i, "setname") && i + 1 < req_nr(r)) {
 			if (!keep_name(r->conn->name, req_arg(r, i + 1), req_len(r, i + 1))) {
-				request_fail(r, "ERR Client names cannot contain spaces, newlines or special characters.");
+				request_fail(r, "ERR Client names cannot contain spaces, newlines "
+						"or special characters.");
 				return;
 			}
 			i += 2;
 		} else {
-			request_fail(r, "ERR Syntax error in HELLO option '%.*s'", shown(req_len(r, i)), req_arg(r, i));
+			request_fail(r, "ERR Syntax error in HELLO option '%.*s'",
+				     shown(req_len(r, i)), req_arg(r, i));
 			return;
 		}
 	}
 	if (!r->conn->tenant) {
-		request_fail(r, "NOAUTH HELLO must be called with the client already authenticated, or with AUTH <user> <pass>");
+		request_fail(r, "NOAUTH HELLO must be called with the client already "
+				"authenticated, or with AUTH <user> <pass>");
 		return;
 	}
 	r->conn->out.resp3 = r->out.resp3 = version == 3;
@@ -210,9 +215,12 @@ static int client_line(const struct conn *c, char *text, size_t bytes)
 {
 	const struct worker *w = c->worker;
 
-	return snprintf(text, bytes, "id=%" PRIu64 " name=%s age=%" PRIu64 " idle=%" PRIu64 " db=0 user=%s resp=%d reactor=%u requests=%u "
-			"output=%zu lib-name=%s\n", c->id, c->name, (w->now_ns - c->since_ns) / 1000000000, (w->now_ns - c->moved_ns) / 1000000000,
-			c->tenant ? c->tenant->name : "", c->out.resp3 ? 3 : 2, w->id, c->nr_requests, c->out.nr_bytes, c->library);
+	return snprintf(text, bytes,
+			"id=%" PRIu64 " name=%s age=%" PRIu64 " idle=%" PRIu64 " db=0 user=%s "
+			"resp=%d reactor=%u requests=%u output=%zu lib-name=%s\n",
+			c->id, c->name, (w->now_ns - c->since_ns) / 1000000000,
+			(w->now_ns - c->moved_ns) / 1000000000, c->tenant ? c->tenant->name : "",
+			c->out.resp3 ? 3 : 2, w->id, c->nr_requests, c->out.nr_bytes, c->library);
 }
 
 /* At each worker: the tenant's connections there. */
@@ -257,7 +265,8 @@ static void to_all_workers(struct request *r, void (*run)(struct worker *w, stru
 
 	request_jobs(r, nr);
 	for (uint32_t i = 0; i + 1 < nr; i++)
-		request_send_job(r, (r->conn->worker->id + 1 + i) % nr, (r->conn->worker->id + 1 + i) % nr, run);
+		request_send_job(r, (r->conn->worker->id + 1 + i) % nr,
+				 (r->conn->worker->id + 1 + i) % nr, run);
 	request_send_job(r, r->conn->worker->id, r->conn->worker->id, run);
 }
 
@@ -275,7 +284,8 @@ static void start_client(struct request *r)
 			resp_null(&r->out);
 	} else if (req_is(r, 1, "setname") && req_nr(r) == 3) {
 		if (!keep_name(c->name, req_arg(r, 2), req_len(r, 2))) {
-			request_fail(r, "ERR Client names cannot contain spaces, newlines or special characters.");
+			request_fail(r, "ERR Client names cannot contain spaces, newlines or "
+					"special characters.");
 			return;
 		}
 		resp_simple(&r->out, "OK");
@@ -291,8 +301,8 @@ static void start_client(struct request *r)
 		to_all_workers(r, list_clients);
 		return;
 	} else {
-		request_fail(r, "ERR unknown subcommand '%.*s'. Try CLIENT ID, LIST, INFO, SETNAME, GETNAME, SETINFO.", shown(req_len(r, 1)),
-			     req_arg(r, 1));
+		request_fail(r, "ERR unknown subcommand '%.*s'. Try CLIENT ID, LIST, INFO, "
+			     "SETNAME, GETNAME, SETINFO.", shown(req_len(r, 1)), req_arg(r, 1));
 		return;
 	}
 	request_done(r);
@@ -375,7 +385,8 @@ static void start_command(struct request *r)
 				resp_null(&r->out);
 		}
 	} else {
-		request_fail(r, "ERR unknown subcommand '%.*s'. Try COMMAND COUNT, LIST, INFO, DOCS.", shown(req_len(r, 1)), req_arg(r, 1));
+		request_fail(r, "ERR unknown subcommand '%.*s'. Try COMMAND COUNT, LIST, INFO, "
+			     "DOCS.", shown(req_len(r, 1)), req_arg(r, 1));
 		return;
 	}
 	request_done(r);
@@ -386,14 +397,17 @@ static void start_config(struct request *r)
 	const struct config *config = &r->conn->worker->server->config;
 	char numbers[2][24];
 	const char *pairs[][2] = {
-		{ "save", "" }, { "appendonly", "yes" }, { "appendfsync", "always" }, { "databases", "1" }, { "maxmemory", "0" },
-		{ "maxmemory-policy", "noeviction" }, { "maxclients", numbers[0] }, { "timeout", numbers[1] },
+		{ "save", "" }, { "appendonly", "yes" }, { "appendfsync", "always" },
+		{ "databases", "1" }, { "maxmemory", "0" },
+		{ "maxmemory-policy", "noeviction" }, { "maxclients", numbers[0] },
+		{ "timeout", numbers[1] },
 	};
 	bool hit[8] = { 0 };
 	size_t nr = 0;
 
 	if (!req_is(r, 1, "get") || req_nr(r) < 3) {
-		request_fail(r, "ERR only CONFIG GET is there: what can be set is on the command line of octokvd");
+		request_fail(r, "ERR only CONFIG GET is there: what can be set is on the command "
+				"line of octokvd");
 		return;
 	}
 	for (uint32_t arg = 2; arg < req_nr(r); arg++) {
@@ -406,7 +420,8 @@ static void start_config(struct request *r)
 	snprintf(numbers[1], sizeof(numbers[1]), "%u", config->idle_timeout_s);
 	for (size_t i = 0; i < 8; i++) {
 		for (uint32_t arg = 2; arg < req_nr(r); arg++)
-			hit[i] |= glob_match(req_arg(r, arg), req_len(r, arg), pairs[i][0], strlen(pairs[i][0]));
+			hit[i] |= glob_match(req_arg(r, arg), req_len(r, arg), pairs[i][0],
+					     strlen(pairs[i][0]));
 		nr += hit[i];
 	}
 	resp_map(&r->out, nr);
@@ -458,7 +473,8 @@ static void finish_info(struct request *r)
 		const uint64_t *from = (const uint64_t *)&r->jobs[i].stats;
 		uint64_t *to = (uint64_t *)&sum;
 
-		for (size_t word = 0; word < offsetof(struct okv_stats, nr_refusing) / sizeof(*to); word++)
+		for (size_t word = 0; word < offsetof(struct okv_stats, nr_refusing) / sizeof(*to);
+		     word++)
 			to[word] += from[word];
 		sum.nr_refusing += r->jobs[i].stats.nr_refusing;
 		nr_keys += r->jobs[i].nr_keys;
@@ -500,7 +516,8 @@ static void scan_done(struct okv_scan *scan)
 	job_scan_done(scan->owner);
 }
 
-static void scan_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len, uint64_t expire_ms)
+static void scan_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
+		     uint64_t expire_ms)
 {
 	struct job *job = scan->owner;
 	const struct request *r = job->request;
@@ -508,7 +525,8 @@ static void scan_key(struct okv_scan *scan, const void *key, uint16_t key_len, u
 	(void)value_len;
 	(void)expire_ms;
 	for (uint32_t i = 2; i + 1 < req_nr(r); i += 2) {
-		if (req_is(r, i, "match") && !glob_match(req_arg(r, i + 1), req_len(r, i + 1), key, key_len))
+		if (req_is(r, i, "match") &&
+		    !glob_match(req_arg(r, i + 1), req_len(r, i + 1), key, key_len))
 			return;
 		if (req_is(r, i, "type") && !req_is(r, i + 1, "string"))
 			return;
@@ -524,7 +542,8 @@ static bool parse_cursor(const struct request *r, uint64_t *cursor)
 
 	*cursor = 0;
 	for (uint32_t i = 0; i < req_len(r, 1); i++) {
-		if (!isdigit((unsigned char)text[i]) || __builtin_mul_overflow(*cursor, 10, cursor) ||
+		if (!isdigit((unsigned char)text[i]) ||
+		    __builtin_mul_overflow(*cursor, 10, cursor) ||
 		    __builtin_add_overflow(*cursor, text[i] - '0', cursor))
 			return false;
 	}
@@ -542,7 +561,8 @@ static bool parse_scan(const struct request *r, int64_t *count)
 
 		while (which < 3 && !req_is(r, i, options[which]))
 			which++;
-		if (which == 3 || given[which] || i + 1 == req_nr(r) || req_len(r, i + 1) > MAX_PATTERN_BYTES ||
+		if (which == 3 || given[which] || i + 1 == req_nr(r) ||
+		    req_len(r, i + 1) > MAX_PATTERN_BYTES ||
 		    (which == 2 && (!req_int(r, i + 1, count) || *count < 1)))
 			return false;
 		given[which] = true;
@@ -569,7 +589,8 @@ static void start_scan(struct request *r)
 	job = r->jobs;
 	job->partition = cursor & 0xff;
 	job->scan = (struct okv_scan){
-		.cursor = cursor >> 8, .tenant = r->tenant->id, .ioprio = r->tenant->ioprio, .nr_max = count < MAX_SCAN_COUNT ? count : MAX_SCAN_COUNT,
+		.cursor = cursor >> 8, .tenant = r->tenant->id, .ioprio = r->tenant->ioprio,
+		.nr_max = count < MAX_SCAN_COUNT ? count : MAX_SCAN_COUNT,
 		.key = scan_key, .done = scan_done, .owner = job,
 	};
 	request_send_scan(r, 0);
@@ -585,7 +606,7 @@ static void finish_scan(struct request *r)
 	if (job->scan.status != OKV_OK)
 		worker_count(r->conn->worker, COUNT_ERRORS, 1);
 	if (!job->scan.cursor)
-		next = job->partition + 1 < r->conn->worker->server->nr_partitions ? job->partition + 1 : 0;
+		next = (job->partition + 1) % r->conn->worker->server->nr_partitions;
 	snprintf(text, sizeof(text), "%" PRIu64, next);
 	resp_array(&r->out, 2);
 	resp_string(&r->out, text);
@@ -637,7 +658,8 @@ static void flush_deleted(struct okv_op *op)
 	flush_step(job);
 }
 
-static void flush_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len, uint64_t expire_ms)
+static void flush_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
+		      uint64_t expire_ms)
 {
 	struct job *job = scan->owner;
 	struct worker *w = job->request->conn->worker->server->workers[job->msg.target];
@@ -648,8 +670,10 @@ static void flush_key(struct okv_scan *scan, const void *key, uint16_t key_len, 
 	memcpy(doomed->key, key, key_len);
 	doomed->job = job;
 	doomed->op = (struct okv_op){
-		.kind = OKV_OP_DELETE, .tenant = scan->tenant, .ioprio = scan->ioprio, .key = doomed->key, .key_len = key_len,
-		.hash = okv_store_hash(w->store, scan->tenant, key, key_len), .done = flush_deleted, .owner = doomed,
+		.kind = OKV_OP_DELETE, .tenant = scan->tenant, .ioprio = scan->ioprio,
+		.key = doomed->key, .key_len = key_len,
+		.hash = okv_store_hash(w->store, scan->tenant, key, key_len), .done = flush_deleted,
+		.owner = doomed,
 	};
 	job->nr_pending++;
 	okv_partition_submit(okv_store_partition(w->store, job->partition), &doomed->op);
@@ -671,7 +695,8 @@ static void start_flush(struct request *r)
 		job->partition = i;
 		job->nr_pending = 1;
 		job->scan = (struct okv_scan){
-			.tenant = r->tenant->id, .ioprio = r->tenant->ioprio, .nr_max = 64, .key = flush_key, .done = flush_scanned, .owner = job,
+			.tenant = r->tenant->id, .ioprio = r->tenant->ioprio, .nr_max = 64,
+			.key = flush_key, .done = flush_scanned, .owner = job,
 		};
 		request_send_scan(r, i);
 	}

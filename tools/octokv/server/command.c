@@ -64,10 +64,12 @@ void request_fail(struct request *r, const char *format, ...)
 bool request_status(struct request *r, const struct kv_op *op)
 {
 	static const char *const texts[] = {
-		[OKV_FULL] = "FULL no room on the device: delete something, or wait for the garbage collection",
+		[OKV_FULL] = "FULL no room on the device: delete something, or wait for the "
+			     "garbage collection",
 		[OKV_CORRUPT] = "CORRUPT what the device returned is not what was written",
 		[OKV_IO_ERROR] = "IOERR the device failed; whether a write happened is not known",
-		[OKV_TOO_LARGE] = "ERR key or value is too large: 1 to 1024 bytes of key, 8388608 of value",
+		[OKV_TOO_LARGE] = "ERR key or value is too large: 1 to 1024 bytes of key, 8388608 "
+				  "of value",
 	};
 	const char *text = op->complaint;
 
@@ -160,7 +162,8 @@ static void submit_more(struct request *r)
 	if (r->submitting)
 		return;
 	r->submitting = true;
-	while (r->nr_next < r->nr_ops && r->nr_flying < REQUEST_MAX_FLYING && r->reply_bytes < REQUEST_MAX_REPLY_BYTES && conn_may_fly(c)) {
+	while (r->nr_next < r->nr_ops && r->nr_flying < REQUEST_MAX_FLYING &&
+	       r->reply_bytes < REQUEST_MAX_REPLY_BYTES && conn_may_fly(c)) {
 		struct kv_op *kv = &r->ops[r->nr_next++];
 
 		r->nr_flying++;
@@ -176,7 +179,8 @@ static void submit_more(struct request *r)
 	if (r->nr_next < r->nr_ops) {
 		/* Else the connection's other operations come first: kv_op_home() of one of them calls again. */
 		if (r->reply_bytes >= REQUEST_MAX_REPLY_BYTES)
-			request_fail(r, "ERR the reply would be longer than %d bytes: ask for fewer keys", REQUEST_MAX_REPLY_BYTES);
+			request_fail(r, "ERR the reply would be longer than %d bytes: ask for "
+				     "fewer keys", REQUEST_MAX_REPLY_BYTES);
 		return;
 	}
 	r->command_of->finish(r);
@@ -207,15 +211,18 @@ struct kv_op *request_key(struct request *r, uint32_t i, uint32_t arg, enum okv_
 /* What it may add to what the tenant has. */
 static uint64_t bytes_of(const struct kv_op *kv)
 {
-	uint64_t bytes = kv->op.kind == OKV_OP_PUT ? kv->op.value_len : kv->op.kind == OKV_OP_UPDATE ? kv->adds_bytes : 0;
+	uint64_t bytes = kv->op.kind == OKV_OP_UPDATE ? kv->adds_bytes : 0;
 
-	return bytes || kv->op.kind == OKV_OP_PUT ? kv->op.key_len + bytes : 0;
+	if (kv->op.kind == OKV_OP_PUT)
+		return kv->op.key_len + kv->op.value_len;
+	return bytes ? kv->op.key_len + bytes : 0;
 }
 
 /* Without room for another key, a write may still replace one. */
 static void hold_key(struct request *r, struct kv_op *kv)
 {
-	if ((kv->op.kind != OKV_OP_PUT && kv->op.kind != OKV_OP_UPDATE) || kv->op.flags & OKV_IF_PRESENT)
+	if ((kv->op.kind != OKV_OP_PUT && kv->op.kind != OKV_OP_UPDATE) ||
+	    kv->op.flags & OKV_IF_PRESENT)
 		return;
 	kv->holds_key = tenant_hold_key(r->tenant, r->conn->worker->server->nr_workers);
 	if (kv->holds_key)
@@ -292,7 +299,8 @@ void request_jobs(struct request *r, uint32_t nr)
 	r->nr_flying = nr;
 }
 
-void request_send_job(struct request *r, uint32_t i, uint32_t worker, void (*run)(struct worker *w, struct kv_msg *msg))
+void request_send_job(struct request *r, uint32_t i, uint32_t worker,
+		      void (*run)(struct worker *w, struct kv_msg *msg))
 {
 	struct job *job = &r->jobs[i];
 

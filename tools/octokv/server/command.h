@@ -52,8 +52,10 @@ struct kv_op {
 	long double real;		/* INCRBYFLOAT: by how much */
 	uint16_t how;			/* of the command's own */
 	bool no_new_key;		/* the tenant has as many as it may */
-	bool holds_key;			/* a new key is set aside for it, if the tenant has a bound */
-	uint32_t adds_bytes;		/* UPDATE: how long it may make a new value, or by how much an old one longer */
+	/* a new key is set aside for it, if the tenant has a bound */
+	bool holds_key;
+	/* UPDATE: how long it may make a new value, or by how much an old one longer */
+	uint32_t adds_bytes;
 	uint64_t holds_bytes;		/* set aside for it */
 	const char *complaint;		/* why an update refused */
 };
@@ -81,7 +83,8 @@ struct request {
 	struct job *jobs;
 	uint32_t nr_ops, nr_next, nr_flying;
 	uint64_t reply_bytes;
-	uint64_t held_bytes;		/* the command and its operations, as the connection counts them */
+	/* the command and its operations, as the connection counts them */
+	uint64_t held_bytes;
 	bool submitting;
 	bool done;
 	struct kv_op one;		/* most requests have one operation: this */
@@ -94,7 +97,8 @@ static inline uint64_t request_held_bytes(const struct request *r)
 {
 	const struct resp_command *c = &r->command;
 
-	return c->cap_bytes + c->cap_args * sizeof(*c->args) + (r->ops && r->ops != &r->one ? r->nr_ops * sizeof(*r->ops) : 0);
+	return c->cap_bytes + c->cap_args * sizeof(*c->args) +
+	       (r->ops && r->ops != &r->one ? r->nr_ops * sizeof(*r->ops) : 0);
 }
 
 void request_free(struct request *r);
@@ -118,7 +122,8 @@ void request_submit(struct request *r);
 
 /* @nr jobs, zeroed; job i goes to worker_of(i) with @run, which calls worker_return() some time. */
 void request_jobs(struct request *r, uint32_t nr);
-void request_send_job(struct request *r, uint32_t i, uint32_t worker, void (*run)(struct worker *w, struct kv_msg *msg));
+void request_send_job(struct request *r, uint32_t i, uint32_t worker,
+		      void (*run)(struct worker *w, struct kv_msg *msg));
 
 /* Job i runs its scan of its partition, at the owner; job_scan_done() ends it there. */
 void request_send_scan(struct request *r, uint32_t i);

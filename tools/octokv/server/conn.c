@@ -16,7 +16,9 @@ static const struct resp_limits known_limits = {
 	.max_bulk_bytes = MAX_VALUE_BYTES, .max_args = 1 << 16, .max_command_bytes = 32 << 20,
 };
 
-static const struct resp_limits stranger_limits = { .max_bulk_bytes = 16 << 10, .max_args = 10, .max_command_bytes = 64 << 10 };
+static const struct resp_limits stranger_limits = {
+	.max_bulk_bytes = 16 << 10, .max_args = 10, .max_command_bytes = 64 << 10,
+};
 
 static void conn_free(struct conn *c)
 {
@@ -66,8 +68,11 @@ static void conn_replied(struct conn *c)
 
 void conn_init(struct conn *c, struct worker *w)
 {
-	*c = (struct conn){ .worker = w, .id = w->next_conn++ * MAX_WORKERS + w->id, .since_ns = w->now_ns, .moved_ns = w->now_ns,
-			    .value_bytes = CONN_FIRST_VALUE_BYTES, .replied = conn_replied };
+	*c = (struct conn){
+		.worker = w, .id = w->next_conn++ * MAX_WORKERS + w->id, .since_ns = w->now_ns,
+		.moved_ns = w->now_ns, .value_bytes = CONN_FIRST_VALUE_BYTES,
+		.replied = conn_replied,
+	};
 	resp_init(&c->parser, &stranger_limits);
 	tenant_enter(c, tenants_default(w->server->tenants));
 	c->next = w->conns;
@@ -88,9 +93,10 @@ bool conn_wants_input(const struct conn *c)
 {
 	uint64_t values_bytes = (uint64_t)c->nr_requests * c->value_bytes;
 
-	return !c->closing && !c->parked && c->nr_requests < CONN_MAX_REQUESTS && c->out.nr_bytes + c->reply_bytes < CONN_MAX_OUTPUT_BYTES &&
-	       c->command_bytes < CONN_MAX_COMMAND_BYTES && values_bytes < CONN_MAX_VALUES_BYTES && conn_may_fly(c) &&
-	       !(c->last && request_is_sending(c->last));
+	return !c->closing && !c->parked && c->nr_requests < CONN_MAX_REQUESTS &&
+	       c->out.nr_bytes + c->reply_bytes < CONN_MAX_OUTPUT_BYTES &&
+	       c->command_bytes < CONN_MAX_COMMAND_BYTES && values_bytes < CONN_MAX_VALUES_BYTES &&
+	       conn_may_fly(c) && !(c->last && request_is_sending(c->last));
 }
 
 bool conn_overdue(const struct conn *c, uint64_t now_ns)
@@ -121,9 +127,10 @@ static void unknown(struct request *r)
 	size_t used = 0;
 
 	for (uint32_t i = 1; i < req_nr(r) && used < sizeof(args) - 1; i++)
-		used += snprintf(args + used, sizeof(args) - used, "'%.*s' ", (int)(req_len(r, i) < 32 ? req_len(r, i) : 32), req_arg(r, i));
-	request_fail(r, "ERR unknown command '%.*s', with args beginning with: %s", (int)(req_len(r, 0) < 64 ? req_len(r, 0) : 64),
-		     req_arg(r, 0), args);
+		used += snprintf(args + used, sizeof(args) - used, "'%.*s' ",
+				 (int)(req_len(r, i) < 32 ? req_len(r, i) : 32), req_arg(r, i));
+	request_fail(r, "ERR unknown command '%.*s', with args beginning with: %s",
+		     (int)(req_len(r, 0) < 64 ? req_len(r, 0) : 64), req_arg(r, 0), args);
 }
 
 /* Looks the command up, checks it and starts it. */

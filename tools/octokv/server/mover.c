@@ -50,14 +50,17 @@ void mover_send(struct worker *w, struct kv_msg *msg, uint32_t partition)
 
 /* ---- the steps ---- */
 
-static void to_all(struct worker *w, struct move *move, void (*run)(struct worker *at, struct kv_msg *msg),
+static void to_all(struct worker *w, struct move *move,
+		   void (*run)(struct worker *at, struct kv_msg *msg),
 		   void (*done)(struct worker *home, struct kv_msg *msg))
 {
 	uint32_t nr = w->server->nr_workers;
 
 	move->nr_left = nr;
 	for (uint32_t i = 0; i < nr; i++) {
-		move->msgs[i] = (struct move_msg){ .msg = { .run = run, .done = done }, .move = move };
+		move->msgs[i] = (struct move_msg){
+			.msg = { .run = run, .done = done }, .move = move,
+		};
 		worker_send(w, &move->msgs[i].msg, i);
 	}
 }
@@ -95,7 +98,9 @@ static void resume_run(struct worker *at, struct kv_msg *msg)
 		return;
 	}
 	/* What others have kept may be here already, and at work on what is ours now. */
-	*route = (struct route){ .owner = move_of(msg)->to, .move = route->move, .nr_jobs = route->nr_jobs };
+	*route = (struct route){
+		.owner = move_of(msg)->to, .move = route->move, .nr_jobs = route->nr_jobs,
+	};
 	while (kept) {
 		struct kv_msg *next = kept->next;
 
@@ -133,7 +138,8 @@ bool mover_begin(struct worker *w, uint32_t partition, uint32_t to)
 	struct move *move;
 
 	/* A job may last for long, and would have all wait for the partition. */
-	if (w->move || to == w->id || !okv_store_partition(w->store, partition) || w->routes[partition].nr_jobs)
+	if (w->move || to == w->id || !okv_store_partition(w->store, partition) ||
+	    w->routes[partition].nr_jobs)
 		return false;
 	move = mem_zalloc(sizeof(*move));
 	move->partition = partition;
@@ -169,7 +175,9 @@ void mover_run(struct worker *w)
 	move->handed_over = true;
 	move->taken = okv_store_detach(w->store, move->partition);
 	tenants_publish(w);
-	move->msgs[0] = (struct move_msg){ .msg = { .run = attach_run, .done = attach_done }, .move = move };
+	move->msgs[0] = (struct move_msg){
+		.msg = { .run = attach_run, .done = attach_done }, .move = move,
+	};
 	worker_send(w, &move->msgs[0].msg, move->to);
 }
 
@@ -198,7 +206,8 @@ static void count_events(struct worker *w, uint64_t *events)
 		for (uint32_t t = 0; t <= MAX_TENANT_ID; t++) {
 			bool dense = of_tenant[t] * nr > sum;
 
-			if (s->balancer.whom == BALANCE_ALL || dense == (s->balancer.whom == BALANCE_DENSE))
+			if (s->balancer.which == BALANCE_ALL ||
+			    dense == (s->balancer.which == BALANCE_DENSE))
 				events[p] += w->window_events[p][t];
 		}
 	}
@@ -242,7 +251,9 @@ static void decide(struct worker *w)
 			if (!plans[i].share_ppm)
 				continue;
 			order = mem_zalloc(sizeof(*order));
-			*order = (struct order){ .msg = { .run = order_run, .done = order_done }, .plan = plans[i] };
+			*order = (struct order){
+				.msg = { .run = order_run, .done = order_done }, .plan = plans[i],
+			};
 			w->nr_orders++;
 			worker_send(w, &order->msg, i);
 		}
@@ -254,7 +265,9 @@ static void decide(struct worker *w)
 void mover_window(struct worker *w, uint64_t busy_ns)
 {
 	struct server *s = w->server;
-	uint64_t stages[3] = { w->counters[COUNT_NETWORK], w->counters[COUNT_STORE], w->counters[COUNT_DISK] }, all, storage;
+	uint64_t stages[3] = {
+		w->counters[COUNT_NETWORK], w->counters[COUNT_STORE], w->counters[COUNT_DISK],
+	}, all, storage;
 	uint64_t window_ns = w->now_ns - w->window_begun_ns;
 
 	if (s->balancer.how == BALANCE_OFF || window_ns < s->balancer.window_ms * 1000000ULL)
@@ -262,7 +275,8 @@ void mover_window(struct worker *w, uint64_t busy_ns)
 	storage = stages[1] + stages[2] - w->window_stages[1] - w->window_stages[2];
 	all = storage + stages[0] - w->window_stages[0];
 	__atomic_store_n(&w->storage_ppm, all ? storage * PPM / all : 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&w->busy_ppm, (busy_ns - w->window_busy_ns) * PPM / window_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&w->busy_ppm, (busy_ns - w->window_busy_ns) * PPM / window_ns,
+			 __ATOMIC_RELAXED);
 	memcpy(w->window_stages, stages, sizeof(stages));
 	memcpy(w->window_events, w->events, s->nr_partitions * sizeof(*w->events));
 	memset(w->events, 0, s->nr_partitions * sizeof(*w->events));

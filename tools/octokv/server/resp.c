@@ -87,7 +87,8 @@ void resp_command_free(struct resp_command *c)
 
 bool resp_arg_is(const struct resp_command *c, uint32_t i, const char *word)
 {
-	return strlen(word) == resp_arg_len(c, i) && !strncasecmp(resp_arg(c, i), word, resp_arg_len(c, i));
+	return strlen(word) == resp_arg_len(c, i) &&
+	       !strncasecmp(resp_arg(c, i), word, resp_arg_len(c, i));
 }
 
 /* ---- the parser ---- */
@@ -133,7 +134,8 @@ static enum resp_verdict start_over(struct resp_parser *p)
 }
 
 /* Collects a header line. Returns RESP_COMMAND when it is complete, without its CRLF. */
-static enum resp_verdict feed_line(struct resp_parser *p, const char *data, size_t len, size_t *used, const char *too_long)
+static enum resp_verdict feed_line(struct resp_parser *p, const char *data, size_t len,
+				   size_t *used, const char *too_long)
 {
 	while (*used < len) {
 		char c = data[(*used)++];
@@ -171,10 +173,12 @@ static enum resp_verdict read_length(struct resp_parser *p)
 	int64_t length;
 
 	if (!p->line_len || p->line[0] != '$') {
-		why[sizeof(why) - 3] = p->line_len && isprint((unsigned char)p->line[0]) ? p->line[0] : '?';
+		why[sizeof(why) - 3] =
+			p->line_len && isprint((unsigned char)p->line[0]) ? p->line[0] : '?';
 		return bad(p, why);
 	}
-	if (!resp_parse_int(p->line + 1, p->line_len - 1, &length) || length < 0 || length > p->limits->max_bulk_bytes)
+	if (!resp_parse_int(p->line + 1, p->line_len - 1, &length) || length < 0 ||
+	    length > p->limits->max_bulk_bytes)
 		return bad(p, "invalid bulk length");
 	if (p->command.nr_bytes + (uint64_t)length > p->limits->max_command_bytes)
 		return bad(p, "the arguments are too long together");
@@ -299,7 +303,8 @@ static enum resp_verdict read_inline(struct resp_parser *p)
 	return c->nr_args ? RESP_COMMAND : start_over(p);
 }
 
-static enum resp_verdict feed_inline(struct resp_parser *p, const char *data, size_t len, size_t *used)
+static enum resp_verdict feed_inline(struct resp_parser *p, const char *data, size_t len,
+				     size_t *used)
 {
 	const char *from = data + *used;
 	const char *end = memchr(from, '\n', len - *used);
@@ -318,7 +323,8 @@ static enum resp_verdict feed_inline(struct resp_parser *p, const char *data, si
 }
 
 /* One step: consumes at least a byte, or changes the state. */
-static enum resp_verdict feed_step(struct resp_parser *p, const char *data, size_t len, size_t *used)
+static enum resp_verdict feed_step(struct resp_parser *p, const char *data, size_t len,
+				   size_t *used)
 {
 	enum resp_verdict verdict;
 

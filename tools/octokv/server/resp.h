@@ -130,18 +130,23 @@ static inline uint32_t resp_chunk_len(const struct resp_chunk *chunk)
 
 void resp_out_free(struct resp_out *out);
 void resp_out_consume(struct resp_out *out, size_t nr_bytes);		/* they were sent */
-void resp_out_splice(struct resp_out *to, struct resp_out *from);	/* move all of @from behind @to */
+/* move all of @from behind @to */
+void resp_out_splice(struct resp_out *to, struct resp_out *from);
 
 void resp_raw(struct resp_out *out, const void *data, size_t len);
 void resp_simple(struct resp_out *out, const char *text);
-__attribute__((format(printf, 2, 3))) void resp_error(struct resp_out *out, const char *format, ...);
+__attribute__((format(printf, 2, 3)))
+void resp_error(struct resp_out *out, const char *format, ...);
 void resp_int(struct resp_out *out, int64_t value);
 void resp_bulk(struct resp_out *out, const void *data, size_t len);
 void resp_string(struct resp_out *out, const char *text);
-void resp_value(struct resp_out *out, struct resp_chunk *value);	/* takes over a chunk of resp_value_alloc() */
-void resp_text(struct resp_out *out, const char *text, size_t len);	/* for people: RESP3 says that it is text */
+/* takes over a chunk of resp_value_alloc() */
+void resp_value(struct resp_out *out, struct resp_chunk *value);
+/* for people: RESP3 says that it is text */
+void resp_text(struct resp_out *out, const char *text, size_t len);
 void resp_null(struct resp_out *out);
 void resp_array(struct resp_out *out, size_t nr);
-void resp_map(struct resp_out *out, size_t nr);				/* of @nr pairs; in RESP2 an array of twice as many */
+/* of @nr pairs; in RESP2 an array of twice as many */
+void resp_map(struct resp_out *out, size_t nr);
 
 #endif

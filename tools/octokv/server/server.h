@@ -35,8 +35,9 @@ enum {
 };
 
 enum counter {
-	COUNT_CONNECTIONS, COUNT_REFUSED, COUNT_TIMEOUTS, COUNT_COMMANDS, COUNT_ERRORS, COUNT_HITS, COUNT_MISSES, COUNT_BYTES_IN,
-	COUNT_BYTES_OUT, COUNT_NETWORK, COUNT_STORE, COUNT_DISK, COUNT_MAIL, COUNT_WAKES, COUNT_BUSY_NS, COUNT_MIGRATED, NR_COUNTERS,
+	COUNT_CONNECTIONS, COUNT_REFUSED, COUNT_TIMEOUTS, COUNT_COMMANDS, COUNT_ERRORS, COUNT_HITS,
+	COUNT_MISSES, COUNT_BYTES_IN, COUNT_BYTES_OUT, COUNT_NETWORK, COUNT_STORE, COUNT_DISK,
+	COUNT_MAIL, COUNT_WAKES, COUNT_BUSY_NS, COUNT_MIGRATED, NR_COUNTERS,
 };
 
 struct kv_msg {
@@ -61,7 +62,8 @@ struct config {
 struct server {
 	struct config config;
 	struct balancer_config balancer;
-	uint32_t monitor;		/* atomic: the worker that decides at the end of the window */
+	/* atomic: the worker that decides at the end of the window */
+	uint32_t monitor;
 	struct tenants *tenants;
 	struct worker *workers[MAX_WORKERS];
 	uint32_t nr_workers;
@@ -102,8 +104,10 @@ struct worker {
 	uint32_t busy_ppm, storage_ppm;	/* of the last window; atomic */
 	uint64_t window_begun_ns, window_busy_ns, window_stages[3];
 	void (*post)(struct worker *w, struct kv_msg *msg, uint32_t to);
-	void (*ready)(struct worker *w, struct conn *c);	/* it has output, or room for input */
-	void (*freed)(struct worker *w, struct conn *c);	/* the last reference to it is gone */
+	/* The connection has output, or room for input. */
+	void (*ready)(struct worker *w, struct conn *c);
+	/* The last reference to the connection is gone. */
+	void (*freed)(struct worker *w, struct conn *c);
 };
 
 /* Written by the worker's own thread only; others may read a value that is a little old. */

@@ -70,7 +70,8 @@ static void write_clients(struct page *p)
 static void write_memory(struct page *p)
 {
 	line(p, "index_bytes:%" PRIu64, p->store->index_bytes);
-	line(p, "index_bytes_per_key:%.1f", p->store->nr_keys ? (double)p->store->index_bytes / p->store->nr_keys : 0.0);
+	line(p, "index_bytes_per_key:%.1f",
+	     p->store->nr_keys ? (double)p->store->index_bytes / p->store->nr_keys : 0.0);
 	line(p, "known_keys_bytes:%" PRIu64, p->store->known_bytes);
 	line(p, "maxmemory:0");
 }
@@ -126,9 +127,12 @@ static void write_tenants(struct page *p)
 	struct tenant_usage usage;
 
 	tenant_sum(tenant, p->w->server->nr_workers, &usage);
-	line(p, "tenant%u:name=%s,weight=%u,ioprio=%u,connections=%u,requests=%" PRIu64 ",max_bytes=%" PRIu64 ",max_keys=%" PRIu64,
-	     tenant->id, tenant->name, tenant->weight, tenant->ioprio, __atomic_load_n(&tenant->nr_connections, __ATOMIC_RELAXED),
-	     usage.nr_requests, tenant->max_bytes, tenant->max_keys);
+	line(p,
+	     "tenant%u:name=%s,weight=%u,ioprio=%u,connections=%u,requests=%" PRIu64
+	     ",max_bytes=%" PRIu64 ",max_keys=%" PRIu64,
+	     tenant->id, tenant->name, tenant->weight, tenant->ioprio,
+	     __atomic_load_n(&tenant->nr_connections, __ATOMIC_RELAXED), usage.nr_requests,
+	     tenant->max_bytes, tenant->max_keys);
 }
 
 static void write_reactors(struct page *p)
@@ -138,10 +142,14 @@ static void write_reactors(struct page *p)
 	for (uint32_t i = 0; i < s->nr_workers; i++) {
 		const struct worker *w = s->workers[i];
 
-		line(p, "reactor%u:connections=%" PRIu64 ",network=%" PRIu64 ",store=%" PRIu64 ",disk=%" PRIu64 ",mail=%" PRIu64 ",wakes=%"
-		     PRIu64 ",busy_us=%" PRIu64 ",migrated=%" PRIu64, i, __atomic_load_n(&w->nr_conns, __ATOMIC_RELAXED),
-		     worker_counter(w, COUNT_NETWORK), worker_counter(w, COUNT_STORE), worker_counter(w, COUNT_DISK),
-		     worker_counter(w, COUNT_MAIL), worker_counter(w, COUNT_WAKES), worker_counter(w, COUNT_BUSY_NS) / 1000,
+		line(p,
+		     "reactor%u:connections=%" PRIu64 ",network=%" PRIu64 ",store=%" PRIu64
+		     ",disk=%" PRIu64 ",mail=%" PRIu64 ",wakes=%" PRIu64 ",busy_us=%" PRIu64
+		     ",migrated=%" PRIu64,
+		     i, __atomic_load_n(&w->nr_conns, __ATOMIC_RELAXED),
+		     worker_counter(w, COUNT_NETWORK), worker_counter(w, COUNT_STORE),
+		     worker_counter(w, COUNT_DISK), worker_counter(w, COUNT_MAIL),
+		     worker_counter(w, COUNT_WAKES), worker_counter(w, COUNT_BUSY_NS) / 1000,
 		     worker_counter(w, COUNT_MIGRATED));
 	}
 }
@@ -168,11 +176,12 @@ static const struct {
 	{ "keyspace", "Keyspace", write_keyspace },
 };
 
-void stats_write(struct resp_out *out, const struct worker *w, const struct tenant *tenant, const struct okv_stats *store, uint64_t nr_keys,
-		 const char *section)
+void stats_write(struct resp_out *out, const struct worker *w, const struct tenant *tenant,
+		 const struct okv_stats *store, uint64_t nr_keys, const char *section)
 {
 	struct page page = { out, w, tenant, store, nr_keys };
-	bool all = !*section || !strcasecmp(section, "all") || !strcasecmp(section, "everything") || !strcasecmp(section, "default");
+	bool all = !*section || !strcasecmp(section, "all") || !strcasecmp(section, "everything") ||
+		   !strcasecmp(section, "default");
 
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
 		if (!all && strcasecmp(section, sections[i].name))

@@ -15,7 +15,7 @@
 #define REDIS_VERSION "7.2.0"
 
 /* Appends the sections that @section names, or all for "" and "all", to @out as raw text; @nr_keys are those of @tenant. */
-void stats_write(struct resp_out *out, const struct worker *w, const struct tenant *tenant, const struct okv_stats *store, uint64_t nr_keys,
-		 const char *section);
+void stats_write(struct resp_out *out, const struct worker *w, const struct tenant *tenant,
+		 const struct okv_stats *store, uint64_t nr_keys, const char *section);
 
 #endif

@@ -19,7 +19,13 @@
 #include "store/mem.h"
 #include "tenant.h"
 
-enum { DEFAULT_WEIGHT = 100, MAX_WEIGHT = 10000, IOPRIO_BE = 2 << 13, IOPRIO_LEVEL = 4, LINE_BYTES = 512 };
+enum {
+	DEFAULT_WEIGHT	= 100,
+	MAX_WEIGHT	= 10000,
+	IOPRIO_BE	= 2 << 13,
+	IOPRIO_LEVEL	= 4,
+	LINE_BYTES	= 512,
+};
 
 _Static_assert(TENANT_HASH_BYTES >= crypto_pwhash_STRBYTES, "a hash fits");
 
@@ -74,7 +80,8 @@ static const char *parse_option(struct tenant *tenant, char *word)
 
 static const char *parse_line(char *line, struct tenant *tenant)
 {
-	char *name = strtok(line, " \t\r\n"), *id = strtok(NULL, " \t\r\n"), *hash = strtok(NULL, " \t\r\n"), *word;
+	char *name = strtok(line, " \t\r\n"), *id = strtok(NULL, " \t\r\n"),
+	     *hash = strtok(NULL, " \t\r\n"), *word;
 	const char *why = NULL;
 	uint64_t number;
 
@@ -84,7 +91,8 @@ static const char *parse_line(char *line, struct tenant *tenant)
 		return "a name or a hash is too long";
 	if (!parse_size(id, &number) || !number || number > MAX_TENANT_ID)
 		return "an ID is a number from 1 to 1023";
-	if (crypto_pwhash_str_needs_rehash(hash, crypto_pwhash_OPSLIMIT_MIN, crypto_pwhash_MEMLIMIT_MIN) < 0)
+	if (crypto_pwhash_str_needs_rehash(hash, crypto_pwhash_OPSLIMIT_MIN,
+					   crypto_pwhash_MEMLIMIT_MIN) < 0)
 		return "the hash is not one that octokvd --hash-password prints";
 	strcpy(tenant->name, name);
 	strcpy(tenant->hash, hash);
@@ -142,7 +150,8 @@ int tenants_load(struct tenants *t, const char *path, char *why, size_t why_byte
 {
 	*t = (struct tenants){ .have_users = path };
 	if (sodium_init() < 0) {
-		snprintf(why, why_bytes, "libsodium cannot start: there is no source of random numbers");
+		snprintf(why, why_bytes,
+			 "libsodium cannot start: there is no source of random numbers");
 		return -1;
 	}
 	randombytes_buf(t->key, sizeof(t->key));
@@ -150,7 +159,9 @@ int tenants_load(struct tenants *t, const char *path, char *why, size_t why_byte
 		return load_file(t, path, why, why_bytes);
 	t->list = mem_zalloc(sizeof(*t->list));
 	t->nr = 1;
-	t->list[0] = (struct tenant){ .name = "default", .ioprio = tag(0), .weight = DEFAULT_WEIGHT };
+	t->list[0] = (struct tenant){
+		.name = "default", .ioprio = tag(0), .weight = DEFAULT_WEIGHT,
+	};
 	return 0;
 }
 
@@ -182,7 +193,8 @@ struct tenant *tenants_find(struct tenants *t, const char *name, size_t len)
 static bool known_compare(const struct tenant *tenant, const uint8_t *digest)
 {
 	const uint64_t *known = (const uint64_t *)tenant->known;
-	uint64_t copy[2] = { __atomic_load_n(&known[0], __ATOMIC_RELAXED), __atomic_load_n(&known[1], __ATOMIC_RELAXED) };
+	uint64_t copy[2] = { __atomic_load_n(&known[0], __ATOMIC_RELAXED),
+			     __atomic_load_n(&known[1], __ATOMIC_RELAXED) };
 
 	return !sodium_memcmp(copy, digest, sizeof(copy));
 }
@@ -202,7 +214,8 @@ bool tenant_verify(struct tenants *t, struct tenant *tenant, const char *passwor
 
 	if (!t->have_users)
 		return false;
-	crypto_generichash(digest, sizeof(digest), (const uint8_t *)password, len, t->key, sizeof(t->key));
+	crypto_generichash(digest, sizeof(digest), (const uint8_t *)password, len, t->key,
+			   sizeof(t->key));
 	if (known_compare(tenant, digest))
 		return true;
 	if (crypto_pwhash_str_verify(tenant->hash, password, len))
@@ -215,7 +228,8 @@ int tenant_hash_password(const char *password, char *hash, size_t hash_bytes)
 {
 	char text[crypto_pwhash_STRBYTES];
 
-	if (sodium_init() < 0 || hash_bytes < sizeof(text) || crypto_pwhash_str(text, password, strlen(password), 1, 1 << 20))
+	if (sodium_init() < 0 || hash_bytes < sizeof(text) ||
+	    crypto_pwhash_str(text, password, strlen(password), 1, 1 << 20))
 		return -1;
 	memcpy(hash, text, sizeof(text));
 	return 0;
@@ -321,7 +335,8 @@ void tenant_sum(const struct tenant *tenant, uint32_t nr_workers, struct tenant_
 	for (uint32_t i = 0; i < nr_workers; i++) {
 		sum->nr_bytes += __atomic_load_n(&tenant->usage[i].nr_bytes, __ATOMIC_RELAXED);
 		sum->nr_keys += __atomic_load_n(&tenant->usage[i].nr_keys, __ATOMIC_RELAXED);
-		sum->nr_requests += __atomic_load_n(&tenant->usage[i].nr_requests, __ATOMIC_RELAXED);
+		sum->nr_requests +=
+			__atomic_load_n(&tenant->usage[i].nr_requests, __ATOMIC_RELAXED);
 	}
 }
 
@@ -333,7 +348,8 @@ int tenants_write_weights(const struct tenants *t, const char *folder, char *why
 
 	snprintf(path, sizeof(path), "%s/queue/iosched/weights", folder);
 	for (uint32_t i = 0; i < t->nr; i++) {
-		int len = snprintf(line, sizeof(line), "%u %u\n", t->list[i].ioprio, t->list[i].weight);
+		int len = snprintf(line, sizeof(line), "%u %u\n", t->list[i].ioprio,
+				   t->list[i].weight);
 		int fd = open(path, O_WRONLY | O_CLOEXEC);
 		bool good = fd >= 0 && write(fd, line, len) == len;
 		int error = errno;
@@ -341,7 +357,8 @@ int tenants_write_weights(const struct tenants *t, const char *folder, char *why
 		if (fd >= 0)
 			close(fd);
 		if (!good) {
-			snprintf(why, why_bytes, "%s: %s (mq-mqfq with flow=ioprio takes weights)", path, strerror(error));
+			snprintf(why, why_bytes, "%s: %s (mq-mqfq with flow=ioprio takes weights)",
+				 path, strerror(error));
 			return -1;
 		}
 	}

@@ -34,13 +34,15 @@ enum {
 struct tenant_usage {
 	uint64_t nr_bytes;
 	uint64_t nr_keys;
-	uint64_t nr_requests;		/* of all time: the balancer tells dense tenants from sparse ones by it */
+	/* of all time: the balancer tells dense tenants from sparse ones by it */
+	uint64_t nr_requests;
 };
 
 struct tenant {
 	char name[TENANT_NAME_BYTES];
 	char hash[TENANT_HASH_BYTES];
-	uint8_t known[16];		/* of the password that was right last, under a key of this process; all 0: none */
+	/* of the password that was right last, under a key of this process; all 0: none */
+	uint8_t known[16];
 	uint16_t id;
 	uint16_t ioprio;
 	uint32_t weight;

@@ -17,7 +17,8 @@
 		}									\
 	} while (0)
 
-static inline void expect_text(const char *file, int line, const char *wanted, const char *got, size_t len)
+static inline void expect_text(const char *file, int line, const char *wanted, const char *got,
+			       size_t len)
 {
 	if (len == strlen(wanted) && !memcmp(wanted, got, len))
 		return;

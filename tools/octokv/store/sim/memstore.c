@@ -63,7 +63,8 @@ void memstore_free(struct okv_store *store)
 	free(store);
 }
 
-uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key, size_t key_len)
+uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key,
+			size_t key_len)
 {
 	uint64_t hash = 0xcbf29ce484222325ULL ^ tenant;
 
@@ -88,7 +89,8 @@ static struct record **find(struct okv_partition *p, const struct okv_op *op)
 {
 	struct record **at = &p->records;
 
-	while (*at && ((*at)->tenant != op->tenant || (*at)->key_len != op->key_len || memcmp((*at)->key, op->key, op->key_len)))
+	while (*at && ((*at)->tenant != op->tenant || (*at)->key_len != op->key_len ||
+		       memcmp((*at)->key, op->key, op->key_len)))
 		at = &(*at)->next;
 	return at;
 }
@@ -101,11 +103,15 @@ static void drop(struct record **at)
 	record_free(record);
 }
 
-static void put(struct okv_partition *p, struct record **at, const struct okv_op *op, uint64_t expire_ms)
+static void put(struct okv_partition *p, struct record **at, const struct okv_op *op,
+		uint64_t expire_ms)
 {
 	struct record *record = mem_zalloc(sizeof(*record));
 
-	*record = (struct record){ .tenant = op->tenant, .key_len = op->key_len, .value_len = op->value_len, .expire_ms = expire_ms };
+	*record = (struct record){
+		.tenant = op->tenant, .key_len = op->key_len, .value_len = op->value_len,
+		.expire_ms = expire_ms,
+	};
 	record->key = memcpy(mem_alloc(op->key_len), op->key, op->key_len);
 	record->value = memcpy(mem_alloc(op->value_len), op->value, op->value_len);
 	if (*at)
@@ -139,7 +145,8 @@ static enum okv_status run_update(struct okv_partition *p, struct record **at, s
 static enum okv_status run(struct okv_partition *p, struct okv_op *op)
 {
 	struct record **at = find(p, op);
-	bool reads = op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE || op->flags & OKV_WANT_OLD;
+	bool reads = op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE ||
+		     op->flags & OKV_WANT_OLD;
 
 	if (*at && (*at)->expire_ms && (*at)->expire_ms <= p->store->now_ms)
 		drop(at);
@@ -148,8 +155,10 @@ static enum okv_status run(struct okv_partition *p, struct okv_op *op)
 	if (*at) {
 		op->out_len = (*at)->value_len;
 		op->out_expire_ms = (*at)->expire_ms;
-		if (reads)
-			op->out = op->buf = memcpy(mem_alloc(op->out_len), (*at)->value, op->out_len);
+		if (reads) {
+			op->buf = memcpy(mem_alloc(op->out_len), (*at)->value, op->out_len);
+			op->out = op->buf;
+		}
 	}
 	switch (op->kind) {
 	case OKV_OP_PUT:
@@ -249,7 +258,8 @@ static void run_scan(struct okv_scan *scan)
 		next = record->next;
 		scan->cursor = record->number;
 		if (record->tenant == scan->tenant)
-			scan->key(scan, record->key, record->key_len, record->value_len, record->expire_ms);
+			scan->key(scan, record->key, record->key_len, record->value_len,
+				  record->expire_ms);
 	}
 	if (!record)
 		scan->cursor = 0;
@@ -271,12 +281,16 @@ void okv_partition_set_clock(struct okv_partition *p, uint64_t now_ms)
 	p->store->now_ms = now_ms;
 }
 
-void okv_store_tenant_usage(const struct okv_store *store, uint16_t tenant, uint64_t *bytes, uint64_t *nr_keys)
+void okv_store_tenant_usage(const struct okv_store *store, uint16_t tenant, uint64_t *bytes,
+			    uint64_t *nr_keys)
 {
 	*bytes = *nr_keys = 0;
 	for (uint32_t i = 0; i < NR_PARTITIONS; i++) {
-		for (struct record *record = store->partitions[i].records; record; record = record->next) {
-			*bytes += record->tenant == tenant ? record->key_len + record->value_len : 0;
+		struct record *record = store->partitions[i].records;
+
+		for (; record; record = record->next) {
+			if (record->tenant == tenant)
+				*bytes += record->key_len + record->value_len;
 			*nr_keys += record->tenant == tenant;
 		}
 	}
@@ -301,11 +315,15 @@ int okv_device_format(struct okv_disk *disk, const struct okv_format_options *op
 
 int okv_device_info(struct okv_disk *disk, struct okv_device_info *info)
 {
-	*info = (struct okv_device_info){ .nr_partitions = NR_PARTITIONS, .block_bytes = disk->block_bytes, .size_bytes = disk->size_bytes };
+	*info = (struct okv_device_info){
+		.nr_partitions = NR_PARTITIONS, .block_bytes = disk->block_bytes,
+		.size_bytes = disk->size_bytes,
+	};
 	return 0;
 }
 
-int okv_store_open(struct okv_store **store, struct okv_disk *disk, const struct okv_open_options *options)
+int okv_store_open(struct okv_store **store, struct okv_disk *disk,
+		   const struct okv_open_options *options)
 {
 	(void)disk;
 	(void)options;

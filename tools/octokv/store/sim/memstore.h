@@ -15,6 +15,7 @@ void memstore_free(struct okv_store *store);
 void memstore_hold(struct okv_store *store, bool hold);
 void memstore_release(struct okv_store *store);
 void memstore_release_oldest(struct okv_store *store);	/* one operation */
-void memstore_fail(struct okv_store *store, enum okv_status status);	/* of all operations, until OKV_OK */
+/* of all operations, until OKV_OK */
+void memstore_fail(struct okv_store *store, enum okv_status status);
 
 #endif

@@ -33,7 +33,8 @@ static void test_big(redisContext *c)
 	EXPECT(reply->type == REDIS_REPLY_STATUS);
 	freeReplyObject(reply);
 	reply = ask(c, "GET big");
-	EXPECT(reply->type == REDIS_REPLY_STRING && reply->len == BIG_BYTES && !memcmp(reply->str, big, BIG_BYTES));
+	EXPECT(reply->type == REDIS_REPLY_STRING && reply->len == BIG_BYTES &&
+	       !memcmp(reply->str, big, BIG_BYTES));
 	freeReplyObject(reply);
 	free(big);
 }
@@ -48,9 +49,11 @@ static void test_pipeline(redisContext *c)
 		redisReply *set, *get;
 		char wanted[16];
 
-		EXPECT(redisGetReply(c, (void **)&set) == REDIS_OK && redisGetReply(c, (void **)&get) == REDIS_OK);
+		EXPECT(redisGetReply(c, (void **)&set) == REDIS_OK &&
+		       redisGetReply(c, (void **)&get) == REDIS_OK);
 		snprintf(wanted, sizeof(wanted), "%d", i);
-		EXPECT(set->type == REDIS_REPLY_STATUS && get->type == REDIS_REPLY_STRING && !strcmp(get->str, wanted));
+		EXPECT(set->type == REDIS_REPLY_STATUS && get->type == REDIS_REPLY_STRING &&
+		       !strcmp(get->str, wanted));
 		freeReplyObject(set);
 		freeReplyObject(get);
 	}
@@ -59,7 +62,8 @@ static void test_pipeline(redisContext *c)
 int main(int argc, char **argv)
 {
 	struct timeval limit = { .tv_sec = 60 };
-	redisContext *c = redisConnectWithTimeout("127.0.0.1", argc > 1 ? atoi(argv[1]) : 6379, limit);
+	redisContext *c =
+		redisConnectWithTimeout("127.0.0.1", argc > 1 ? atoi(argv[1]) : 6379, limit);
 	redisReply *reply;
 
 	EXPECT(c && !c->err);

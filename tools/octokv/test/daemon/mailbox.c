@@ -90,7 +90,8 @@ int main(void)
 	EXPECT(!pthread_create(&thread, NULL, receive, NULL));
 	while (i < NR_MESSAGES) {
 		random = random * 6364136223846793005ULL + 1442695040888963407ULL;
-		for (uint32_t batch = 1 + (random >> 40) % 30; batch && i < NR_MESSAGES; batch--, i++) {
+		for (uint32_t batch = 1 + (random >> 40) % 30; batch && i < NR_MESSAGES;
+		     batch--, i++) {
 			messages[i].number = i;
 			mailbox_add(&box, &messages[i].msg);
 		}
@@ -99,7 +100,8 @@ int main(void)
 			nr_wakes++;
 			sem_post(&wakes);
 		}
-		while ((random >> 50) % 32 == 0 && __atomic_load_n(&nr_arrived, __ATOMIC_ACQUIRE) < i)
+		while ((random >> 50) % 32 == 0 &&
+		       __atomic_load_n(&nr_arrived, __ATOMIC_ACQUIRE) < i)
 			sched_yield();
 	}
 	pthread_join(thread, NULL);

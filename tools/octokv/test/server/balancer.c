@@ -17,7 +17,8 @@ static void test_conditions(void)
 	EXPECT(!balancer_decide(&ps, 3, (uint32_t[]){ 390000, 100000, 0 }, storage, plans));
 	EXPECT(!balancer_decide(&ps, 3, (uint32_t[]){ 900000, 850000, 820000 }, storage, plans));
 	EXPECT(balancer_decide(&ps, 3, (uint32_t[]){ 900000, 850000, 200000 }, storage, plans));
-	EXPECT(!balancer_decide(&(struct balancer_config){ .how = BALANCE_OFF }, 3, (uint32_t[]){ 900000, 0, 0 }, storage, plans));
+	EXPECT(!balancer_decide(&(struct balancer_config){ .how = BALANCE_OFF }, 3,
+				(uint32_t[]){ 900000, 0, 0 }, storage, plans));
 	EXPECT(!balancer_decide(&ps, 1, (uint32_t[]){ 900000 }, storage, plans));
 }
 
@@ -26,13 +27,17 @@ static void test_ratio(void)
 	struct balancer_plan plans[3];
 
 	/* Room for all that can move: T = 0.5, 0.1 + 0.9 * 0.2 is below it. */
-	EXPECT(balancer_decide(&ps, 2, (uint32_t[]){ 900000, 100000 }, (uint32_t[]){ 200000, 0 }, plans));
-	EXPECT(plans[0].share_ppm == PPM && plans[0].to[1] && !plans[0].to[0] && !plans[1].share_ppm);
+	EXPECT(balancer_decide(&ps, 2, (uint32_t[]){ 900000, 100000 }, (uint32_t[]){ 200000, 0 },
+			       plans));
+	EXPECT(plans[0].share_ppm == PPM && plans[0].to[1] && !plans[0].to[0] &&
+	       !plans[1].share_ppm);
 	/* Not for all: R = (0.5 - 0.1) / (0.9 * 0.8) = 0.5555. */
-	EXPECT(balancer_decide(&ps, 2, (uint32_t[]){ 900000, 100000 }, (uint32_t[]){ 800000, 0 }, plans));
+	EXPECT(balancer_decide(&ps, 2, (uint32_t[]){ 900000, 100000 }, (uint32_t[]){ 800000, 0 },
+			       plans));
 	EXPECT(plans[0].share_ppm == 555555);
 	/* Nothing that could move. */
-	EXPECT(!balancer_decide(&ps, 2, (uint32_t[]){ 900000, 100000 }, (uint32_t[]){ 0, 0 }, plans));
+	EXPECT(!balancer_decide(&ps, 2, (uint32_t[]){ 900000, 100000 }, (uint32_t[]){ 0, 0 },
+				plans));
 }
 
 /* The paper's example: U_avg 0.4, cores at 0.2 and 0.3: 2 to 1; in turn: 1 to 1. */
@@ -88,14 +93,16 @@ static void test_random(void)
 		if (!balancer_decide(round % 2 ? &ps : &rr, nr, busy, storage, plans))
 			continue;
 		for (int i = 0; i < 64; i++)
-			sum += events[i] = random_below(&state, 5) ? random_below(&state, 10000) : 0;
+			sum += events[i] = random_below(&state, 5) ? random_below(&state, 10000)
+								   : 0;
 		for (uint32_t i = 0; i < nr; i++) {
 			if (busy[i] <= average)
 				EXPECT(!plans[i].share_ppm);
 			going = 0;
 			balancer_choose(&plans[i], 64, events, to);
 			for (int p = 0; p < 64; p++) {
-				EXPECT(to[p] < (int)nr && (to[p] < 0 || (events[p] && busy[to[p]] < average)));
+				EXPECT(to[p] < (int)nr &&
+				       (to[p] < 0 || (events[p] && busy[to[p]] < average)));
 				going += to[p] >= 0 ? events[p] : 0;
 			}
 			EXPECT(going <= sum * plans[i].share_ppm / PPM + 1);

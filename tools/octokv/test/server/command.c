@@ -54,9 +54,17 @@ static void open_world(struct world *world, const char *users)
 
 	memset(world, 0, sizeof(*world));
 	EXPECT(!tenants_load(&world->tenants, users, why, sizeof(why)));
-	world->server = (struct server){ .tenants = &world->tenants, .nr_workers = 1, .nr_partitions = 4, .workers = { &world->worker } };
-	world->server.config = (struct config){ .stall_timeout_s = 5, .idle_timeout_s = 60, .data = "memory" };
-	world->worker = (struct worker){ .server = &world->server, .store = memstore_new(), .post = post, .ready = ready, .freed = freed };
+	world->server = (struct server){
+		.tenants = &world->tenants, .nr_workers = 1, .nr_partitions = 4,
+		.workers = { &world->worker },
+	};
+	world->server.config = (struct config){
+		.stall_timeout_s = 5, .idle_timeout_s = 60, .data = "memory",
+	};
+	world->worker = (struct worker){
+		.server = &world->server, .store = memstore_new(), .post = post, .ready = ready,
+		.freed = freed,
+	};
 	world->worker.now_ns = 1000000000;
 	world->worker.now_ms = 1700000000000;
 	mover_init(&world->worker);
@@ -93,6 +101,8 @@ static void hear(struct conn *c, const char *wanted, int line)
 
 #define TALK(in, wanted) do { say(world.c, in "\r\n"); hear(world.c, wanted, __LINE__); } while (0)
 #define HEAR(wanted) hear(world.c, wanted, __LINE__)
+#define ZEROS_32 "00000000000000000000000000000000"
+#define ZEROS_96 ZEROS_32 ZEROS_32 ZEROS_32
 
 static void test_values(void)
 {
@@ -197,7 +207,8 @@ static void test_expiry(void)
 	TALK("PSETEX k 100 v", "+OK\r\n");
 	TALK("EXPIRE k -1", ":1\r\n");
 	TALK("EXISTS k", ":0\r\n");
-	TALK("EXPIRE k 10 NX GT", "-ERR NX and XX, GT or LT options at the same time are not compatible\r\n");
+	TALK("EXPIRE k 10 NX GT",
+	     "-ERR NX and XX, GT or LT options at the same time are not compatible\r\n");
 	close_world(&world);
 }
 
@@ -209,8 +220,10 @@ static void test_server(void)
 	TALK("NOSUCH a b", "-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' \r\n");
 	TALK("GET", "-ERR wrong number of arguments for 'get' command\r\n");
 	TALK("HELLO 4", "-NOPROTO unsupported protocol version\r\n");
-	TALK("HELLO 3", "%7\r\n$6\r\nserver\r\n$7\r\noctokvd\r\n$7\r\nversion\r\n$5\r\n7.2.0\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:0\r\n$4\r\nmode\r\n"
-	     "$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n");
+	TALK("HELLO 3", "%7\r\n$6\r\nserver\r\n$7\r\noctokvd\r\n"
+			"$7\r\nversion\r\n$5\r\n7.2.0\r\n"
+			"$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:0\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n"
+			"$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n");
 	TALK("GET k", "_\r\n");
 	TALK("CONFIG GET save", "%1\r\n$4\r\nsave\r\n$0\r\n\r\n");
 	TALK("RESET", "+RESET\r\n");
@@ -223,14 +236,17 @@ static void test_server(void)
 	TALK("COMMAND INFO nosuch", "*1\r\n$-1\r\n");
 	TALK("COMMAND DOCS", "*0\r\n");
 	TALK("WAITAOF 1 0 0", "*2\r\n:1\r\n:0\r\n");
-	TALK("AUTH x", "-ERR AUTH called without any users configured: there is no password to give\r\n");
+	TALK("AUTH x",
+	     "-ERR AUTH called without any users configured: there is no password to give\r\n");
 	TALK("SET \"\" v", "-ERR a key has 1 to 1024 bytes\r\n");
 	TALK("SCAN 0 COUNT 0", "-ERR syntax error\r\n");
 	TALK("SCAN 0 MATCH a* MATCH b*", "-ERR syntax error\r\n");
 	TALK("SCAN 7", "-ERR invalid cursor\r\n");
-	TALK("CONFIG GET nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* "
-	     "nothing* nothing* nothing* nothing*", "-ERR syntax error\r\n");
-	TALK("CONFIG GET *****************************************************************", "-ERR syntax error\r\n");
+	TALK("CONFIG GET nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* "
+	     "nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing* nothing*",
+	     "-ERR syntax error\r\n");
+	TALK("CONFIG GET *****************************************************************",
+	     "-ERR syntax error\r\n");
 	say(world.c, "INFO\r\n");
 	EXPECT(world.c->out.nr_bytes > 500);
 	conn_sent(world.c, world.c->out.nr_bytes);
@@ -308,7 +324,8 @@ static void test_order(void)
 	memstore_fail(world.worker.store, OKV_CORRUPT);
 	TALK("GET a", "-CORRUPT what the device returned is not what was written\r\n");
 	memstore_fail(world.worker.store, OKV_FULL);
-	TALK("SET a 1", "-FULL no room on the device: delete something, or wait for the garbage collection\r\n");
+	TALK("SET a 1", "-FULL no room on the device: delete something, or wait for the "
+			"garbage collection\r\n");
 	close_world(&world);
 }
 
@@ -432,11 +449,14 @@ static void test_bounds(void)
 		more = conn_feed(world.c, "GET k\r\n", 7);
 		fed += more;
 	} while (more);
-	EXPECT(fed && world.c->out.nr_bytes >= CONN_MAX_OUTPUT_BYTES && world.c->out.nr_bytes < CONN_MAX_OUTPUT_BYTES + 200000);
-	EXPECT(!conn_overdue(world.c, world.worker.now_ns + 4000000000) && conn_overdue(world.c, world.worker.now_ns + 6000000000));
+	EXPECT(fed && world.c->out.nr_bytes >= CONN_MAX_OUTPUT_BYTES &&
+	       world.c->out.nr_bytes < CONN_MAX_OUTPUT_BYTES + 200000);
+	EXPECT(!conn_overdue(world.c, world.worker.now_ns + 4000000000) &&
+	       conn_overdue(world.c, world.worker.now_ns + 6000000000));
 	conn_sent(world.c, world.c->out.nr_bytes);
 	EXPECT(conn_wants_input(world.c));
-	EXPECT(!conn_overdue(world.c, world.worker.now_ns + 6000000000) && conn_overdue(world.c, world.worker.now_ns + 61000000000));
+	EXPECT(!conn_overdue(world.c, world.worker.now_ns + 6000000000) &&
+	       conn_overdue(world.c, world.worker.now_ns + 61000000000));
 	/* Half a command. */
 	say(world.c, "*2\r\n$3\r\nGE");
 	EXPECT(conn_overdue(world.c, world.worker.now_ns + 6000000000));
@@ -446,7 +466,8 @@ static void test_bounds(void)
 	memstore_hold(world.worker.store, true);
 	for (fed = 0; conn_feed(world.c, "GET k\r\n", 7); fed++)
 		;
-	EXPECT(fed == CONN_MAX_VALUES_BYTES / CONN_FIRST_VALUE_BYTES && !conn_overdue(world.c, world.worker.now_ns + 6000000000));
+	EXPECT(fed == CONN_MAX_VALUES_BYTES / CONN_FIRST_VALUE_BYTES &&
+	       !conn_overdue(world.c, world.worker.now_ns + 6000000000));
 	memstore_release(world.worker.store);
 	conn_sent(world.c, world.c->out.nr_bytes);
 	for (fed = 0; conn_feed(world.c, "GET k\r\n", 7); fed++)
@@ -494,8 +515,10 @@ static void test_tenants(void)
 
 	open_world(&world, path);
 	TALK("GET k", "-NOAUTH Authentication required.\r\n");
-	TALK("HELLO 3", "-NOAUTH HELLO must be called with the client already authenticated, or with AUTH <user> <pass>\r\n");
-	TALK("AUTH ann wrong", "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+	TALK("HELLO 3", "-NOAUTH HELLO must be called with the client already authenticated, or "
+			"with AUTH <user> <pass>\r\n");
+	TALK("AUTH ann wrong",
+	     "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
 	TALK("AUTH ann secret", "+OK\r\n");
 	TALK("SET k ann's", "-ERR Protocol error: unbalanced quotes in request\r\n");
 	conn_kill(world.c);
@@ -517,11 +540,11 @@ static void test_tenants(void)
 	TALK("SET m 1 XX", "$-1\r\n");
 	TALK("DEL l", ":1\r\n");
 	TALK("SET m 1", "+OK\r\n");
-	TALK("SETRANGE m 0 0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000", ":97\r\n");
+	TALK("SETRANGE m 0 " ZEROS_96 "0", ":97\r\n");
 	for (int i = 0; i < 10; i++)
-		say(world.c, "APPEND m 0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000\r\n");
+		say(world.c, "APPEND m " ZEROS_96 "0\r\n");
 	conn_sent(world.c, world.c->out.nr_bytes);
-	TALK("APPEND m 0000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000",
+	TALK("APPEND m " ZEROS_96 "0000000000000000",
 	     "-QUOTA this user has no more bytes: delete something\r\n");
 	/* Connections. */
 	world.c = connect_one(&world);
@@ -532,7 +555,8 @@ static void test_tenants(void)
 	hear(second, "-ERR max number of clients of this user reached\r\n", __LINE__);
 	/* Requests: the fourth waits until the others are done. */
 	memstore_hold(world.worker.store, true);
-	EXPECT(conn_feed(world.c, "GET k\r\nGET k\r\nGET k\r\nGET k\r\n", 28) == 21 && world.c->parked);
+	EXPECT(conn_feed(world.c, "GET k\r\nGET k\r\nGET k\r\nGET k\r\n", 28) == 21 &&
+	       world.c->parked);
 	memstore_release(world.worker.store);
 	memstore_hold(world.worker.store, false);
 	conn_sent(world.c, world.c->out.nr_bytes);
@@ -573,7 +597,8 @@ static void test_quota(void)
 	EXPECT(world.c->tenant->nr_held_keys == 1 && world.c->tenant->nr_held_bytes);
 	memstore_release(world.worker.store);
 	memstore_hold(world.worker.store, false);
-	HEAR("+OK\r\n-QUOTA this user has no more keys: delete something\r\n-QUOTA this user has no more keys: delete something\r\n:4\r\n");
+	HEAR("+OK\r\n-QUOTA this user has no more keys: delete something\r\n"
+	     "-QUOTA this user has no more keys: delete something\r\n:4\r\n");
 	EXPECT(!world.c->tenant->nr_held_keys && !world.c->tenant->nr_held_bytes);
 	close_world(&world);
 	unlink(path);
@@ -617,14 +642,18 @@ static void test_users_file(void)
 static void test_glob(void)
 {
 	static const struct { const char *pattern, *text; bool match; } cases[] = {
-		{ "*", "", true }, { "", "", true }, { "", "a", false }, { "a*", "abc", true }, { "*c", "abc", true }, { "a?c", "abc", true },
-		{ "a?c", "ac", false }, { "[a-c]x", "bx", true }, { "[^a-c]x", "bx", false }, { "\\*", "*", true }, { "\\*", "a", false },
-		{ "*a*b*", "xxaxxb", true }, { "*a*b*", "xxbxxa", false }, { "[", "[", false }, { "[ab", "a", true }, { "a\\", "a\\", true },
+		{ "*", "", true }, { "", "", true }, { "", "a", false }, { "a*", "abc", true },
+		{ "*c", "abc", true }, { "a?c", "abc", true },
+		{ "a?c", "ac", false }, { "[a-c]x", "bx", true }, { "[^a-c]x", "bx", false },
+		{ "\\*", "*", true }, { "\\*", "a", false },
+		{ "*a*b*", "xxaxxb", true }, { "*a*b*", "xxbxxa", false }, { "[", "[", false },
+		{ "[ab", "a", true }, { "a\\", "a\\", true },
 	};
 	char pattern[200], text[200];
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		EXPECT(glob_match(cases[i].pattern, strlen(cases[i].pattern), cases[i].text, strlen(cases[i].text)) == cases[i].match);
+		EXPECT(glob_match(cases[i].pattern, strlen(cases[i].pattern), cases[i].text,
+				  strlen(cases[i].text)) == cases[i].match);
 	/* Would take for ever if each star tried all places anew. */
 	for (int i = 0; i < 100; i++)
 		memcpy(pattern + 2 * i, "*a", 2);

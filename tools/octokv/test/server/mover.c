@@ -22,7 +22,9 @@ struct mail {
 static struct mail mail[NR_WORKERS][NR_WORKERS];
 static struct worker workers[NR_WORKERS];
 static struct tenants tenants;
-static struct server server = { .tenants = &tenants, .nr_workers = NR_WORKERS, .nr_partitions = NR_PARTITIONS };
+static struct server server = {
+	.tenants = &tenants, .nr_workers = NR_WORKERS, .nr_partitions = NR_PARTITIONS,
+};
 
 static void post(struct worker *w, struct kv_msg *msg, uint32_t to)
 {
@@ -82,7 +84,10 @@ static struct conn *begin(void)
 
 	EXPECT(!tenants_load(&tenants, NULL, why, sizeof(why)));
 	for (uint32_t i = 0; i < NR_WORKERS; i++) {
-		workers[i] = (struct worker){ .server = &server, .id = i, .store = store, .post = post, .ready = ready, .freed = freed };
+		workers[i] = (struct worker){
+			.server = &server, .id = i, .store = store, .post = post, .ready = ready,
+			.freed = freed,
+		};
 		server.workers[i] = &workers[i];
 		mover_init(&workers[i]);
 	}
@@ -103,7 +108,8 @@ static void move_and_pause(struct conn *c, const char *command)
 	EXPECT(workers[OLD].routes[0].owner == OLD && mover_begin(&workers[OLD], 0, NEW));
 	deliver(OLD, NEW);
 	deliver(OLD, ASKING);
-	EXPECT(conn_feed(c, command, strlen(command)) == strlen(command) && workers[ASKING].routes[0].kept);
+	EXPECT(conn_feed(c, command, strlen(command)) == strlen(command) &&
+	       workers[ASKING].routes[0].kept);
 	deliver(NEW, OLD);
 	deliver(ASKING, OLD);
 	mover_run(&workers[OLD]);
@@ -132,7 +138,8 @@ static void test_kept(const char *command, const char *reply)
 	EXPECT(!workers[NEW].routes[0].nr_jobs && mover_begin(&workers[NEW], 0, ASKING));
 	deliver_all();
 	for (uint32_t i = 0; i < NR_WORKERS; i++)
-		EXPECT(workers[i].routes[0].owner == ASKING && !workers[i].routes[0].paused && !mover_is_busy(&workers[i]));
+		EXPECT(workers[i].routes[0].owner == ASKING && !workers[i].routes[0].paused &&
+		       !mover_is_busy(&workers[i]));
 	end(c);
 }
 

@@ -4,7 +4,9 @@
  */
 #include "test/test.h"
 
-static const struct resp_limits limits = { .max_bulk_bytes = 1 << 20, .max_args = 1000, .max_command_bytes = 2 << 20 };
+static const struct resp_limits limits = {
+	.max_bulk_bytes = 1 << 20, .max_args = 1000, .max_command_bytes = 2 << 20,
+};
 
 /* Commands are written as "[GET][k]"; an error as "!text". */
 struct parse_case {
@@ -35,7 +37,8 @@ static const struct parse_case parse_cases[] = {
 	{ "*1001\r\n", "!Protocol error: invalid multibulk length" },
 	{ "*99999999999999999999\r\n", "!Protocol error: invalid multibulk length" },
 	{ "*1x\r\n", "!Protocol error: invalid multibulk length" },
-	{ "*111111111111111111111111111111111111\r\n", "!Protocol error: too big mbulk count string" },
+	{ "*111111111111111111111111111111111111\r\n",
+	  "!Protocol error: too big mbulk count string" },
 	{ "*1\n", "!Protocol error: a line ends without CR" },
 	{ "*1\r\n$1\r\naxx", "!Protocol error: a bulk string ends without CRLF" },
 	{ "*1\r\n$1\r\na\rx", "!Protocol error: a bulk string ends without CRLF" },
@@ -87,7 +90,8 @@ static void parse_cut(const struct parse_case *c, size_t cut)
 
 	resp_init(&parser, &limits);
 	/* Memory that ends where the piece ends: the address sanitizer sees a read beyond. */
-	char *first = memcpy(malloc(cut + 1), c->in, cut), *second = memcpy(malloc(len - cut + 1), c->in + cut, len - cut);
+	char *first = memcpy(malloc(cut + 1), c->in, cut),
+	     *second = memcpy(malloc(len - cut + 1), c->in + cut, len - cut);
 
 	if (feed_piece(&parser, first, cut, text))
 		feed_piece(&parser, second, len - cut, text);
@@ -115,7 +119,8 @@ static void test_bounds(void)
 	resp_init(&parser, &limits);
 	for (; verdict == RESP_MORE; fed += 1000)
 		resp_feed(&parser, memset(text, 'x', 1000), 1000, &verdict);
-	EXPECT(verdict == RESP_BAD && fed > RESP_MAX_INLINE_BYTES && fed < RESP_MAX_INLINE_BYTES + 3000);
+	EXPECT(verdict == RESP_BAD && fed > RESP_MAX_INLINE_BYTES &&
+	       fed < RESP_MAX_INLINE_BYTES + 3000);
 	EXPECT(resp_held_bytes(&parser) <= 2 * RESP_MAX_INLINE_BYTES);
 	resp_destroy(&parser);
 
@@ -137,15 +142,18 @@ static void test_bounds(void)
 static void test_numbers(void)
 {
 	static const struct { const char *text; bool good; int64_t value; } cases[] = {
-		{ "0", true, 0 }, { "-1", true, -1 }, { "9223372036854775807", true, INT64_MAX }, { "-9223372036854775808", true, INT64_MIN },
-		{ "9223372036854775808", false, 0 }, { "-9223372036854775809", false, 0 }, { "", false, 0 }, { "-", false, 0 }, { "01", false, 0 },
+		{ "0", true, 0 }, { "-1", true, -1 }, { "9223372036854775807", true, INT64_MAX },
+		{ "-9223372036854775808", true, INT64_MIN },
+		{ "9223372036854775808", false, 0 }, { "-9223372036854775809", false, 0 },
+		{ "", false, 0 }, { "-", false, 0 }, { "01", false, 0 },
 		{ "1 ", false, 0 }, { "+1", false, 0 }, { "18446744073709551616", false, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int64_t value = 0;
 
-		EXPECT(resp_parse_int(cases[i].text, strlen(cases[i].text), &value) == cases[i].good);
+		EXPECT(resp_parse_int(cases[i].text, strlen(cases[i].text), &value) ==
+		       cases[i].good);
 		EXPECT(value == cases[i].value);
 	}
 }
@@ -169,8 +177,10 @@ static void write_all(struct resp_out *out)
 static void test_writer(void)
 {
 	static const char *const wanted[] = {
-		"+OK\r\n-ERR it's  bad\r\n:-7\r\n$4\r\na\r\nb\r\n$3\r\nabc\r\n$-1\r\n*2\r\n*4\r\n$2\r\nhi\r\n",
-		"+OK\r\n-ERR it's  bad\r\n:-7\r\n$4\r\na\r\nb\r\n$3\r\nabc\r\n_\r\n*2\r\n%2\r\n=6\r\ntxt:hi\r\n",
+		"+OK\r\n-ERR it's  bad\r\n:-7\r\n$4\r\na\r\nb\r\n$3\r\nabc\r\n$-1\r\n*2\r\n"
+		"*4\r\n$2\r\nhi\r\n",
+		"+OK\r\n-ERR it's  bad\r\n:-7\r\n$4\r\na\r\nb\r\n$3\r\nabc\r\n_\r\n*2\r\n"
+		"%2\r\n=6\r\ntxt:hi\r\n",
 	};
 
 	for (int resp3 = 0; resp3 < 2; resp3++) {
@@ -186,7 +196,8 @@ static void test_writer(void)
 		EXPECT(!out.head && !out.nr_bytes && all.nr_bytes == strlen(wanted[resp3]) + 1);
 		for (size_t left = all.nr_bytes; left; left--) {
 			text = out_text(&all);
-			EXPECT(left > strlen(wanted[resp3]) || !strcmp(text, wanted[resp3] + strlen(wanted[resp3]) - left));
+			EXPECT(left > strlen(wanted[resp3]) ||
+			       !strcmp(text, wanted[resp3] + strlen(wanted[resp3]) - left));
 			free(text);
 			resp_out_consume(&all, 1);
 		}
@@ -200,6 +211,7 @@ int main(void)
 	test_bounds();
 	test_numbers();
 	test_writer();
-	printf("ok server_resp: %zu inputs, each cut everywhere\n", sizeof(parse_cases) / sizeof(parse_cases[0]));
+	printf("ok server_resp: %zu inputs, each cut everywhere\n",
+	       sizeof(parse_cases) / sizeof(parse_cases[0]));
 	return 0;
 }
