@@ -22,8 +22,6 @@ FEATURES = [
      "the block layer allocates elevator_queue; hooks for the scheduler's data",
      ("member", "elevator_mq_ops", "alloc_sched_data"),
      ("block/elevator.h", r"\(\*alloc_sched_data\)")),
-    ("HAVE_QUEUE_ASYNC_DEPTH", "request_queue has async_depth",
-     ("member", "request_queue", "async_depth"), ("include/linux/blkdev.h", r"\basync_depth;")),
     ("HAVE_FREEZE_QUEUE_MEMFLAGS",
      "blk_mq_freeze_queue() returns what blk_mq_unfreeze_queue() takes",
      ("func", "blk_mq_freeze_queue_nomemsave"),

@@ -30,7 +30,7 @@
  *
  * On 6.12 depth_updated runs once per hardware queue, in the middle of the change:
  * q->nr_requests is still the old value then, and only the hardware queues up to the current
- * one have the new depth. Read depths with mqfair_sched_depth(), and expect repeats.
+ * one have the new depth. Read depths from the tags of a hardware queue, and expect repeats.
  */
 #ifdef HAVE_ELV_ALLOC_SCHED_DATA
 #define MQFAIR_ATTRS_CONST	const
@@ -115,63 +115,6 @@ static int fn##_file(void *rq_queue, struct seq_file *m)			\
 }
 
 /*
- * The number of scheduler tags that @hctx can hand out now, on every kernel and also within
- * depth_updated.
- */
-static inline unsigned int mqfair_sched_depth(struct blk_mq_hw_ctx *hctx)
-{
-	return READ_ONCE(hctx->sched_tags->bitmap_tags.sb.depth);
-}
-
-/*
- * Tells the tag allocator the smallest shallow_depth that limit_depth will ask for, so that its
- * wake-up batches stay below it; without this a limited allocation can sleep for ever. Call it
- * from init_sched and depth_updated.
- */
-static inline void mqfair_set_min_shallow_depth(struct request_queue *q, unsigned int depth)
-{
-	struct blk_mq_hw_ctx *hctx;
-	unsigned long i;
-
-	queue_for_each_hw_ctx(q, hctx, i)
-		sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, depth);
-}
-
-/*
- * The number of scheduler tags that every hardware queue of @q can hand out. Tags that the
- * hardware queues share may get their new depth later than depth_updated: 1 is the least of all.
- */
-static inline unsigned int mqfair_least_sched_depth(struct request_queue *q)
-{
-	unsigned int depth = UINT_MAX;
-	struct blk_mq_hw_ctx *hctx;
-	unsigned long i;
-
-	if (q->tag_set->flags & BLK_MQ_F_TAG_HCTX_SHARED)
-		return 1;
-	queue_for_each_hw_ctx(q, hctx, i)
-		depth = min(depth, mqfair_sched_depth(hctx));
-	return depth;
-}
-
-/*
- * For init_sched of a scheduler whose requests wait in their hardware queues: all of these have to be run. The scheduler before may have
- * said otherwise, and of the kernel's only none and kyber take that back.
- */
-static inline void mqfair_run_all_hctx(struct request_queue *q)
-{
-	blk_queue_flag_clear(QUEUE_FLAG_SQ_SCHED, q);
-}
-
-/*
- * exit_hctx where there is nothing to do. Without one blk_mq_exit_sched() leaves sched_data in @hctx, where the next scheduler may take
- * it for its own.
- */
-static inline void mqfair_exit_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
-{
-}
-
-/*
  * Is @rq, which comes to insert_requests, one that the scheduler has never heard of? A request that was allocated for passthrough, beside
  * others in a plug, may be used for a bio after all. Kernels that prepare a request when it is used know what it is by then; older
  * ones, as 6.12 was at first, hand it to us unprepared, and would not tell us of its end. It is made one of ours; the caller prepares it.
@@ -182,17 +125,6 @@ static inline bool mqfair_adopt(struct request *rq)
 		return false;
 	rq->rq_flags |= RQF_USE_SCHED;
 	return true;
-}
-
-/*
- * Sets queue/async_depth where the kernel has that attribute (7.2 does); elsewhere there is
- * nothing to tell.
- */
-static inline void mqfair_set_async_depth(struct request_queue *q, unsigned int depth)
-{
-#ifdef HAVE_QUEUE_ASYNC_DEPTH
-	q->async_depth = depth;
-#endif
 }
 
 /*

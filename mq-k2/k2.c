@@ -114,9 +114,10 @@
 
 #include <trace/events/block.h>
 
+#include "blk/slot.h"
+#include "blk/submit.h"
+#include "blk/tag_share.h"
 #include "k2.h"
-#include "slot.h"
-#include "tag_share.h"
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
@@ -220,15 +221,6 @@ static bool k2_is_balanced(struct k2_data *k2)
 	return !atomic_read(&k2->policy.inflight);
 }
 
-/*
- * Called from blk_mq_init_sched() by way of init_sched, and from blk_mq_update_nr_requests(); the
- * queue is frozen.
- */
-static void k2_depth_updated(struct request_queue *q)
-{
-	mqfair_set_min_shallow_depth(q, tag_share(mqfair_least_sched_depth(q)));
-}
-
 static int k2_init_sched(struct request_queue *q, struct elevator_queue *eq)
 {
 	struct k2_data *k2 = kzalloc_node(sizeof(*k2), GFP_KERNEL, q->node);
@@ -249,7 +241,7 @@ static int k2_init_sched(struct request_queue *q, struct elevator_queue *eq)
 
 	/* Every hardware queue dispatches for all: running one of them is running the scheduler. */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
-	k2_depth_updated(q);
+	tag_share_update(q);
 
 	eq->elevator_data = k2;
 	q->elevator = eq;
@@ -277,21 +269,12 @@ static void k2_exit_sched(struct elevator_queue *eq)
 
 /*
  * Called before a tag, or a batch of them for a plug, is allocated. The bio is not known here,
- * the task is. A limit makes blk-mq allocate a batch one by one, at 330 instructions each, so a
- * batch that leaves real time its share is let pass. Batches that ask at the same moment may all
- * pass and borrow from that share until they complete; the next to ask is limited again.
+ * the task is.
  */
 static void k2_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
-	const struct sbitmap *sb = &data->hctx->sched_tags->bitmap_tags.sb;
-	unsigned int depth;
-
-	if (IOPRIO_PRIO_CLASS(get_current_ioprio()) == IOPRIO_CLASS_RT)
-		return;
-	depth = tag_share(mqfair_sched_depth(data->hctx));
-	if (data->nr_tags > 1 && sbitmap_weight(sb) + data->nr_tags <= depth)
-		return;
-	data->shallow_depth = depth;
+	if (IOPRIO_PRIO_CLASS(get_current_ioprio()) != IOPRIO_CLASS_RT)
+		data->shallow_depth = tag_share_limit(data);
 }
 
 static noinline bool k2_merge(struct k2_data *k2, struct request_queue *q, struct bio *bio,
@@ -406,35 +389,17 @@ static void k2_insert_list(struct k2_data *k2, struct list_head *list, bool at_h
 
 /*
  * Called from blk_mq_insert_request(), one request, and from the flush of a plug, many of one
- * hardware queue; blk-mq runs the queue afterwards.
- *
- * blk-mq runs it at once, in the submitter's context, for a plugged submission, and leaves it to
- * kblockd without a plug. 6.12 plugs every bio, 7.2 does not: there a depth-1 reader would pay for
- * a worker's wake-up before its request is even looked at. So for a submission without a plug we
- * run the queue here, after the lock is dropped. This is allowed because blk-mq, without a
- * scheduler, calls the driver from this very place: the context is the same and it may sleep.
- * current->plug tells the callers apart: a flush of a plug, also from schedule(), has one, and a
- * requeue inserts at the head. A reference to the queue keeps the scheduler from being switched
- * away meanwhile, as in blk-mq's own flush of a plug. Completions must stay asynchronous: no
- * driver may be called from an interrupt.
+ * hardware queue. blk-mq runs the queue afterwards; blk/submit.h tells why we run it before that.
  */
 static void k2_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 			       blk_insert_t flags)
 {
-	struct request_queue *q = hctx->queue;
-	struct k2_data *k2 = q->elevator->elevator_data;
-	bool at_head = flags & BLK_MQ_INSERT_AT_HEAD;
+	struct k2_data *k2 = hctx->queue->elevator->elevator_data;
+	bool direct = submit_begin(hctx, flags);
 
-	if (current->plug || at_head) {
-		k2_insert_list(k2, list, at_head, READ_ONCE(hctx->dispatch_busy));
-		return;
-	}
-
-	percpu_ref_get(&q->q_usage_counter);
-	k2_insert_list(k2, list, false, READ_ONCE(hctx->dispatch_busy));
-	if (k2_policy_has_work(&k2->policy))
-		blk_mq_run_hw_queue(hctx, false);
-	percpu_ref_put(&q->q_usage_counter);
+	k2_insert_list(k2, list, flags & BLK_MQ_INSERT_AT_HEAD, READ_ONCE(hctx->dispatch_busy));
+	if (direct)
+		submit_end(hctx, k2_policy_has_work(&k2->policy));
 }
 
 /* Puts @rq, just taken from its queue, on its way to the device. */
@@ -554,13 +519,13 @@ static void k2_finish_request(struct request *rq)
 /* ---- registration ---- */
 
 MQFAIR_DEFINE_INIT_SCHED(k2_init_sched)
-MQFAIR_DEFINE_DEPTH_UPDATED(k2_depth_updated)
+MQFAIR_DEFINE_DEPTH_UPDATED(tag_share_update)
 
 static struct elevator_type k2_elevator = {
 	.ops = {
 		.init_sched		= MQFAIR_INIT_SCHED(k2_init_sched),
 		.exit_sched		= k2_exit_sched,
-		.depth_updated		= MQFAIR_DEPTH_UPDATED(k2_depth_updated),
+		.depth_updated		= MQFAIR_DEPTH_UPDATED(tag_share_update),
 		.limit_depth		= k2_limit_depth,
 		.bio_merge		= k2_bio_merge,
 		.requests_merged	= k2_requests_merged,

@@ -138,9 +138,11 @@
 
 #include <trace/events/block.h>
 
+#include "blk/elevator.h"
+#include "blk/slot.h"
+#include "blk/submit.h"
+#include "blk/tag_share.h"
 #include "mqfq.h"
-#include "slot.h"
-#include "tag_share.h"
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
@@ -225,41 +227,6 @@ static u64 mqfq_cost_bytes(const struct mqfq_data *md, const struct request *rq,
 	return clamp_t(u64, cost, SECTOR_SIZE, 1ULL << MQFQ_COST_SHIFT_MAX);
 }
 
-/* The flow of a request; a process's number was taken down in prepare_request. */
-static u64 mqfq_rq_key(const struct mqfq_data *md, struct request *rq, void **who)
-{
-	*who = NULL;
-	switch (READ_ONCE(md->flow_kind)) {
-	case MQFQ_FLOW_PROCESS:
-		return mqfq_key(MQFQ_FLOW_PROCESS, mqfq_entry(rq)->start);
-	case MQFQ_FLOW_IOPRIO:
-		return mqfq_key(MQFQ_FLOW_IOPRIO, req_get_ioprio(rq));
-	default:
-		*who = bio_blkcg_css(rq->bio);
-		return mqfq_css_key(*who);
-	}
-}
-
-/*
- * The flow of the task that is about to submit. Its bio may be another's, as in writeback; this
- * is for limits only.
- */
-static u64 mqfq_current_key(const struct mqfq_data *md)
-{
-	switch (READ_ONCE(md->flow_kind)) {
-	case MQFQ_FLOW_PROCESS:
-		return mqfq_key(MQFQ_FLOW_PROCESS, current->tgid);
-	case MQFQ_FLOW_IOPRIO:
-		return mqfq_key(MQFQ_FLOW_IOPRIO, get_current_ioprio());
-	default:
-#ifdef CONFIG_BLK_CGROUP
-		return mqfq_css_key(task_css(current, io_cgrp_id));
-#else
-		return mqfq_css_key(NULL);
-#endif
-	}
-}
-
 /* Called under the flow table's lock, when a flow is made. */
 static u32 mqfq_weight_of(void *context, u64 key, void *who)
 {
@@ -268,7 +235,7 @@ static u32 mqfq_weight_of(void *context, u64 key, void *who)
 
 	schedule_delayed_work(&md->reclaim, msecs_to_jiffies(MQFQ_RECLAIM_MS));
 	mqfq_tuner_kick(md);
-	if (mqfq_key_kind(key) == MQFQ_FLOW_CGROUP)
+	if (flow_key_kind(key) == FLOW_CGROUP)
 		return mqfq_cgroup_weight(md, who);
 	weight = xa_load(&md->weight_of_id, mqfq_weight_index(key));
 	return weight ? xa_to_value(weight) : FLOW_WEIGHT_DEFAULT;
@@ -350,15 +317,6 @@ static bool mqfq_is_balanced(struct mqfq_data *md)
 	return !c.queued && c.inserted == c.dispatched &&
 	       c.dispatched == c.completed + c.requeued &&
 	       token_tree_nr_free(&md->policy.tokens) == md->policy.tokens.slots;
-}
-
-/*
- * Called from blk_mq_init_sched() by way of init_sched, and from blk_mq_update_nr_requests(); the
- * queue is frozen.
- */
-static void mqfq_depth_updated(struct request_queue *q)
-{
-	mqfair_set_min_shallow_depth(q, tag_share(mqfair_least_sched_depth(q)));
 }
 
 /*
@@ -456,8 +414,8 @@ static int mqfq_init_sched(struct request_queue *q, struct elevator_queue *eq)
 	if (!md)
 		return -ENOMEM;
 	mqfq_cgroup_attach(md);
-	mqfair_run_all_hctx(q);
-	mqfq_depth_updated(q);
+	elevator_run_all_hctx(q);
+	tag_share_update(q);
 	eq->elevator_data = md;
 	q->elevator = eq;
 	return 0;
@@ -507,7 +465,7 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct mqfq_data *md = data->q->elevator->elevator_data;
 	struct mqfq_queue *q = data->hctx->sched_data;
-	unsigned int depth = mqfair_sched_depth(data->hctx), used;
+	unsigned int depth = tag_share_sched_depth(data->hctx), used;
 	struct flow *f;
 
 	if (!(data->hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED) &&
@@ -517,7 +475,7 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	if (used + data->nr_tags <= depth / 2)
 		return;
 	rcu_read_lock();
-	f = flow_find(&md->flows, mqfq_current_key(md));
+	f = flow_find(&md->flows, flow_key_of_current(READ_ONCE(md->flow_kind)));
 	if (!op_is_sync(opf) || (f && mqfq_nr_tags_of(q, f, used) * max(READ_ONCE(q->nr_flows), 2U) > depth))
 		data->shallow_depth = tag_share(depth);
 	rcu_read_unlock();
@@ -534,8 +492,8 @@ static bool mqfq_allow_merge(struct request_queue *rq_queue, struct request *rq,
 	struct mqfq_queue *q = rq->mq_hctx->sched_data;
 
 	/* cgroups and priorities are the block layer's to keep apart; it does. */
-	if (READ_ONCE(md->flow_kind) == MQFQ_FLOW_PROCESS &&
-	    mqfq_entry_flow(e)->key != mqfq_key(MQFQ_FLOW_PROCESS, current->tgid))
+	if (READ_ONCE(md->flow_kind) == FLOW_PROCESS &&
+	    mqfq_entry_flow(e)->key != flow_key(FLOW_PROCESS, current->tgid))
 		return false;
 	q->offered = rq;
 	return true;
@@ -575,7 +533,7 @@ static bool mqfq_bio_merge(struct request_queue *rq_queue, struct bio *bio, unsi
 
 	if (!READ_ONCE(q->nr))
 		return false;
-	if (bio_op(bio) == REQ_OP_DISCARD && (READ_ONCE(md->discard_cost_pct) || READ_ONCE(md->flow_kind) == MQFQ_FLOW_PROCESS))
+	if (bio_op(bio) == REQ_OP_DISCARD && (READ_ONCE(md->discard_cost_pct) || READ_ONCE(md->flow_kind) == FLOW_PROCESS))
 		return false;
 	return mqfq_merge(rq_queue, q, bio, nr_segs);
 }
@@ -607,13 +565,14 @@ static const void *mqfq_bio_owner(const struct bio *bio)
 static struct flow *mqfq_rq_flow(struct mqfq_data *md, struct request *rq, u64 vt,
 				 struct flow *last, const void *owner)
 {
-	void *who;
+	struct cgroup_subsys_state *css;
 	u64 key;
 
-	if (!last || mqfq_key_kind(last->key) != MQFQ_FLOW_CGROUP || mqfq_bio_owner(rq->bio) != owner) {
-		key = mqfq_rq_key(md, rq, &who);
+	if (!last || flow_key_kind(last->key) != FLOW_CGROUP ||
+	    mqfq_bio_owner(rq->bio) != owner) {
+		key = flow_key_of_rq(READ_ONCE(md->flow_kind), rq, mqfq_entry(rq)->start, &css);
 		if (!last || last->key != key)
-			return flow_get(&md->flows, key, who, vt);
+			return flow_get(&md->flows, key, css, vt);
 	}
 	atomic_inc(&last->refs);
 	return last;
@@ -662,27 +621,18 @@ static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *q, struct 
 
 /*
  * Called from blk_mq_insert_request(), one request, and from the flush of a plug, many of one
- * hardware queue; blk-mq runs the queue afterwards. See "In whose context" for the run that comes
- * before that one.
+ * hardware queue. blk-mq runs the queue afterwards; blk/submit.h tells why we run it before that.
  */
 static void mqfq_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 				 blk_insert_t flags)
 {
-	struct request_queue *rq_queue = hctx->queue;
-	struct mqfq_data *md = rq_queue->elevator->elevator_data;
 	struct mqfq_queue *q = hctx->sched_data;
-	bool at_head = flags & BLK_MQ_INSERT_AT_HEAD;
+	bool direct = submit_begin(hctx, flags);
 
-	if (current->plug || at_head) {
-		mqfq_insert_list(md, q, list, at_head);
-		return;
-	}
-
-	percpu_ref_get(&rq_queue->q_usage_counter);
-	mqfq_insert_list(md, q, list, false);
-	if (mqfq_has_work(q))
-		blk_mq_run_hw_queue(hctx, false);
-	percpu_ref_put(&rq_queue->q_usage_counter);
+	mqfq_insert_list(hctx->queue->elevator->elevator_data, q, list,
+			 flags & BLK_MQ_INSERT_AT_HEAD);
+	if (direct)
+		submit_end(hctx, mqfq_has_work(q));
 }
 
 /* Called from a run of @hctx, after has_work said yes. */
@@ -770,15 +720,15 @@ static void mqfq_finish_request(struct request *rq)
 /* ---- registration ---- */
 
 MQFAIR_DEFINE_INIT_SCHED(mqfq_init_sched)
-MQFAIR_DEFINE_DEPTH_UPDATED(mqfq_depth_updated)
+MQFAIR_DEFINE_DEPTH_UPDATED(tag_share_update)
 
 static struct elevator_type mqfq_elevator = {
 	.ops = {
 		.init_sched		= MQFAIR_INIT_SCHED(mqfq_init_sched),
 		.exit_sched		= mqfq_exit_sched,
 		.init_hctx		= mqfq_init_hctx,
-		.exit_hctx		= mqfair_exit_hctx,
-		.depth_updated		= MQFAIR_DEPTH_UPDATED(mqfq_depth_updated),
+		.exit_hctx		= elevator_exit_hctx,
+		.depth_updated		= MQFAIR_DEPTH_UPDATED(tag_share_update),
 		.limit_depth		= mqfq_limit_depth,
 		.allow_merge		= mqfq_allow_merge,
 		.bio_merge		= mqfq_bio_merge,

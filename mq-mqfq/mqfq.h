@@ -13,22 +13,12 @@
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
+#include "blk/flow_id.h"
 #include "compat.h"
 #include "mqfq_auto.h"
 #include "mqfq_policy.h"
 
-/* Who is a flow. */
-enum mqfq_flow_kind {
-	MQFQ_FLOW_CGROUP,
-	MQFQ_FLOW_PROCESS,
-	MQFQ_FLOW_IOPRIO,
-	MQFQ_NR_FLOW_KINDS,
-};
-
 enum {
-	/* A flow's key is its kind, and below it a cgroup's, a process's or a priority's number. */
-	MQFQ_KEY_KIND_SHIFT	= 62,
-
 	/* Costs in bytes stay below this, so that their product with a weight fits 64 bits. */
 	MQFQ_COST_SHIFT_MAX	= 36,
 	MQFQ_COST_PCT_MAX	= 10000,
@@ -71,7 +61,7 @@ struct mqfq_tuner {
  * @q:			its queue
  * @hctx:		its hardware queues, by number
  * @policy:		what waits, and what may go
- * @flow_kind:		enum mqfq_flow_kind
+ * @flow_kind:		enum flow_kind
  * @write_cost_pct:	of a byte written, against one read
  * @discard_cost_pct:	of a byte discarded or zeroed
  * @cpu_counters:	see there
@@ -96,31 +86,10 @@ struct mqfq_data {
 	struct flow_table flows;
 };
 
-static inline u64 mqfq_key(enum mqfq_flow_kind kind, u64 id)
-{
-	return (u64)kind << MQFQ_KEY_KIND_SHIFT | id;
-}
-
-static inline enum mqfq_flow_kind mqfq_key_kind(u64 key)
-{
-	return key >> MQFQ_KEY_KIND_SHIFT;
-}
-
-static inline u64 mqfq_key_id(u64 key)
-{
-	return key & ((1ULL << MQFQ_KEY_KIND_SHIFT) - 1);
-}
-
-/* The key of a cgroup: its number, that of its directory in cgroupfs; 0 if there is none. */
-static inline u64 mqfq_css_key(struct cgroup_subsys_state *css)
-{
-	return mqfq_key(MQFQ_FLOW_CGROUP, css ? cgroup_id(css->cgroup) : 0);
-}
-
 /* Index of a flow in weight_of_id: processes and priorities have small numbers. */
 static inline unsigned long mqfq_weight_index(u64 key)
 {
-	return (unsigned long)mqfq_key_kind(key) << 32 | mqfq_key_id(key);
+	return (unsigned long)flow_key_kind(key) << 32 | flow_key_id(key);
 }
 
 /* mqfq.c */
@@ -142,7 +111,6 @@ void mqfq_tuner_on(struct mqfq_data *md, enum mqfq_auto_which which);
 void mqfq_tuner_off(struct mqfq_data *md, enum mqfq_auto_which which, u32 value);
 
 /* mqfq_sysfs.c */
-extern const char *const mqfq_flow_kind_name[MQFQ_NR_FLOW_KINDS];
 extern MQFAIR_ATTRS_CONST struct elv_fs_entry mqfq_attrs[];
 
 /* mqfq_debugfs.c */

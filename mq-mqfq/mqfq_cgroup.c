@@ -179,7 +179,7 @@ static ssize_t mqfq_weight_write(struct kernfs_open_file *of, char *buf, size_t 
 	memalloc_noio_restore(noio);
 	if (!ret)
 		list_for_each_entry(md, &mqfq_devices, siblings)
-			mqfq_reweigh(md, mqfq_css_key(css), mqfq_cgroup_weight_on(mc, mqfq_dev(md)));
+			mqfq_reweigh(md, flow_key_of_css(css), mqfq_cgroup_weight_on(mc, mqfq_dev(md)));
 	mutex_unlock(&mqfq_cgroup_mutex);
 	return ret ? ret : count;
 }

@@ -56,8 +56,8 @@ static void mqfq_flow_line(void *context, struct flow *f)
 {
 	struct mqfq_flows_context *c = context;
 
-	seq_printf(c->m, "%s %llu %u %d %lld %lld %lld\n", mqfq_flow_kind_name[mqfq_key_kind(f->key)],
-		   mqfq_key_id(f->key), READ_ONCE(f->weight), atomic_read(&f->refs),
+	seq_printf(c->m, "%s %llu %u %d %lld %lld %lld\n", flow_kind_name[flow_key_kind(f->key)],
+		   flow_key_id(f->key), READ_ONCE(f->weight), atomic_read(&f->refs),
 		   (long long)(READ_ONCE(f->finish) - c->vt) >> VT_SHIFT,
 		   (long long)atomic64_read(&f->service_bytes),
 		   (long long)atomic64_read(&f->throttled_ns));

@@ -10,37 +10,10 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
+#include "blk/tunable.h"
 #include "mqfq.h"
-#include "tunable.h"
 
-const char *const mqfq_flow_kind_name[MQFQ_NR_FLOW_KINDS] = {
-	[MQFQ_FLOW_CGROUP]	= "cgroup",
-	[MQFQ_FLOW_PROCESS]	= "process",
-	[MQFQ_FLOW_IOPRIO]	= "ioprio",
-};
-
-#define MQFQ_SHOW(name, format, value)							\
-static ssize_t mqfq_##name##_show(struct elevator_queue *eq, char *page)		\
-{											\
-	struct mqfq_data *md = eq->elevator_data;					\
-											\
-	return sysfs_emit(page, format "\n", value);					\
-}
-
-#define MQFQ_STORE(name, min, max, act)							\
-static ssize_t mqfq_##name##_store(struct elevator_queue *eq, const char *page,		\
-				   size_t count)					\
-{											\
-	struct mqfq_data *md = eq->elevator_data;					\
-	unsigned int value;								\
-	int ret = tunable_parse(page, min, max, &value);				\
-											\
-	if (!ret)									\
-		ret = act(md, value);							\
-	return ret ? ret : count;							\
-}
-
-static int mqfq_act_bucket_kb(struct mqfq_data *md, unsigned int kb)
+static int mqfq_set_bucket_kb(struct mqfq_data *md, unsigned int kb)
 {
 	struct vt_wheel_geometry geometry = md->policy.wheel.geometry;
 
@@ -53,7 +26,7 @@ static int mqfq_act_bucket_kb(struct mqfq_data *md, unsigned int kb)
 	return 0;
 }
 
-static int mqfq_act_buckets(struct mqfq_data *md, unsigned int buckets)
+static int mqfq_set_buckets(struct mqfq_data *md, unsigned int buckets)
 {
 	struct vt_wheel_geometry geometry = md->policy.wheel.geometry;
 
@@ -66,28 +39,22 @@ static int mqfq_act_buckets(struct mqfq_data *md, unsigned int buckets)
 	return 0;
 }
 
-static int mqfq_act_write_cost_pct(struct mqfq_data *md, unsigned int pct)
+static int mqfq_set_cost_pct(unsigned int *field, unsigned int pct)
 {
-	WRITE_ONCE(md->write_cost_pct, pct);
+	WRITE_ONCE(*field, pct);
 	return 0;
 }
 
-static int mqfq_act_discard_cost_pct(struct mqfq_data *md, unsigned int pct)
-{
-	WRITE_ONCE(md->discard_cost_pct, pct);
-	return 0;
-}
-
-MQFQ_SHOW(bucket_kb, "%llu", 1ULL << (md->policy.wheel.geometry.width_shift - MQFQ_KB_SHIFT))
-MQFQ_STORE(bucket_kb, 1, MQFQ_BUCKET_KB_MAX, mqfq_act_bucket_kb)
-MQFQ_SHOW(buckets, "%u", 1U << md->policy.wheel.geometry.buckets_shift)
-MQFQ_STORE(buckets, VT_WHEEL_BUCKETS_MIN, VT_WHEEL_BUCKETS_MAX, mqfq_act_buckets)
-MQFQ_SHOW(write_cost_pct, "%u", READ_ONCE(md->write_cost_pct))
-MQFQ_STORE(write_cost_pct, 0, MQFQ_COST_PCT_MAX, mqfq_act_write_cost_pct)
-MQFQ_SHOW(discard_cost_pct, "%u", READ_ONCE(md->discard_cost_pct))
-MQFQ_STORE(discard_cost_pct, 0, MQFQ_COST_PCT_MAX, mqfq_act_discard_cost_pct)
-#undef MQFQ_SHOW
-#undef MQFQ_STORE
+#define MQFQ_WHEEL (data->policy.wheel.geometry)
+TUNABLE(mqfq, bucket_kb, 1U << (MQFQ_WHEEL.width_shift - MQFQ_KB_SHIFT), 1, MQFQ_BUCKET_KB_MAX,
+	mqfq_set_bucket_kb(data, value))
+TUNABLE(mqfq, buckets, 1U << MQFQ_WHEEL.buckets_shift, VT_WHEEL_BUCKETS_MIN, VT_WHEEL_BUCKETS_MAX,
+	mqfq_set_buckets(data, value))
+#undef MQFQ_WHEEL
+TUNABLE(mqfq, write_cost_pct, READ_ONCE(data->write_cost_pct), 0, MQFQ_COST_PCT_MAX,
+	mqfq_set_cost_pct(&data->write_cost_pct, value))
+TUNABLE(mqfq, discard_cost_pct, READ_ONCE(data->discard_cost_pct), 0, MQFQ_COST_PCT_MAX,
+	mqfq_set_cost_pct(&data->discard_cost_pct, value))
 
 /* T and D: a number, or the word that has them found. What is shown may be written back. */
 static const char mqfq_auto_word[] = "auto";
@@ -135,23 +102,13 @@ MQFQ_FOUND(throttle_kb, MQFQ_AUTO_THROTTLE_KB, 0, MQFQ_THROTTLE_KB_MAX)
 MQFQ_FOUND(slots, MQFQ_AUTO_SLOTS, MQFQ_SLOTS_MIN, MQFQ_SLOTS_MAX)
 #undef MQFQ_FOUND
 
-static ssize_t mqfq_flow_show(struct elevator_queue *eq, char *page)
+static int mqfq_set_flow_kind(struct mqfq_data *md, unsigned int kind)
 {
-	struct mqfq_data *md = eq->elevator_data;
-
-	return sysfs_emit(page, "%s\n", mqfq_flow_kind_name[READ_ONCE(md->flow_kind)]);
-}
-
-static ssize_t mqfq_flow_store(struct elevator_queue *eq, const char *page, size_t count)
-{
-	struct mqfq_data *md = eq->elevator_data;
-	int kind = sysfs_match_string(mqfq_flow_kind_name, page);
-
-	if (kind < 0)
-		return -EINVAL;
 	WRITE_ONCE(md->flow_kind, kind);
-	return count;
+	return 0;
 }
+
+TUNABLE_WORD(mqfq, flow, flow_kind_name, READ_ONCE(data->flow_kind), mqfq_set_flow_kind(data, value))
 
 /*
  * The weights of processes or priorities, whichever "flow" says: a line "NUMBER WEIGHT" each.
@@ -160,7 +117,7 @@ static ssize_t mqfq_flow_store(struct elevator_queue *eq, const char *page, size
 static ssize_t mqfq_weights_show(struct elevator_queue *eq, char *page)
 {
 	struct mqfq_data *md = eq->elevator_data;
-	unsigned long index, first = mqfq_weight_index(mqfq_key(READ_ONCE(md->flow_kind), 0));
+	unsigned long index, first = mqfq_weight_index(flow_key(READ_ONCE(md->flow_kind), 0));
 	void *weight;
 	int at = 0;
 
@@ -187,15 +144,20 @@ static ssize_t mqfq_weights_store(struct elevator_queue *eq, const char *page, s
 	u64 key;
 	int ret;
 
-	if (kind == MQFQ_FLOW_CGROUP || mqfq_parse_pair(page, &id, &weight) || weight < FLOW_WEIGHT_MIN || weight > FLOW_WEIGHT_MAX ||
-	    id > (kind == MQFQ_FLOW_IOPRIO ? U16_MAX : PID_MAX_LIMIT))
+	if (kind == FLOW_CGROUP || mqfq_parse_pair(page, &id, &weight))
 		return -EINVAL;
-	key = mqfq_key(kind, id);
+	if (weight < FLOW_WEIGHT_MIN || weight > FLOW_WEIGHT_MAX ||
+	    id > (kind == FLOW_IOPRIO ? U16_MAX : PID_MAX_LIMIT))
+		return -EINVAL;
+	key = flow_key(kind, id);
 	/* The default is no entry, so that processes can be forgotten. */
 	if (weight == FLOW_WEIGHT_DEFAULT)
 		ret = xa_err(xa_erase(&md->weight_of_id, mqfq_weight_index(key)));
 	else
-		/* Whoever switches the scheduler waits for us with the queue frozen: memory must not wait for that. */
+		/*
+		 * A switch of the scheduler freezes the queue and waits for this store: the
+		 * allocation must not wait for the queue.
+		 */
 		ret = xa_err(xa_store(&md->weight_of_id, mqfq_weight_index(key), xa_mk_value(weight),
 				      GFP_NOIO));
 	if (ret)
@@ -204,7 +166,7 @@ static ssize_t mqfq_weights_store(struct elevator_queue *eq, const char *page, s
 	return count;
 }
 
-#define MQFQ_ATTR(name) __ATTR(name, 0644, mqfq_##name##_show, mqfq_##name##_store)
+#define MQFQ_ATTR(name) TUNABLE_ATTR(mqfq, name)
 MQFAIR_ATTRS_CONST struct elv_fs_entry mqfq_attrs[] = {
 	MQFQ_ATTR(flow),
 	MQFQ_ATTR(weights),

@@ -46,7 +46,7 @@ DECLARE_EVENT_CLASS(mqfq_request,
 	TP_printk("%d,%d %llu + %u hctx=%u flow=%u:%llu ahead=%lld",
 		  MAJOR(__entry->dev), MINOR(__entry->dev),
 		  (unsigned long long)__entry->sector, __entry->bytes, __entry->hctx,
-		  (unsigned int)mqfq_key_kind(__entry->key), mqfq_key_id(__entry->key),
+		  (unsigned int)flow_key_kind(__entry->key), flow_key_id(__entry->key),
 		  __entry->ahead)
 );
 

@@ -135,8 +135,10 @@
 
 #include <trace/events/block.h>
 
+#include "blk/elevator.h"
+#include "blk/submit.h"
+#include "blk/tag_share.h"
 #include "octofas.h"
-#include "tag_share.h"
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
@@ -181,43 +183,12 @@ static u32 octofas_class(const struct request *rq)
 	return op_is_write(req_op(rq)) ? OCTOFAS_SIZES + size : size;
 }
 
-static u64 octofas_css_key(struct cgroup_subsys_state *css)
-{
-	return octofas_key(OCTOFAS_FLOW_CGROUP, css ? cgroup_id(css->cgroup) : 0);
-}
-
-/* The flow of a request; its process was taken down in prepare_request. */
-static u64 octofas_rq_key(const struct octofas_data *od, struct request *rq)
-{
-	switch (READ_ONCE(od->flow_kind)) {
-	case OCTOFAS_FLOW_PROCESS:
-		return octofas_key(OCTOFAS_FLOW_PROCESS, rq->fifo_time);
-	case OCTOFAS_FLOW_IOPRIO:
-		return octofas_key(OCTOFAS_FLOW_IOPRIO, req_get_ioprio(rq));
-	default:
-		return octofas_css_key(bio_blkcg_css(rq->bio));
-	}
-}
-
-/* The flow of the task that is about to submit, or of the parcel that a courier is about to; for limits only. */
+/* The flow of the parcel that a courier is about to submit, or of the task that submits. */
 static u64 octofas_current_key(const struct octofas_data *od)
 {
 	const struct octofas_parcel *parcel = octofas_parcel();
 
-	if (parcel)
-		return parcel->key;
-	switch (READ_ONCE(od->flow_kind)) {
-	case OCTOFAS_FLOW_PROCESS:
-		return octofas_key(OCTOFAS_FLOW_PROCESS, current->tgid);
-	case OCTOFAS_FLOW_IOPRIO:
-		return octofas_key(OCTOFAS_FLOW_IOPRIO, get_current_ioprio());
-	default:
-#ifdef CONFIG_BLK_CGROUP
-		return octofas_css_key(task_css(current, io_cgrp_id));
-#else
-		return octofas_css_key(NULL);
-#endif
-	}
+	return parcel ? parcel->key : flow_key_of_current(READ_ONCE(od->flow_kind));
 }
 
 static u32 octofas_weight_of(void *context, u64 key, void *who)
@@ -301,15 +272,6 @@ void octofas_apply(struct octofas_data *od)
 		mod_delayed_work(system_dfl_wq, &od->tick,
 				 max(1UL, msecs_to_jiffies(od->tunables.window_ms)));
 	octofas_wake_all(od);
-}
-
-/*
- * Called from blk_mq_init_sched() by way of init_sched, and from blk_mq_update_nr_requests(); the
- * queue is frozen.
- */
-static void octofas_depth_updated(struct request_queue *q)
-{
-	mqfair_set_min_shallow_depth(q, tag_share(mqfair_least_sched_depth(q)));
 }
 
 static int octofas_alloc_queues(struct octofas_data *od)
@@ -401,8 +363,8 @@ static int octofas_init_sched(struct request_queue *q, struct elevator_queue *eq
 	if (od->nr_queues == 1)
 		pr_info_ratelimited("%s: one hardware queue: nowhere to move requests to\n",
 				    q->disk ? q->disk->disk_name : "?");
-	mqfair_run_all_hctx(q);
-	octofas_depth_updated(q);
+	elevator_run_all_hctx(q);
+	tag_share_update(q);
 	eq->elevator_data = od;
 	q->elevator = eq;
 	return 0;
@@ -432,19 +394,18 @@ static int octofas_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
 static void octofas_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct octofas_data *od = data->q->elevator->elevator_data;
-	const struct sbitmap *sb = &data->hctx->sched_tags->bitmap_tags.sb;
-	unsigned int depth;
+	unsigned int limit;
 	struct flow *f;
 
 	if (!octofas_is_intra(&od->policy))
 		return;
-	depth = tag_share(mqfair_sched_depth(data->hctx));
-	if (data->nr_tags > 1 && sbitmap_weight(sb) + data->nr_tags <= depth)
+	limit = tag_share_limit(data);
+	if (!limit)
 		return;
 	rcu_read_lock();
 	f = flow_find(&od->flows, octofas_current_key(od));
 	if (f && octofas_backwards(&od->policy, octofas_place_of(od, f)))
-		data->shallow_depth = depth;
+		data->shallow_depth = limit;
 	rcu_read_unlock();
 }
 
@@ -453,7 +414,7 @@ static bool octofas_allow_merge(struct request_queue *q, struct request *rq, str
 {
 	struct octofas_data *od = q->elevator->elevator_data;
 
-	return READ_ONCE(od->flow_kind) != OCTOFAS_FLOW_PROCESS ||
+	return READ_ONCE(od->flow_kind) != FLOW_PROCESS ||
 	       octofas_rq(rq)->flow->key == octofas_current_key(od);
 }
 
@@ -521,9 +482,13 @@ static bool octofas_arrive(struct octofas_data *od, struct request *rq, bool at_
 	struct octofas_queue *oq = rq->mq_hctx->sched_data;
 	struct octofas_rq *tr = octofas_rq(rq);
 	u32 place, own, home = rq->mq_hctx->queue_num;
+	struct cgroup_subsys_state *css;
 	struct flow *f;
+	u64 key;
 
-	f = flow_get(&od->flows, parcel ? parcel->key : octofas_rq_key(od, rq), NULL, 0);
+	key = parcel ? parcel->key :
+		       flow_key_of_rq(READ_ONCE(od->flow_kind), rq, rq->fifo_time, &css);
+	f = flow_get(&od->flows, key, NULL, 0);
 	place = octofas_place_of(od, f);
 	if (!parcel && !at_head && octofas_move_on(od, rq, f, place, now_ns)) {
 		flow_put(f);
@@ -591,19 +556,18 @@ static void octofas_insert_list(struct octofas_data *od, struct octofas_queue *o
 
 /*
  * Called from blk_mq_insert_request(), one request, and from the flush of a plug, many of one
- * hardware queue; blk-mq runs the queue afterwards. See "In whose context" for the run that comes
- * before that one. The reference is for what has moved: it had one, and has it no more.
+ * hardware queue. blk-mq runs the queue afterwards; blk/submit.h tells why we run it before that.
+ * A request that moves gives up its reference to the queue: ours keeps the queue for the caller.
  */
 static void octofas_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 				    blk_insert_t flags)
 {
 	struct request_queue *q = hctx->queue;
-	struct octofas_data *od = q->elevator->elevator_data;
-	bool at_head = flags & BLK_MQ_INSERT_AT_HEAD;
 
 	percpu_ref_get(&q->q_usage_counter);
-	octofas_insert_list(od, hctx->sched_data, list, at_head);
-	if (!current->plug && !at_head && octofas_queue_has_work(hctx->sched_data))
+	octofas_insert_list(q->elevator->elevator_data, hctx->sched_data, list,
+			    flags & BLK_MQ_INSERT_AT_HEAD);
+	if (submit_is_direct(flags) && octofas_queue_has_work(hctx->sched_data))
 		blk_mq_run_hw_queue(hctx, false);
 	percpu_ref_put(&q->q_usage_counter);
 }
@@ -758,15 +722,15 @@ static void octofas_finish_request(struct request *rq)
 /* ---- registration ---- */
 
 MQFAIR_DEFINE_INIT_SCHED(octofas_init_sched)
-MQFAIR_DEFINE_DEPTH_UPDATED(octofas_depth_updated)
+MQFAIR_DEFINE_DEPTH_UPDATED(tag_share_update)
 
 static struct elevator_type octofas_elevator = {
 	.ops = {
 		.init_sched		= MQFAIR_INIT_SCHED(octofas_init_sched),
 		.exit_sched		= octofas_exit_sched,
 		.init_hctx		= octofas_init_hctx,
-		.exit_hctx		= mqfair_exit_hctx,
-		.depth_updated		= MQFAIR_DEPTH_UPDATED(octofas_depth_updated),
+		.exit_hctx		= elevator_exit_hctx,
+		.depth_updated		= MQFAIR_DEPTH_UPDATED(tag_share_update),
 		.limit_depth		= octofas_limit_depth,
 		.allow_merge		= octofas_allow_merge,
 		.bio_merge		= octofas_bio_merge,

@@ -15,22 +15,12 @@
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
+#include "blk/flow_id.h"
 #include "compat.h"
 #include "flow.h"
 #include "octofas_policy.h"
 
-/* Who is a flow. */
-enum octofas_flow_kind {
-	OCTOFAS_FLOW_CGROUP,
-	OCTOFAS_FLOW_PROCESS,
-	OCTOFAS_FLOW_IOPRIO,
-	OCTOFAS_NR_FLOW_KINDS,
-};
-
 enum {
-	/* A flow's key is its kind, and below it a cgroup's, a process's or a priority's number. */
-	OCTOFAS_KEY_KIND_SHIFT	= 62,
-
 	/* Kinds of requests with a base latency each: reads and writes by size, from 4 KiB on, doubling. */
 	OCTOFAS_SIZES		= 10,
 	OCTOFAS_CLASSES		= 2 * OCTOFAS_SIZES,
@@ -147,7 +137,7 @@ struct octofas_couriers {
  * @hctx:		its hardware queues, by number
  * @queue:		ours, by the same number
  * @nr_queues:		how many
- * @flow_kind:		enum octofas_flow_kind
+ * @flow_kind:		enum flow_kind
  * @move_all:		debugfs: every request moves, to the next queue
  * @base_ns:		the least latency of late, by class
  * @couriers:		see there
@@ -190,21 +180,6 @@ struct octofas_counters {
 	unsigned long inserted, merged, dispatched, completed, requeued, queued;
 };
 
-static inline u64 octofas_key(enum octofas_flow_kind kind, u64 id)
-{
-	return (u64)kind << OCTOFAS_KEY_KIND_SHIFT | id;
-}
-
-static inline enum octofas_flow_kind octofas_key_kind(u64 key)
-{
-	return key >> OCTOFAS_KEY_KIND_SHIFT;
-}
-
-static inline u64 octofas_key_id(u64 key)
-{
-	return key & ((1ULL << OCTOFAS_KEY_KIND_SHIFT) - 1);
-}
-
 /* octofas.c */
 void octofas_count(struct octofas_data *od, struct octofas_counters *c);
 /* The tunables are in force, and whoever may go now is woken. */
@@ -235,7 +210,6 @@ bool octofas_is_usable(const struct blk_mq_hw_ctx *hctx);
 
 /* octofas_sysfs.c */
 extern const char *const octofas_mode_name[OCTOFAS_NR_MODES];
-extern const char *const octofas_flow_kind_name[OCTOFAS_NR_FLOW_KINDS];
 extern const struct octofas_tunables octofas_default_tunables;
 extern MQFAIR_ATTRS_CONST struct elv_fs_entry octofas_attrs[];
 

@@ -50,8 +50,8 @@ static int octofas_flows_show(struct octofas_data *od, struct seq_file *m)
 		if (!f->intensity)
 			continue;
 		seq_printf(m, "%u %s:%llu %llu %u %d %d %u\n", i,
-			   i == OCTOFAS_OTHERS ? "others" : octofas_flow_kind_name[octofas_key_kind(key)],
-			   octofas_key_id(key), f->intensity, f->slowdown, f->dense, f->movable,
+			   i == OCTOFAS_OTHERS ? "others" : flow_kind_name[flow_key_kind(key)],
+			   flow_key_id(key), f->intensity, f->slowdown, f->dense, f->movable,
 			   f->backward);
 	}
 	spin_unlock(&od->lock);

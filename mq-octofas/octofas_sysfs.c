@@ -5,11 +5,8 @@
  * Documentation/reference/mq-octofas.rst tells units, ranges and which way to turn them. A value that is out of
  * range, or no value at all, is -EINVAL, and the old one stays.
  */
-#include <linux/string.h>
-#include <linux/sysfs.h>
-
+#include "blk/tunable.h"
 #include "octofas.h"
-#include "tunable.h"
 
 enum {
 	/* A jiffy can be 10 ms; below some of them a window has nothing to count. */
@@ -45,12 +42,6 @@ const char *const octofas_mode_name[OCTOFAS_NR_MODES] = {
 	[OCTOFAS_AUTO]		= "auto",
 };
 
-const char *const octofas_flow_kind_name[OCTOFAS_NR_FLOW_KINDS] = {
-	[OCTOFAS_FLOW_CGROUP]	= "cgroup",
-	[OCTOFAS_FLOW_PROCESS]	= "process",
-	[OCTOFAS_FLOW_IOPRIO]	= "ioprio",
-};
-
 static const char *const octofas_migrate_name[OCTOFAS_NR_MIGRATES] = {
 	[OCTOFAS_MOVE_ALL]	= "all",
 	[OCTOFAS_MOVE_DENSE]	= "dense",
@@ -62,51 +53,21 @@ static const char *const octofas_spread_name[OCTOFAS_NR_SPREADS] = {
 	[OCTOFAS_PS]	= "ps",
 };
 
+static int octofas_set_tunable(struct octofas_data *od, u32 *field, u32 value)
+{
+	WRITE_ONCE(*field, value);
+	octofas_apply(od);
+	return 0;
+}
+
 #define OCTOFAS_NUMBER(name, member, min, max)						\
-static ssize_t octofas_##name##_show(struct elevator_queue *eq, char *page)		\
-{											\
-	struct octofas_data *od = eq->elevator_data;					\
-											\
-	return sysfs_emit(page, "%u\n", READ_ONCE(od->member));				\
-}											\
-											\
-static ssize_t octofas_##name##_store(struct elevator_queue *eq, const char *page,	\
-				      size_t count)					\
-{											\
-	struct octofas_data *od = eq->elevator_data;					\
-	unsigned int value;								\
-	int ret = tunable_parse(page, min, max, &value);				\
-											\
-	if (ret)									\
-		return ret;								\
-	WRITE_ONCE(od->member, value);							\
-	octofas_apply(od);								\
-	return count;									\
-}
-
+	TUNABLE(octofas, name, READ_ONCE(data->member), min, max,			\
+		octofas_set_tunable(data, &data->member, value))
 #define OCTOFAS_WORD(name, member, words)						\
-static ssize_t octofas_##name##_show(struct elevator_queue *eq, char *page)		\
-{											\
-	struct octofas_data *od = eq->elevator_data;					\
-											\
-	return sysfs_emit(page, "%s\n", words[READ_ONCE(od->member)]);			\
-}											\
-											\
-static ssize_t octofas_##name##_store(struct elevator_queue *eq, const char *page,	\
-				      size_t count)					\
-{											\
-	struct octofas_data *od = eq->elevator_data;					\
-	int value = sysfs_match_string(words, page);					\
-											\
-	if (value < 0)									\
-		return -EINVAL;								\
-	WRITE_ONCE(od->member, value);							\
-	octofas_apply(od);								\
-	return count;									\
-}
-
+	TUNABLE_WORD(octofas, name, words, READ_ONCE(data->member),			\
+		     octofas_set_tunable(data, &data->member, value))
 OCTOFAS_WORD(policy, tunables.config.mode, octofas_mode_name)
-OCTOFAS_WORD(flow, flow_kind, octofas_flow_kind_name)
+OCTOFAS_WORD(flow, flow_kind, flow_kind_name)
 OCTOFAS_WORD(migrate, tunables.config.migrate, octofas_migrate_name)
 OCTOFAS_WORD(spread, tunables.config.spread, octofas_spread_name)
 OCTOFAS_NUMBER(window_ms, tunables.window_ms, OCTOFAS_WINDOW_MS_MIN, OCTOFAS_WINDOW_MS_MAX)
@@ -118,7 +79,7 @@ OCTOFAS_NUMBER(max_backward, tunables.config.max_backward, 0, OCTOFAS_BACKWARD_M
 #undef OCTOFAS_NUMBER
 #undef OCTOFAS_WORD
 
-#define OCTOFAS_ATTR(name) __ATTR(name, 0644, octofas_##name##_show, octofas_##name##_store)
+#define OCTOFAS_ATTR(name) TUNABLE_ATTR(octofas, name)
 MQFAIR_ATTRS_CONST struct elv_fs_entry octofas_attrs[] = {
 	OCTOFAS_ATTR(policy),
 	OCTOFAS_ATTR(flow),

@@ -123,8 +123,10 @@
 
 #include <trace/events/block.h>
 
+#include "blk/elevator.h"
+#include "blk/submit.h"
+#include "blk/tag_share.h"
 #include "tabs.h"
-#include "tag_share.h"
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
@@ -396,15 +398,6 @@ static bool tabs_is_balanced(struct tabs_data *td)
 	return !atomic_read(&td->fua_inflight);
 }
 
-/*
- * Called from blk_mq_init_sched() by way of init_sched, and from blk_mq_update_nr_requests(); the
- * queue is frozen.
- */
-static void tabs_depth_updated(struct request_queue *q)
-{
-	mqfair_set_min_shallow_depth(q, tag_share(mqfair_least_sched_depth(q)));
-}
-
 static struct tabs_data *tabs_alloc(struct request_queue *q)
 {
 	struct tabs_data *td = kzalloc_node(sizeof(*td), GFP_KERNEL, q->node);
@@ -469,8 +462,8 @@ static int tabs_init_sched(struct request_queue *q, struct elevator_queue *eq)
 				    q->disk ? q->disk->disk_name : "?", obstacle);
 	td->configured = false;
 
-	mqfair_run_all_hctx(q);
-	tabs_depth_updated(q);
+	elevator_run_all_hctx(q);
+	tag_share_update(q);
 	eq->elevator_data = td;
 	q->elevator = eq;
 	return 0;
@@ -496,22 +489,13 @@ static int tabs_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
 
 /* ---- request hooks, in the order of a request's life ---- */
 
-/*
- * Called before a tag, or a batch of them for a plug, is allocated. A limit makes blk-mq allocate a
- * batch one by one, which is slow, so a batch that leaves reads their share passes.
- */
+/* Called before a tag, or a batch of them for a plug, is allocated. */
 static void tabs_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct tabs_data *td = data->q->elevator->elevator_data;
-	const struct sbitmap *sb = &data->hctx->sched_tags->bitmap_tags.sb;
-	unsigned int depth;
 
-	if (tabs_kind(opf) != TABS_FUA || !tabs_is_scheduling(&td->policy))
-		return;
-	depth = tag_share(mqfair_sched_depth(data->hctx));
-	if (data->nr_tags > 1 && sbitmap_weight(sb) + data->nr_tags <= depth)
-		return;
-	data->shallow_depth = depth;
+	if (tabs_kind(opf) == TABS_FUA && tabs_is_scheduling(&td->policy))
+		data->shallow_depth = tag_share_limit(data);
 }
 
 /* Called before the bio gets a request. */
@@ -613,28 +597,17 @@ static void tabs_insert_list(struct tabs_data *td, struct tabs_queue *tq, struct
 
 /*
  * Called from blk_mq_insert_request(), one request, and from the flush of a plug, many of one
- * hardware queue; blk-mq runs the queue afterwards, for a submission without a plug in a worker. To
- * save its wake-up, the queue is run here before that. This is allowed because blk-mq, without a
- * scheduler, calls the driver from this very place. The reference to the queue keeps the scheduler
- * from being switched away meanwhile.
+ * hardware queue. blk-mq runs the queue afterwards; blk/submit.h tells why we run it before that.
  */
 static void tabs_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 				 blk_insert_t flags)
 {
-	struct request_queue *q = hctx->queue;
-	struct tabs_data *td = q->elevator->elevator_data;
-	bool at_head = flags & BLK_MQ_INSERT_AT_HEAD;
+	struct tabs_data *td = hctx->queue->elevator->elevator_data;
+	bool direct = submit_begin(hctx, flags);
 
-	if (current->plug || at_head) {
-		tabs_insert_list(td, hctx->sched_data, list, at_head);
-		return;
-	}
-
-	percpu_ref_get(&q->q_usage_counter);
-	tabs_insert_list(td, hctx->sched_data, list, false);
-	if (tabs_queue_has_work(td, hctx->sched_data))
-		blk_mq_run_hw_queue(hctx, false);
-	percpu_ref_put(&q->q_usage_counter);
+	tabs_insert_list(td, hctx->sched_data, list, flags & BLK_MQ_INSERT_AT_HEAD);
+	if (direct)
+		submit_end(hctx, tabs_queue_has_work(td, hctx->sched_data));
 }
 
 /* The oldest held write, if it may go. If reads have not earned it, it alternates with the fifo. */
@@ -785,15 +758,15 @@ static void tabs_finish_request(struct request *rq)
 /* ---- registration ---- */
 
 MQFAIR_DEFINE_INIT_SCHED(tabs_init_sched)
-MQFAIR_DEFINE_DEPTH_UPDATED(tabs_depth_updated)
+MQFAIR_DEFINE_DEPTH_UPDATED(tag_share_update)
 
 static struct elevator_type tabs_elevator = {
 	.ops = {
 		.init_sched		= MQFAIR_INIT_SCHED(tabs_init_sched),
 		.exit_sched		= tabs_exit_sched,
 		.init_hctx		= tabs_init_hctx,
-		.exit_hctx		= mqfair_exit_hctx,
-		.depth_updated		= MQFAIR_DEPTH_UPDATED(tabs_depth_updated),
+		.exit_hctx		= elevator_exit_hctx,
+		.depth_updated		= MQFAIR_DEPTH_UPDATED(tag_share_update),
 		.limit_depth		= tabs_limit_depth,
 		.bio_merge		= tabs_bio_merge,
 		.prepare_request	= tabs_prepare_request,

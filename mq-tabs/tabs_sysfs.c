@@ -6,10 +6,8 @@
  * of range, or not a number, is refused with -EINVAL, and the old value stays. Tunables are set one
  * by one, so none is refused because of another: an epoch longer than the SCHED phase ends with it.
  */
-#include <linux/sysfs.h>
-
+#include "blk/tunable.h"
 #include "tabs.h"
-#include "tunable.h"
 
 enum {
 	/* A terabyte per second: the policy computes with less than 2^42 bytes. */
@@ -40,28 +38,16 @@ const struct tabs_tunables tabs_default_tunables = {
 	.max_delay_ms	= 500,
 };
 
-#define TABS_TUNABLE(name, min, max)							\
-static ssize_t tabs_##name##_show(struct elevator_queue *eq, char *page)		\
-{											\
-	struct tabs_data *td = eq->elevator_data;					\
-											\
-	return sysfs_emit(page, "%u\n", READ_ONCE(td->tunables.name));			\
-}											\
-											\
-static ssize_t tabs_##name##_store(struct elevator_queue *eq, const char *page,		\
-				   size_t count)					\
-{											\
-	struct tabs_data *td = eq->elevator_data;					\
-	unsigned int value;								\
-	int ret = tunable_parse(page, min, max, &value);				\
-											\
-	if (ret)									\
-		return ret;								\
-	WRITE_ONCE(td->tunables.name, value);						\
-	tabs_apply(td);									\
-	return count;									\
+static int tabs_set_tunable(struct tabs_data *td, u32 *field, u32 value)
+{
+	WRITE_ONCE(*field, value);
+	tabs_apply(td);
+	return 0;
 }
 
+#define TABS_TUNABLE(name, min, max)							\
+	TUNABLE(tabs, name, READ_ONCE(data->tunables.name), min, max,			\
+		tabs_set_tunable(data, &data->tunables.name, value))
 TABS_TUNABLE(max_read_kbps, 0, TABS_KBPS_MAX)
 TABS_TUNABLE(max_fua_write_kbps, 0, TABS_KBPS_MAX)
 TABS_TUNABLE(idle_reset_ms, TABS_IDLE_RESET_MS_MIN, TABS_IDLE_RESET_MS_MAX)
@@ -72,7 +58,7 @@ TABS_TUNABLE(feedback_pct, 1, 100)
 TABS_TUNABLE(max_delay_ms, TABS_MAX_DELAY_MS_MIN, TABS_MAX_DELAY_MS_MAX)
 #undef TABS_TUNABLE
 
-#define TABS_ATTR(name) __ATTR(name, 0644, tabs_##name##_show, tabs_##name##_store)
+#define TABS_ATTR(name) TUNABLE_ATTR(tabs, name)
 MQFAIR_ATTRS_CONST struct elv_fs_entry tabs_attrs[] = {
 	TABS_ATTR(max_read_kbps),
 	TABS_ATTR(max_fua_write_kbps),

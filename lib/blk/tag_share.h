@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * tag_share.h - a part of each hardware queue's scheduler tags that not everyone may use
+ *
+ * A request needs a scheduler tag before its scheduler sees it. Tags are given in the order of
+ * arrival, so a task with many requests could take them all, and the fairness of the scheduler
+ * would end at the tag allocator. Each scheduler keeps one tag in four, and at least one, for the
+ * requests that it wants to serve first. Its limit_depth says which task is limited; kyber keeps
+ * the same share for synchronous requests (block/kyber-iosched.c).
+ */
+#ifndef MQFAIR_BLK_TAG_SHARE_H
+#define MQFAIR_BLK_TAG_SHARE_H
+
+#include <linux/blk-mq.h>
+#include <linux/minmax.h>
+#include <linux/sbitmap.h>
+
+#include "compat.h"
+
+enum {
+	TAG_SHARE_SHIFT = 2,
+};
+
+/* Of @depth tags, how many a limited task may use; never 0. */
+static inline unsigned int tag_share(unsigned int depth)
+{
+	return max(1U, depth - max(1U, depth >> TAG_SHARE_SHIFT));
+}
+
+/*
+ * The number of scheduler tags that @hctx can hand out now. It is right on every kernel, also
+ * within depth_updated.
+ */
+static inline unsigned int tag_share_sched_depth(const struct blk_mq_hw_ctx *hctx)
+{
+	return READ_ONCE(hctx->sched_tags->bitmap_tags.sb.depth);
+}
+
+/**
+ * tag_share_limit() - the limit for a task that must leave the share
+ * @data:	what limit_depth was called with
+ *
+ * A limit makes blk-mq allocate a batch one by one, at 330 instructions each. So a batch that
+ * leaves the share free passes. Batches that ask at the same moment may all pass and borrow from
+ * the share until they complete; the next to ask is limited again.
+ *
+ * Return: for data->shallow_depth; 0 is no limit.
+ */
+static inline unsigned int tag_share_limit(const struct blk_mq_alloc_data *data)
+{
+	unsigned int depth = tag_share(tag_share_sched_depth(data->hctx));
+	const struct sbitmap *sb = &data->hctx->sched_tags->bitmap_tags.sb;
+
+	return data->nr_tags > 1 && sbitmap_weight(sb) + data->nr_tags <= depth ? 0 : depth;
+}
+
+/*
+ * The number of scheduler tags that every hardware queue of @q can hand out. Tags that the
+ * hardware queues share may get their new depth later than depth_updated: 1 is the least of all.
+ */
+static inline unsigned int tag_share_least_depth(struct request_queue *q)
+{
+	unsigned int depth = UINT_MAX;
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+
+	if (q->tag_set->flags & BLK_MQ_F_TAG_HCTX_SHARED)
+		return 1;
+	queue_for_each_hw_ctx(q, hctx, i)
+		depth = min(depth, tag_share_sched_depth(hctx));
+	return depth;
+}
+
+/*
+ * For init_sched and depth_updated, which both have the queue frozen: tells the tag allocator the
+ * smallest limit that limit_depth will ask for, so that its wake-up batches stay below it. Without
+ * this a limited allocation can sleep for ever (lib/sbitmap.c).
+ */
+static inline void tag_share_update(struct request_queue *q)
+{
+	unsigned int depth = tag_share(tag_share_least_depth(q));
+	struct blk_mq_hw_ctx *hctx;
+	unsigned long i;
+
+	queue_for_each_hw_ctx(q, hctx, i)
+		sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, depth);
+}
+
+#endif /* MQFAIR_BLK_TAG_SHARE_H */
