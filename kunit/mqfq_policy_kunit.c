@@ -11,7 +11,7 @@
 #include <linux/module.h>
 
 #include "../mq-mqfq/mqfq_policy.c"
-#include "sim/mqfq_simulation.h"
+#include "sim/sim.h"
 
 enum {
 	NR_QUEUES	= 8,
@@ -771,7 +771,7 @@ static void tag_test(struct kunit *test)
 }
 
 /*
- * Why theorem 1 is not true word by word: see sim/mqfq_simulation.h. If this fails, virtual time has
+ * Why theorem 1 is not true word by word: see sim/sim.h. If this fails, virtual time has
  * been given another meaning, and that file can claim more.
  */
 static void theorem_1_test(struct kunit *test)

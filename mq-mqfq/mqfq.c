@@ -32,7 +32,7 @@
  *
  * and for D = 1 by 2 T + ... (theorems 1 and 2). Service is that of requests sent since both were
  * waiting: a request that was under way when the second flow came can add its own size, which the
- * paper's proof does not see; kunit/sim/mqfq_simulation.h has the case, and the bounds that hold. The
+ * paper's proof does not see; kunit/sim/sim.h has the case, and the bounds that hold. The
  * algorithm is mqfq_policy.c, its structures are in lib/; mqfq_auto.c finds T and D, if it is asked
  * to. What the paper leaves open, or what a
  * kernel of today adds:

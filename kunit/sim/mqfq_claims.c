@@ -2,14 +2,14 @@
 /*
  * mqfq_claims.c - what must hold while the simulation of mq-mqfq runs
  *
- * See mqfq_simulation.h.
+ * See sim.h.
  */
 #include <linux/limits.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
 
-#include "mqfq_simulation.h"
+#include "sim.h"
 
 /* ---- what must hold ---- */
 

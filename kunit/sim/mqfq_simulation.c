@@ -2,14 +2,14 @@
 /*
  * mqfq_simulation.c - a device below mq-mqfq's policy and tenants above it
  *
- * See mqfq_simulation.h.
+ * See sim.h.
  */
 #include <linux/errno.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/slab.h>
 
-#include "mqfq_simulation.h"
+#include "sim.h"
 
 #ifdef __KERNEL__
 #include <linux/sched.h>

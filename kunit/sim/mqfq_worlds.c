@@ -2,12 +2,12 @@
 /*
  * mqfq_worlds.c - random worlds for the simulation of mq-mqfq
  *
- * See mqfq_simulation.h.
+ * See sim.h.
  */
 #include <linux/limits.h>
 #include <linux/minmax.h>
 
-#include "mqfq_simulation.h"
+#include "sim.h"
 
 static u64 sim_random(struct simulation *s)
 {

@@ -5,7 +5,7 @@
  *	mqfq_theorems [REQUESTS]		10 million by default; KTAP on standard output
  *	mqfq_theorems FAMILY SEED [REQUESTS]	one world of a family (1 to 5), event by event
  *
- * What is simulated and what is checked is told in ../../sim/mqfq_simulation.h. A failure names its family
+ * What is simulated and what is checked is told in ../../sim/sim.h. A failure names its family
  * and seed. The figures are the worst over all pairs of flows and all intervals, see sim_ratios.
  */
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "../../../mq-mqfq/mqfq_policy.c"
-#include "../../sim/mqfq_simulation.h"
+#include "../../sim/sim.h"
 
 enum {
 	REQUESTS_DEFAULT	= 10000000,

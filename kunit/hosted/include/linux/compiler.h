@@ -63,6 +63,7 @@ static inline void smp_mb(void)
 #ifndef noinline
 #define noinline	__attribute__((noinline))
 #endif
+#define __printf(text, first)	__attribute__((format(printf, text, first)))
 #define __must_check	__attribute__((warn_unused_result))
 #ifndef __always_inline
 #define __always_inline	inline __attribute__((always_inline))

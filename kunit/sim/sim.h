@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * mqfq_simulation.h - mq-mqfq's policy, as it is, with a simulated device below and tenants above
+ * sim.h - mq-mqfq's policy, as it is, with a simulated device below and tenants above
  *
  * The KUnit suite mqfq_policy runs it for a short time, the program mqfq_theorems for long. It is
  * linked with the program's own copy of mqfq_policy.c. One thread, a seed, no clock: a failure comes
@@ -78,8 +78,8 @@
  * and in the tree are D together; a tag is what the naive rule says; at most so many events
  * happen, and in the end nothing waits.
  */
-#ifndef MQFAIR_MQFQ_SIMULATION_H
-#define MQFAIR_MQFQ_SIMULATION_H
+#ifndef MQFAIR_SIM_H
+#define MQFAIR_SIM_H
 
 #include <linux/limits.h>
 #include <linux/types.h>
@@ -242,7 +242,7 @@ struct simulation {
 #ifdef __KERNEL__
 #define SIM_TRACE(...)	do { } while (0)
 #else
-extern void (*sim_tell)(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+extern void (*sim_tell)(const char *fmt, ...) __printf(1, 2);
 #define SIM_TRACE(s, fmt, ...)						\
 do {									\
 	if (sim_tell)							\
@@ -284,4 +284,4 @@ u64 sim_draw_log(struct simulation *s, unsigned int least_shift, unsigned int mo
 u64 sim_draw_gap(struct simulation *s, u32 mean);
 void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed, unsigned int nr_requests);
 
-#endif /* MQFAIR_MQFQ_SIMULATION_H */
+#endif /* MQFAIR_SIM_H */
