@@ -185,7 +185,7 @@ def bars(axis, groups, series, value_of, form=None):
     """
     for place, group in enumerate(groups):
         shown = [name for name in series if value_of(group, name) is not None]
-        width = 0.8 / max(len(shown), 1)
+        width = 0.8 / len(series)
         for number, name in enumerate(shown):
             at = place + (number - (len(shown) - 1) / 2) * width
             drawn = axis.bar(at, value_of(group, name), width * 0.94, color=series[name], zorder=2)
