@@ -2,12 +2,9 @@
 /*
  * k2_auto_kunit.c - mq-k2's automatic bound beside a device that it does not know
  *
- * The device of these tests has four dies that serve their requests in order of arrival, a read in
- * 400 to 420 us and a write in 800 to 840. A full one has to erase a block for every 16th write of a
- * die, which takes 3 ms more. Best-effort tasks keep 96 requests under way, real-time ones wait 2 ms
- * between theirs. The law sees what the hooks would show it, and is judged second by second: by
- * what the real-time requests had to wait, and by the bandwidth of the best of all fixed bounds on
- * the same device, found by trying them all. Time is simulated, and every run the same.
+ * sim/k2_world.h says what the device and its tasks do. The law is judged second by second: by what
+ * the real-time requests had to wait, and by the bandwidth of the best of all fixed bounds on the
+ * same device, found by trying them all.
  *
  * The law works by statistics, and so do the judges: of 168 runs of 65 s with seven seeds, all had
  * 95% good seconds and 90% of the bandwidth, and five left the step around what they had after five
@@ -22,306 +19,18 @@
 #include <linux/module.h>
 
 #include "../mq-k2/k2_auto.c"
+#include "sim/k2_world.h"
 
-#define US	1000ULL
-#define MS	(1000 * US)
-#define SEC	(1000 * MS)
-
-enum {
-	SEED		= 20212,
-	NR_DIES		= 4,
-	CEILING		= 256,
-	SETTLED_S	= 5,
-	LONG_S		= 65,
-	SWEEP_S		= 45,
-	RING		= 512,
-	READ_NS		= 400000,
-	WRITE_NS	= 800000,
-	ERASE_NS	= 3000000,
-	ERASE_EVERY	= 16,
-	MAX_SECONDS	= 130,
-};
-
-/* ---- the device, its tasks, and mq-k2 between them ---- */
-
-struct job {
-	u64 at_ns;
-	bool is_rt;
-	bool is_read;
-};
-
-struct die {
-	struct job job[RING];
-	u32 head;
-	u32 nr;
-	u32 nr_written;
-	u64 done_at_ns;
-};
-
-/* What the tasks do. */
-struct load {
-	u32 be_depth;
-	u32 read_pct;
-	u32 rt_depth;
-	u64 rt_gap_ns;
-	bool is_full;
-};
-
-struct second {
-	u32 nr_rt;
-	u32 nr_beyond;
-	u64 bytes;
-	u32 bound;
-	u32 least_bound;
-	u32 most_bound;
-};
-
-struct world {
-	struct k2_auto law;
-	struct k2_auto_sums sums;
-	bool is_auto;
-	bool is_light;
-	bool is_slow;
-	bool is_alone;
-	u32 inflight_seen;
-	u32 bound;
-	u64 target_ns;
-	struct load load;
-	struct die die[NR_DIES];
-	u32 inflight;
-	u32 be_under_way;
-	u32 rt_waiting;
-	u64 rt_waiting_at_ns[RING];
-	u64 rt_next_ns[RING];
-	u64 now_ns;
-	u64 tick_at_ns;
-	u64 random;
-	struct second second[MAX_SECONDS];
-};
-
-static u32 draw(struct world *w, u32 below)
+static struct k2_world *world(struct kunit *test)
 {
-	w->random = w->random * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (u32)(((w->random >> 32) * below) >> 32);
+	return test->priv;
 }
 
-static void start_die(struct world *w, struct die *d)
+static int k2_auto_test_init(struct kunit *test)
 {
-	const struct job *r = &d->job[d->head];
-	u64 ns;
-
-	d->done_at_ns = U64_MAX;
-	if (!d->nr)
-		return;
-	ns = r->is_read ? READ_NS : WRITE_NS;
-	ns += ns / 20 * draw(w, 1000) / 1000;
-	if (!r->is_read && w->load.is_full && !(++d->nr_written % ERASE_EVERY))
-		ns += ERASE_NS;
-	d->done_at_ns = w->now_ns + ns;
-}
-
-static void send(struct world *w, bool is_rt, u64 at_ns)
-{
-	struct die *d = &w->die[draw(w, NR_DIES)];
-
-	d->job[(d->head + d->nr) % RING] = (struct job) {
-		.at_ns = at_ns, .is_rt = is_rt, .is_read = draw(w, 100) < w->load.read_pct,
-	};
-	w->inflight++;
-	if (!d->nr++)
-		start_die(w, d);
-}
-
-/* Strict priority under the bound; best-effort tasks always have the next request at hand. */
-static void dispatch(struct world *w)
-{
-	u32 i;
-
-	for (i = 0; i < w->load.rt_depth; i++) {
-		if (w->rt_next_ns[i] <= w->now_ns) {
-			w->rt_waiting_at_ns[w->rt_waiting++] = w->rt_next_ns[i];
-			w->rt_next_ns[i] = U64_MAX;
-		}
-	}
-	while (w->inflight < w->bound && w->rt_waiting) {
-		send(w, true, w->rt_waiting_at_ns[0]);
-		memmove(w->rt_waiting_at_ns, w->rt_waiting_at_ns + 1,
-			--w->rt_waiting * sizeof(w->rt_waiting_at_ns[0]));
-	}
-	while (w->inflight < w->bound && w->be_under_way < w->load.be_depth) {
-		w->be_under_way++;
-		send(w, false, w->now_ns);
-	}
-}
-
-static void complete_one(struct world *w, struct die *d)
-{
-	struct job *r = &d->job[d->head];
-	struct second *s = &w->second[div64_u64(w->now_ns, SEC)];
-	struct k2_auto_sums *sums = &w->sums;
-	bool waiting = w->rt_waiting || w->be_under_way < w->load.be_depth;
-	u64 latency_ns = w->now_ns - r->at_ns;
-	u32 i;
-
-	sums->nr++;
-	sums->bytes += 4096;
-	w->inflight--;
-	sums->nr_limited += waiting;
-	s->bytes += 4096;
-	if (r->is_rt) {
-		sums->nr_rt++;
-		sums->nr_beyond += latency_ns > w->target_ns;
-		sums->bin[k2_auto_bin(latency_ns)]++;
-		s->nr_rt++;
-		s->nr_beyond += latency_ns > w->target_ns;
-		for (i = 0; w->rt_next_ns[i] != U64_MAX; i++)
-			;
-		w->rt_next_ns[i] = w->now_ns + w->load.rt_gap_ns;
-	} else {
-		w->be_under_way--;
-		sums->be_bytes += 4096;
-		sums->be_read_bytes += r->is_read ? 4096 : 0;
-	}
-	d->head = (d->head + 1) % RING;
-	d->nr--;
-	start_die(w, d);
-}
-
-static void note_bound(struct world *w)
-{
-	struct second *s = &w->second[div64_u64(w->now_ns, SEC)];
-
-	s->bound = w->bound;
-	s->least_bound = s->least_bound ? min(s->least_bound, w->bound) : w->bound;
-	s->most_bound = max(s->most_bound, w->bound);
-}
-
-static void tick(struct world *w)
-{
-	w->tick_at_ns += K2_AUTO_TICK_NS;
-	if (w->is_auto) {
-		k2_auto_tick(&w->law, &w->sums, w->inflight, w->now_ns);
-		w->bound = w->law.bound;
-	}
-	note_bound(w);
-}
-
-static void run(struct world *w, u64 until_ns)
-{
-	dispatch(w);
-	for (;;) {
-		struct die *next = NULL;
-		u64 at_ns = w->tick_at_ns;
-		u32 i;
-
-		for (i = 0; i < w->load.rt_depth; i++)
-			at_ns = min(at_ns, w->rt_next_ns[i]);
-		for (i = 0; i < NR_DIES; i++) {
-			if (w->die[i].done_at_ns < at_ns) {
-				next = &w->die[i];
-				at_ns = next->done_at_ns;
-			}
-		}
-		if (at_ns >= until_ns)
-			break;
-		w->now_ns = max(w->now_ns, at_ns);
-		if (next)
-			complete_one(w, next);
-		else if (at_ns == w->tick_at_ns)
-			tick(w);
-		dispatch(w);
-	}
-	w->now_ns = until_ns;
-}
-
-static void set_load(struct world *w, const struct load *load)
-{
-	u32 i;
-
-	for (i = w->load.rt_depth; i < load->rt_depth; i++)
-		w->rt_next_ns[i] = w->now_ns;
-	w->load = *load;
-}
-
-static void world_init(struct world *w, const struct load *load, u32 bound, u64 target_ns)
-{
-	u32 i;
-
-	memset(w, 0, sizeof(*w));
-	w->random = SEED;
-	w->bound = bound;
-	w->target_ns = target_ns;
-	w->tick_at_ns = K2_AUTO_TICK_NS;
-	for (i = 0; i < NR_DIES; i++)
-		w->die[i].done_at_ns = U64_MAX;
-	for (i = 0; i < RING; i++)
-		w->rt_next_ns[i] = U64_MAX;
-	set_load(w, load);
-}
-
-static void law_on(struct world *w, u32 start, u64 target_ns, u32 bandwidth_pct, u32 ceiling)
-{
-	struct k2_auto_config config = {
-		.target_ns = target_ns, .bandwidth_pct = bandwidth_pct, .ceiling = ceiling,
-	};
-
-	w->is_auto = true;
-	k2_auto_init(&w->law, start);
-	k2_auto_set_config(&w->law, &config, w->now_ns);
-	w->bound = w->law.bound;
-}
-
-/* ---- judges ---- */
-
-struct verdict {
-	u32 good_pct;
-	u64 bytes_per_s;
-	u32 least_bound;
-	u32 most_bound;
-};
-
-static struct verdict judge(const struct world *w, u32 from_s, u32 to_s)
-{
-	struct verdict v = { .least_bound = U32_MAX };
-	u32 i, nr_good = 0;
-
-	for (i = from_s; i < to_s; i++) {
-		const struct second *s = &w->second[i];
-
-		nr_good += s->nr_beyond * 1000 <= s->nr_rt;
-		v.bytes_per_s += s->bytes;
-		v.least_bound = min(v.least_bound, s->least_bound);
-		v.most_bound = max(v.most_bound, s->most_bound);
-	}
-	v.good_pct = nr_good * 100 / (to_s - from_s);
-	v.bytes_per_s = div_u64(v.bytes_per_s, to_s - from_s);
-	return v;
-}
-
-static struct verdict fixed(struct world *w, const struct load *load, u32 bound, u64 target_ns)
-{
-	world_init(w, load, bound, target_ns);
-	run(w, SWEEP_S * SEC);
-	return judge(w, SETTLED_S, SWEEP_S);
-}
-
-/*
- * The most that a fixed bound gives which keeps the target in 95% of the seconds; 0: none does. Where
- * three steps in a row do not, none beyond does.
- */
-static u64 best_bytes_per_s(struct world *w, const struct load *load, u64 target_ns)
-{
-	u32 bound, nr_bad = 0;
-	u64 best = 0;
-
-	for (bound = 1; bound < CEILING && nr_bad < 3; bound = k2_auto_up(bound)) {
-		struct verdict v = fixed(w, load, bound, target_ns);
-
-		nr_bad = v.good_pct < 95 ? nr_bad + 1 : 0;
-		if (!nr_bad)
-			best = max(best, v.bytes_per_s);
-	}
-	return best;
+	test->priv = kunit_kzalloc(test, sizeof(struct k2_world), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, test->priv);
+	return 0;
 }
 
 /* One step of the hold. */
@@ -333,27 +42,15 @@ static u32 step_down(u32 bound)
 }
 
 /* From @from_s on, @settled being the bound at that time. */
-static void expect_good(struct kunit *test, struct world *w, u32 from_s, u32 to_s, u64 best)
+static void expect_good(struct kunit *test, struct k2_world *w, u32 from_s, u32 to_s, u64 best)
 {
-	struct verdict v = judge(w, from_s, to_s);
+	struct k2_world_verdict v = k2_world_judge(w, from_s, to_s);
 	u32 settled = w->second[from_s - 1].bound;
 
 	KUNIT_EXPECT_GE_MSG(test, v.good_pct, 95U, "seconds that met the target");
 	KUNIT_EXPECT_GE_MSG(test, v.bytes_per_s * 100, best * 90, "best fixed bound's bandwidth");
 	KUNIT_EXPECT_GE_MSG(test, v.least_bound, step_down(settled), "settled at %u", settled);
 	KUNIT_EXPECT_LE_MSG(test, v.most_bound, k2_auto_up(settled), "settled at %u", settled);
-}
-
-static struct world *world(struct kunit *test)
-{
-	return test->priv;
-}
-
-static int k2_auto_test_init(struct kunit *test)
-{
-	test->priv = kunit_kzalloc(test, sizeof(struct world), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, test->priv);
-	return 0;
 }
 
 /* ---- small parts ---- */
@@ -393,7 +90,7 @@ static void step_test(struct kunit *test)
 /* By nearest rank: of 2000, the third largest. */
 static void p999_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 	struct k2_auto_sums *since = &w->law.since;
 
 	w->sums.nr_rt = 2000;
@@ -410,10 +107,10 @@ static void p999_test(struct kunit *test)
 /* What the device was given under the bound before is not held against the new one. */
 static void settle_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 	u32 i;
 
-	law_on(w, 8, 2 * MS, 0, CEILING);
+	k2_world_law_on(w, 8, 2 * MS, 0, CEILING);
 	for (i = 0; i < 20; i++) {
 		w->now_ns += 100 * MS;
 		w->sums.nr += 100;
@@ -431,12 +128,12 @@ static void settle_test(struct kunit *test)
 
 static void off_test(struct kunit *test)
 {
-	struct world *w = world(test);
-	static const struct load load = { 96, 100, 1, 2 * MS };
+	struct k2_world *w = world(test);
+	static const struct k2_world_load load = { 96, 100, 1, 2 * MS };
 
-	world_init(w, &load, 32, 2 * MS);
-	law_on(w, 32, 0, 0, CEILING);
-	run(w, 3 * SEC);
+	k2_world_init(w, &load, 32, 2 * MS);
+	k2_world_law_on(w, 32, 0, 0, CEILING);
+	k2_world_run(w, 3 * SEC);
 	KUNIT_EXPECT_EQ(test, w->law.bound, (u32)CEILING);
 	KUNIT_EXPECT_EQ(test, w->law.nr_windows, 0ULL);
 }
@@ -445,7 +142,7 @@ static void off_test(struct kunit *test)
 
 struct latency_param {
 	const char *name;
-	struct load load;
+	struct k2_world_load load;
 	u64 target_ns;
 };
 
@@ -466,15 +163,15 @@ static void latency_test(struct kunit *test)
 {
 	static const u32 starts[] = { 1, 32, CEILING };
 	const struct latency_param *param = test->param_value;
-	struct world *w = world(test);
-	u64 best = best_bytes_per_s(w, &param->load, param->target_ns);
+	struct k2_world *w = world(test);
+	u64 best = k2_world_best_bytes_per_s(w, &param->load, param->target_ns);
 	unsigned int i;
 
 	KUNIT_ASSERT_TRUE(test, best);
 	for (i = 0; i < ARRAY_SIZE(starts); i++) {
-		world_init(w, &param->load, 1, param->target_ns);
-		law_on(w, starts[i], param->target_ns, 0, CEILING);
-		run(w, LONG_S * SEC);
+		k2_world_init(w, &param->load, 1, param->target_ns);
+		k2_world_law_on(w, starts[i], param->target_ns, 0, CEILING);
+		k2_world_run(w, LONG_S * SEC);
 		expect_good(test, w, SETTLED_S, LONG_S, best);
 	}
 }
@@ -483,8 +180,8 @@ static void latency_test(struct kunit *test)
 
 struct change_param {
 	const char *name;
-	struct load before;
-	struct load after;
+	struct k2_world_load before;
+	struct k2_world_load after;
 	u64 target_ns;
 };
 
@@ -500,16 +197,16 @@ KUNIT_ARRAY_PARAM_DESC(change, change_params, name);
 static void change_test(struct kunit *test)
 {
 	const struct change_param *param = test->param_value;
-	struct world *w = world(test);
-	u64 before = best_bytes_per_s(w, &param->before, param->target_ns);
-	u64 after = best_bytes_per_s(w, &param->after, param->target_ns);
+	struct k2_world *w = world(test);
+	u64 before = k2_world_best_bytes_per_s(w, &param->before, param->target_ns);
+	u64 after = k2_world_best_bytes_per_s(w, &param->after, param->target_ns);
 
 	KUNIT_ASSERT_TRUE(test, before && after);
-	world_init(w, &param->before, 1, param->target_ns);
-	law_on(w, 32, param->target_ns, 0, CEILING);
-	run(w, LONG_S * SEC);
-	set_load(w, &param->after);
-	run(w, 2 * LONG_S * SEC);
+	k2_world_init(w, &param->before, 1, param->target_ns);
+	k2_world_law_on(w, 32, param->target_ns, 0, CEILING);
+	k2_world_run(w, LONG_S * SEC);
+	k2_world_set_load(w, &param->after);
+	k2_world_run(w, 2 * LONG_S * SEC);
 	expect_good(test, w, SETTLED_S, LONG_S, before);
 	expect_good(test, w, LONG_S + SETTLED_S, 2 * LONG_S, after);
 }
@@ -518,7 +215,7 @@ static void change_test(struct kunit *test)
 
 struct bandwidth_param {
 	const char *name;
-	struct load load;
+	struct k2_world_load load;
 	u32 pct;
 };
 
@@ -531,12 +228,12 @@ static const struct bandwidth_param bandwidth_params[] = {
 KUNIT_ARRAY_PARAM_DESC(bandwidth, bandwidth_params, name);
 
 /* The smallest bound that gives @pct percent of what the ceiling gives. */
-static u32 smallest_for(struct world *w, const struct load *load, u32 pct)
+static u32 smallest_for(struct k2_world *w, const struct k2_world_load *load, u32 pct)
 {
-	u64 reference = fixed(w, load, CEILING, 0).bytes_per_s;
+	u64 reference = k2_world_fixed(w, load, CEILING, 0).bytes_per_s;
 	u32 bound = 1;
 
-	while (fixed(w, load, bound, 0).bytes_per_s * 100 < reference * pct)
+	while (k2_world_fixed(w, load, bound, 0).bytes_per_s * 100 < reference * pct)
 		bound = k2_auto_up(bound);
 	return bound;
 }
@@ -544,15 +241,15 @@ static u32 smallest_for(struct world *w, const struct load *load, u32 pct)
 static void bandwidth_test(struct kunit *test)
 {
 	const struct bandwidth_param *param = test->param_value;
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 	u32 bound = smallest_for(w, &param->load, param->pct);
-	u64 reference = fixed(w, &param->load, CEILING, 0).bytes_per_s;
-	struct verdict v;
+	u64 reference = k2_world_fixed(w, &param->load, CEILING, 0).bytes_per_s;
+	struct k2_world_verdict v;
 
-	world_init(w, &param->load, 1, 0);
-	law_on(w, 32, 0, param->pct, CEILING);
-	run(w, LONG_S * SEC);
-	v = judge(w, SETTLED_S, LONG_S);
+	k2_world_init(w, &param->load, 1, 0);
+	k2_world_law_on(w, 32, 0, param->pct, CEILING);
+	k2_world_run(w, LONG_S * SEC);
+	v = k2_world_judge(w, SETTLED_S, LONG_S);
 	KUNIT_EXPECT_GE_MSG(test, v.bytes_per_s * 100, reference * (param->pct - 2), "bandwidth");
 	KUNIT_EXPECT_GE_MSG(test, v.least_bound, k2_auto_down(bound), "best is %u", bound);
 	KUNIT_EXPECT_LE_MSG(test, v.most_bound, k2_auto_up(bound), "best is %u", bound);
@@ -561,23 +258,23 @@ static void bandwidth_test(struct kunit *test)
 /* Half of the bandwidth takes a bound of 3; 9 ms would allow one of 20, 1.3 ms no more than 2. */
 static void both_targets_test(struct kunit *test)
 {
-	static const struct load load = { 96, 100, 1, 2 * MS };
-	struct world *w = world(test);
+	static const struct k2_world_load load = { 96, 100, 1, 2 * MS };
+	struct k2_world *w = world(test);
 	u32 bound = smallest_for(w, &load, 50);
-	struct verdict v;
+	struct k2_world_verdict v;
 
 	KUNIT_ASSERT_GE(test, bound, 3U);
-	world_init(w, &load, 1, 9 * MS);
-	law_on(w, 32, 9 * MS, 50, CEILING);
-	run(w, LONG_S * SEC);
-	v = judge(w, SETTLED_S, LONG_S);
+	k2_world_init(w, &load, 1, 9 * MS);
+	k2_world_law_on(w, 32, 9 * MS, 50, CEILING);
+	k2_world_run(w, LONG_S * SEC);
+	v = k2_world_judge(w, SETTLED_S, LONG_S);
 	KUNIT_EXPECT_GE(test, v.least_bound, bound - 1);
 	KUNIT_EXPECT_LE(test, v.most_bound, bound + 1);
 
-	world_init(w, &load, 1, 1300 * US);
-	law_on(w, 32, 1300 * US, 60, CEILING);
-	run(w, LONG_S * SEC);
-	v = judge(w, SETTLED_S, LONG_S);
+	k2_world_init(w, &load, 1, 1300 * US);
+	k2_world_law_on(w, 32, 1300 * US, 60, CEILING);
+	k2_world_run(w, LONG_S * SEC);
+	v = k2_world_judge(w, SETTLED_S, LONG_S);
 	KUNIT_EXPECT_GE(test, v.good_pct, 95U);
 	KUNIT_EXPECT_EQ(test, v.least_bound, 2U);
 }
@@ -586,32 +283,32 @@ static void both_targets_test(struct kunit *test)
 
 static void unmet_test(struct kunit *test)
 {
-	static const struct load load = { 96, 100, 1, 2 * MS };
-	struct world *w = world(test);
+	static const struct k2_world_load load = { 96, 100, 1, 2 * MS };
+	struct k2_world *w = world(test);
 	u64 best_ns;
 
-	world_init(w, &load, 1, 300 * US);
-	law_on(w, 32, 300 * US, 0, CEILING);
-	run(w, 20 * SEC);
+	k2_world_init(w, &load, 1, 300 * US);
+	k2_world_law_on(w, 32, 300 * US, 0, CEILING);
+	k2_world_run(w, 20 * SEC);
 	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
 	KUNIT_EXPECT_TRUE(test, w->law.is_unmet);
 	KUNIT_EXPECT_EQ(test, w->law.bound, w->law.best_bound);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 1U);
 	/* What it says is what that bound gives, to a bin. */
 	best_ns = w->law.best_p999_ns;
-	KUNIT_EXPECT_GE(test, fixed(w, &load, 1, best_ns + best_ns / 31).good_pct, 80U);
-	KUNIT_EXPECT_LE(test, fixed(w, &load, 1, best_ns - best_ns / 16).good_pct, 20U);
+	KUNIT_EXPECT_GE(test, k2_world_fixed(w, &load, 1, best_ns + best_ns / 31).good_pct, 80U);
+	KUNIT_EXPECT_LE(test, k2_world_fixed(w, &load, 1, best_ns - best_ns / 16).good_pct, 20U);
 }
 
 /* 32 real-time requests at a time wait here, not in the device: a larger bound is better. */
 static void saturating_test(struct kunit *test)
 {
-	static const struct load load = { 0, 100, 32, 0 };
-	struct world *w = world(test);
+	static const struct k2_world_load load = { 0, 100, 32, 0 };
+	struct k2_world *w = world(test);
 
-	world_init(w, &load, 1, 8 * MS);
-	law_on(w, 1, 8 * MS, 0, CEILING);
-	run(w, 20 * SEC);
+	k2_world_init(w, &load, 1, 8 * MS);
+	k2_world_law_on(w, 1, 8 * MS, 0, CEILING);
+	k2_world_run(w, 20 * SEC);
 	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
 	KUNIT_EXPECT_FALSE(test, w->law.is_unmet);
 	KUNIT_EXPECT_GE(test, w->law.bound, 8U);
@@ -619,40 +316,40 @@ static void saturating_test(struct kunit *test)
 
 static void no_realtime_test(struct kunit *test)
 {
-	static const struct load with = { 96, 100, 1, 2 * MS };
-	struct world *w = world(test);
+	static const struct k2_world_load with = { 96, 100, 1, 2 * MS };
+	struct k2_world *w = world(test);
 	u64 nr_windows;
 	u32 bound;
 
-	world_init(w, &with, 1, 4 * MS);
-	law_on(w, 32, 4 * MS, 0, CEILING);
-	run(w, 10 * SEC);
+	k2_world_init(w, &with, 1, 4 * MS);
+	k2_world_law_on(w, 32, 4 * MS, 0, CEILING);
+	k2_world_run(w, 10 * SEC);
 	bound = w->law.bound;
 	nr_windows = w->law.nr_windows;
 	/* The reader goes. */
 	w->load.rt_depth = 0;
-	run(w, 100 * SEC);
+	k2_world_run(w, 100 * SEC);
 	KUNIT_EXPECT_EQ(test, w->law.bound, bound);
 	KUNIT_EXPECT_LE(test, w->law.nr_windows, nr_windows + 1);
 	/* It comes back, and finds what it left. */
 	w->rt_next_ns[0] = w->now_ns;
 	w->load.rt_depth = 1;
-	run(w, 110 * SEC);
-	KUNIT_EXPECT_GE(test, judge(w, 100, 110).good_pct, 90U);
+	k2_world_run(w, 110 * SEC);
+	KUNIT_EXPECT_GE(test, k2_world_judge(w, 100, 110).good_pct, 90U);
 }
 
 /* Nobody waits for the bound: it does not grow. Then somebody does. */
 static void light_load_test(struct kunit *test)
 {
-	static const struct load light = { 4, 100, 1, 2 * MS }, heavy = { 96, 100, 1, 2 * MS };
-	struct world *w = world(test);
+	static const struct k2_world_load light = { 4, 100, 1, 2 * MS }, heavy = { 96, 100, 1, 2 * MS };
+	struct k2_world *w = world(test);
 
-	world_init(w, &light, 1, 9 * MS);
-	law_on(w, 6, 9 * MS, 0, CEILING);
-	run(w, 60 * SEC);
+	k2_world_init(w, &light, 1, 9 * MS);
+	k2_world_law_on(w, 6, 9 * MS, 0, CEILING);
+	k2_world_run(w, 60 * SEC);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 6U);
-	set_load(w, &heavy);
-	run(w, 66 * SEC);
+	k2_world_set_load(w, &heavy);
+	k2_world_run(w, 66 * SEC);
 	KUNIT_EXPECT_GE(test, w->law.bound, 15U);
 	KUNIT_EXPECT_LE(test, w->law.bound, 30U);
 }
@@ -663,7 +360,7 @@ static void light_load_test(struct kunit *test)
  * A tick's worth of 41 MB/s, or half of that if the device is slow. Requests wait for the bound and
  * fill it, unless the load is light; real time may be alone.
  */
-static bool tick_of_window(struct world *w, u32 nr_beyond, u32 read_pct)
+static bool tick_of_window(struct k2_world *w, u32 nr_beyond, u32 read_pct)
 {
 	u32 nr_be = w->is_alone ? 0 : w->is_slow ? 480 : 960;
 	u32 inflight = w->inflight_seen ? w->inflight_seen : w->law.bound;
@@ -681,7 +378,7 @@ static bool tick_of_window(struct world *w, u32 nr_beyond, u32 read_pct)
 }
 
 /* A window of a second with 400 real-time requests, @nr_beyond of them too late. */
-static void window(struct world *w, u32 nr_beyond, u32 read_pct)
+static void window(struct k2_world *w, u32 nr_beyond, u32 read_pct)
 {
 	while (w->law.is_settling)
 		tick_of_window(w, 0, read_pct);
@@ -689,7 +386,7 @@ static void window(struct world *w, u32 nr_beyond, u32 read_pct)
 		nr_beyond = 0;
 }
 
-static void windows(struct world *w, u32 nr)
+static void windows(struct k2_world *w, u32 nr)
 {
 	while (nr--)
 		window(w, 0, 100);
@@ -698,9 +395,9 @@ static void windows(struct world *w, u32 nr)
 /* A hold at 12 that has just begun; 13 was too much. */
 static void start_hold(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
-	law_on(w, 12, 2 * MS, 0, CEILING);
+	k2_world_law_on(w, 12, 2 * MS, 0, CEILING);
 	w->law.low = 12;
 	w->law.high = 13;
 	w->law.bound = 12;
@@ -712,7 +409,7 @@ static void start_hold(struct kunit *test)
 /* A hold at 12 of a bound that has to give half of 41 MB/s, which windows() has. */
 static void start_hold_above(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold(test);
 	w->law.config.target_ns = 0;
@@ -725,7 +422,7 @@ static void start_hold_above(struct kunit *test)
 /* After ten seconds without a request the first window is no shorter of bandwidth than the one before. */
 static void pause_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold_above(test);
 	windows(w, 5);
@@ -739,7 +436,7 @@ static void pause_test(struct kunit *test)
 /* Who asks for less than the reference and never waits for the bound needs no larger one. */
 static void less_load_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold_above(test);
 	w->law.reference_bytes_per_s = 410 * 1000 * 1000;
@@ -753,7 +450,7 @@ static void less_load_test(struct kunit *test)
 /* What a window has shown can be read until the next one has ended. */
 static void last_window_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold(test);
 	window(w, 1, 100);
@@ -767,7 +464,7 @@ static void last_window_test(struct kunit *test)
 
 static void credit_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold(test);
 	windows(w, 20);
@@ -783,7 +480,7 @@ static void credit_test(struct kunit *test)
 
 static void price_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold(test);
 	windows(w, 59);
@@ -803,7 +500,7 @@ static void price_test(struct kunit *test)
 /* A step is one from the bound if requests wait for it, however few the ticks saw in flight. */
 static void few_seen_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold(test);
 	w->inflight_seen = 3;
@@ -813,7 +510,7 @@ static void few_seen_test(struct kunit *test)
 }
 
 /* @nr windows of a device that makes real time wait from 13 in flight on. */
-static void windows_below_13(struct world *w, u32 nr)
+static void windows_below_13(struct k2_world *w, u32 nr)
 {
 	while (nr--)
 		window(w, w->law.bound >= 13, 100);
@@ -822,7 +519,7 @@ static void windows_below_13(struct world *w, u32 nr)
 /* From 15 on a violation costs two steps; what is tried for the bandwidth's sake goes one. */
 static void coarse_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold(test);
 	w->law.bound = 40;
@@ -841,7 +538,7 @@ static void coarse_test(struct kunit *test)
 /* A trial that fails goes back to where it began, although that is one step only. */
 static void failed_trial_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold(test);
 	w->law.bound = 40;
@@ -865,7 +562,7 @@ static void failed_trial_test(struct kunit *test)
 /* At the ceiling there is nothing to try: what was earned stays. */
 static void ceiling_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold(test);
 	w->law.config.ceiling = 12;
@@ -878,7 +575,7 @@ static void ceiling_test(struct kunit *test)
 /* 97 in flight are too many, and nobody waits for the bound: the step starts there, and when requests wait that is what is tried first. */
 static void in_flight_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold(test);
 	w->law.bound = CEILING;
@@ -898,7 +595,7 @@ static void in_flight_test(struct kunit *test)
 /* What was in flight long ago, when the bound was another by far, is not tried first. */
 static void old_suspect_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold(test);
 	w->law.high = 0;
@@ -914,7 +611,7 @@ static void old_suspect_test(struct kunit *test)
  */
 static void moment_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold(test);
 	w->is_light = true;
@@ -936,25 +633,25 @@ static void moment_test(struct kunit *test)
  */
 static void light_but_late_test(struct kunit *test)
 {
-	static const struct load heavy = { 96, 0, 1, 2 * MS }, light = { 6, 0, 1, 2 * MS, true };
-	struct world *w = world(test);
+	static const struct k2_world_load heavy = { 96, 0, 1, 2 * MS }, light = { 6, 0, 1, 2 * MS, true };
+	struct k2_world *w = world(test);
 
-	world_init(w, &heavy, 1, 8 * MS);
-	law_on(w, 32, 8 * MS, 0, CEILING);
-	run(w, 10 * SEC);
-	set_load(w, &light);
-	run(w, MAX_SECONDS * SEC - 1);
-	KUNIT_EXPECT_GE(test, judge(w, 15, MAX_SECONDS - 1).good_pct, 97U);
+	k2_world_init(w, &heavy, 1, 8 * MS);
+	k2_world_law_on(w, 32, 8 * MS, 0, CEILING);
+	k2_world_run(w, 10 * SEC);
+	k2_world_set_load(w, &light);
+	k2_world_run(w, MAX_SECONDS * SEC - 1);
+	KUNIT_EXPECT_GE(test, k2_world_judge(w, 15, MAX_SECONDS - 1).good_pct, 97U);
 	KUNIT_EXPECT_GE(test, w->law.bound, 4U);
 }
 
 /* 13 keeps real time waiting, 12 is short of the bandwidth: the search finds no more than 12. */
 static void latency_first_search_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 	u32 i;
 
-	law_on(w, 32, 2 * MS, 90, CEILING);
+	k2_world_law_on(w, 32, 2 * MS, 90, CEILING);
 	for (i = 0; i < 30 && w->law.state != K2_AUTO_HOLD; i++) {
 		w->is_slow = w->law.bound < 13;
 		window(w, w->law.bound >= 13, 100);
@@ -971,7 +668,7 @@ static void latency_first_search_test(struct kunit *test)
  */
 static void latency_first_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 	u32 i;
 
 	start_hold_above(test);
@@ -996,7 +693,7 @@ static void latency_first_test(struct kunit *test)
 
 static void other_load_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold(test);
 	windows(w, 3);
@@ -1010,7 +707,7 @@ static void other_load_test(struct kunit *test)
 /* Best effort comes and goes, as a batch does: without it there is no other load, just none. */
 static void batch_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 	unsigned int i;
 
 	start_hold(test);
@@ -1033,7 +730,7 @@ static void batch_test(struct kunit *test)
 
 static void gross_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct k2_world *w = world(test);
 
 	start_hold(test);
 	windows(w, 30);

@@ -2,10 +2,8 @@
 /*
  * tabs_policy_kunit.c - mq-tabs's policy beside a device that it does not know
  *
- * The device of these tests has dies that each serve their requests in order of arrival, a read in
- * 210 us and a FUA write in 1178 us, as ssdsim's default profile does with 16 KiB. Its tasks keep a
- * fixed number of requests under way, or read at a fixed rate. The policy sees what the hooks would
- * show it, and is judged by what each type gets. A naive twin checks the credit.
+ * sim/tabs_world.h says what the device does and what its tasks do. The policy is judged by what each
+ * type gets. A naive twin checks the credit.
  *
  * The policy is compiled into this file: the suite needs no other module, and runs in user space
  * under sanitizers as well (kunit/hosted).
@@ -16,276 +14,34 @@
 #include <linux/module.h>
 
 #include "../mq-tabs/tabs_policy.c"
-
-#define MS	1000000ULL
-#define KIB	1024U
+#include "sim/tabs_world.h"
 
 enum {
-	SEED		= 1609,
-	NR_DIES		= 4,
-	RING		= 4096,
-	DEPTH		= 128,
-	READ_NS		= 210300,
-	FUA_NS		= 1177800,
-	NR_STEPS	= 200000,
+	NR_STEPS = 200000,
 };
 
-/* ---- the device and its tasks ---- */
-
-struct die {
-	u8 type[RING];
-	u32 head;
-	u32 nr;
-	u64 done_at_ns;
-};
-
-struct world {
-	struct tabs_policy policy;
-	struct die die[NR_DIES];
-	u64 service_ns[TABS_NR_TYPES];
-	u32 bytes[TABS_NR_TYPES];
-	/* Requests that the tasks keep under way. */
-	u32 depth[TABS_NR_TYPES];
-	/* Or: one every so often; 0: not. */
-	u64 every_ns[TABS_NR_TYPES];
-	u64 next_at_ns[TABS_NR_TYPES];
-
-	struct tabs_sample counts;
-	u32 earned;
-	u64 held_at_ns[RING];
-	u32 held_head;
-
-	u64 now_ns;
-	u64 tick_at_ns;
-	u64 tick_ns;
-	u32 random;
-
-	/* What to judge by. */
-	u64 longest_held_ns;
-	u64 wasted_ns;
-	u32 nr_reasons[TABS_NR_REASONS];
-	u32 nr_phases;
-};
-
-static struct world *world(struct kunit *test)
+static struct tabs_world *world(struct kunit *test)
 {
 	return test->priv;
 }
 
-static u32 draw(struct world *w, u32 below)
-{
-	w->random = w->random * 1664525U + 1013904223U;
-	return (u32)(((u64)w->random * below) >> 32);
-}
-
-/* What a type gets when it is alone: all dies busy. */
-static u64 alone_bytes_per_s(const struct world *w, enum tabs_type type)
-{
-	return div_u64((u64)w->bytes[type] * NR_DIES * TABS_NS_PER_S, w->service_ns[type]);
-}
-
-static struct tabs_config paper_config(const struct world *w)
-{
-	return (struct tabs_config) {
-		.max_bytes_per_s = { alone_bytes_per_s(w, TABS_READ), alone_bytes_per_s(w, TABS_FUA) },
-		.idle_reset_ns	= 500 * MS,
-		.epoch_ns	= 1000 * MS,
-		.sched_ns	= 50000 * MS,
-		.max_delay_ns	= 500 * MS,
-		.idle_threshold	= 1000,
-		.feedback_pct	= 90,
-	};
-}
-
 static int tabs_policy_test_init(struct kunit *test)
 {
-	struct world *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
-	struct tabs_config config;
-	unsigned int i;
+	struct tabs_world *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, w);
 	test->priv = w;
-	w->random = SEED;
-	w->service_ns[TABS_READ] = READ_NS;
-	w->service_ns[TABS_FUA] = FUA_NS;
-	w->bytes[TABS_READ] = 16 * KIB;
-	w->bytes[TABS_FUA] = 16 * KIB;
-	w->tick_ns = TABS_TICK_NS;
-	for (i = 0; i < NR_DIES; i++)
-		w->die[i].done_at_ns = U64_MAX;
-	config = paper_config(w);
-	tabs_policy_init(&w->policy, &config, 0);
+	tabs_world_init(w);
 	return 0;
-}
-
-static u64 at_device(const struct world *w)
-{
-	return tabs_outstanding(&w->counts, TABS_READ) + tabs_outstanding(&w->counts, TABS_FUA) -
-	       w->counts.held;
-}
-
-static void start_die(struct world *w, struct die *d)
-{
-	d->done_at_ns = d->nr ? w->now_ns + w->service_ns[d->type[d->head]] : U64_MAX;
-}
-
-static void send(struct world *w, enum tabs_type type)
-{
-	struct die *d = &w->die[draw(w, NR_DIES)];
-
-	d->type[(d->head + d->nr) % RING] = type;
-	if (!d->nr++)
-		start_die(w, d);
-	if (type == TABS_READ)
-		tabs_earn(&w->policy, &w->earned);
-}
-
-/* What the hooks do when they look for a held FUA write. */
-static void send_held(struct world *w)
-{
-	struct tabs_policy *p = &w->policy;
-
-	while (w->counts.held && tabs_may_go(p)) {
-		u64 since_ns = w->held_at_ns[w->held_head];
-		u64 next_ns = w->counts.held > 1 ? w->held_at_ns[(w->held_head + 1) % RING] : 0;
-		enum tabs_reason reason = tabs_take(p, next_ns, w->now_ns);
-
-		if (reason == TABS_HELD)
-			break;
-		w->nr_reasons[reason]++;
-		w->longest_held_ns = max(w->longest_held_ns, w->now_ns - since_ns);
-		w->held_head = (w->held_head + 1) % RING;
-		w->counts.held--;
-		send(w, TABS_FUA);
-	}
-}
-
-static void come(struct world *w, enum tabs_type type)
-{
-	w->counts.came[type]++;
-	if (type == TABS_FUA && tabs_must_hold(&w->policy, w->counts.held)) {
-		w->held_at_ns[(w->held_head + w->counts.held++) % RING] = w->now_ns;
-		if (!at_device(w))
-			tabs_alone(&w->policy);
-	} else {
-		send(w, type);
-	}
-}
-
-/* The tasks fill up what they have under way. */
-static void submit(struct world *w)
-{
-	unsigned int type;
-
-	for (type = 0; type < TABS_NR_TYPES; type++) {
-		while (tabs_outstanding(&w->counts, type) < w->depth[type])
-			come(w, type);
-		while (w->every_ns[type] && w->now_ns >= w->next_at_ns[type]) {
-			w->next_at_ns[type] += w->every_ns[type];
-			if (tabs_outstanding(&w->counts, type) < RING / 4)
-				come(w, type);
-		}
-	}
-}
-
-static void complete_one(struct world *w, struct die *d)
-{
-	enum tabs_type type = d->type[d->head];
-
-	d->head = (d->head + 1) % RING;
-	d->nr--;
-	start_die(w, d);
-	w->counts.done[type]++;
-	w->counts.done_bytes[type] += w->bytes[type];
-	if (w->counts.held && !at_device(w))
-		tabs_alone(&w->policy);
-}
-
-static void tick(struct world *w)
-{
-	w->tick_at_ns = w->now_ns + w->tick_ns;
-	w->counts.oldest_ns = w->counts.held ? w->held_at_ns[w->held_head] : 0;
-	if (tabs_tick(&w->policy, &w->counts, w->now_ns) & TABS_CHANGED_PHASE)
-		w->nr_phases++;
-}
-
-/* Lets @ms pass. */
-static void run(struct world *w, u64 ms)
-{
-	u64 until_ns = w->now_ns + ms * MS;
-
-	for (;;) {
-		struct die *d = &w->die[0];
-		u64 next_ns = min(w->tick_at_ns, until_ns);
-		unsigned int i;
-
-		submit(w);
-		send_held(w);
-		for (i = 1; i < NR_DIES; i++)
-			if (w->die[i].done_at_ns < d->done_at_ns)
-				d = &w->die[i];
-		for (i = 0; i < TABS_NR_TYPES; i++)
-			if (w->every_ns[i])
-				next_ns = min(next_ns, w->next_at_ns[i]);
-		next_ns = min(next_ns, d->done_at_ns);
-		if (w->counts.held && !at_device(w))
-			w->wasted_ns += next_ns - w->now_ns;
-		w->now_ns = next_ns;
-		if (next_ns == d->done_at_ns)
-			complete_one(w, d);
-		else if (next_ns == w->tick_at_ns)
-			tick(w);
-		if (w->now_ns >= until_ns)
-			return;
-	}
-}
-
-/* ---- judging ---- */
-
-struct gained {
-	u64 bytes_per_s[TABS_NR_TYPES];
-	/* Of what the type gets when it is alone. */
-	u32 permille[TABS_NR_TYPES];
-};
-
-static struct gained measure(struct world *w, u64 ms)
-{
-	struct tabs_sample before = w->counts, d;
-	struct gained g;
-	unsigned int i;
-
-	run(w, ms);
-	d = tabs_since(&w->counts, &before);
-	for (i = 0; i < TABS_NR_TYPES; i++) {
-		g.bytes_per_s[i] = tabs_bytes_per_s(d.done_bytes[i], ms * MS);
-		g.permille[i] = div64_u64(1000 * g.bytes_per_s[i], alone_bytes_per_s(w, i));
-	}
-	return g;
-}
-
-/* Equation 2 in percent, the smaller over the larger: 100 is fair. */
-static u32 fairness_pct(const struct world *w, const struct gained *g, u32 readers, u32 writers)
-{
-	u64 reads = div64_u64(g->bytes_per_s[TABS_READ] << 20,
-			      alone_bytes_per_s(w, TABS_READ) * readers);
-	u64 fua = div64_u64(g->bytes_per_s[TABS_FUA] << 20, alone_bytes_per_s(w, TABS_FUA) * writers);
-
-	return reads < fua ? div64_u64(100 * reads, fua) : div64_u64(100 * fua, max(reads, 1ULL));
-}
-
-static void set_tasks(struct world *w, u32 readers, u32 writers)
-{
-	w->depth[TABS_READ] = readers * DEPTH;
-	w->depth[TABS_FUA] = writers * DEPTH;
 }
 
 static void expect_fair(struct kunit *test, u64 ms, u32 readers, u32 writers)
 {
-	struct world *w = world(test);
-	struct gained g = measure(w, ms);
+	struct tabs_world *w = world(test);
+	struct tabs_world_gain g = tabs_world_measure(w, ms);
 	u32 all = readers + writers;
 
-	KUNIT_EXPECT_GE(test, fairness_pct(w, &g, readers, writers), 88U);
+	KUNIT_EXPECT_GE(test, tabs_world_fairness_pct(w, &g, readers, writers), 88U);
 	KUNIT_EXPECT_GE(test, g.permille[TABS_READ] * all, 900 * readers);
 	KUNIT_EXPECT_GE(test, g.permille[TABS_FUA] * all, 900 * writers);
 }
@@ -312,11 +68,11 @@ KUNIT_ARRAY_PARAM_DESC(mix, mix_params, name);
 static void mix_test(struct kunit *test)
 {
 	const struct mix_param *param = test->param_value;
-	struct world *w = world(test);
+	struct tabs_world *w = world(test);
 
-	set_tasks(w, param->readers, param->writers);
+	tabs_world_set_tasks(w, param->readers, param->writers);
 	/* The IDLE phase takes half a second, then two epochs. */
-	run(w, 2500);
+	tabs_world_run(w, 2500);
 	KUNIT_EXPECT_EQ(test, (int)w->policy.phase, (int)TABS_SCHED);
 	expect_fair(test, 1000, param->readers, param->writers);
 	expect_fair(test, 3000, param->readers, param->writers);
@@ -328,19 +84,19 @@ static void mix_test(struct kunit *test)
 /* The same without maxima: nothing is scheduled, and the readers have what the paper says. */
 static void not_configured_test(struct kunit *test)
 {
-	struct world *w = world(test);
-	struct tabs_config config = paper_config(w);
-	struct gained g;
+	struct tabs_world *w = world(test);
+	struct tabs_config config = tabs_world_paper_config(w);
+	struct tabs_world_gain g;
 
 	config.max_bytes_per_s[TABS_FUA] = 0;
 	tabs_set_config(&w->policy, &config, 0);
-	set_tasks(w, 1, 1);
-	g = measure(w, 3000);
+	tabs_world_set_tasks(w, 1, 1);
+	g = tabs_world_measure(w, 3000);
 	KUNIT_EXPECT_EQ(test, w->nr_phases, 0U);
 	KUNIT_EXPECT_FALSE(test, tabs_needs_ticks(&w->policy, w->now_ns));
 	KUNIT_EXPECT_LE(test, g.permille[TABS_READ], 250U);
 	KUNIT_EXPECT_GE(test, g.permille[TABS_FUA], 750U);
-	KUNIT_EXPECT_LE(test, fairness_pct(w, &g, 1, 1), 30U);
+	KUNIT_EXPECT_LE(test, tabs_world_fairness_pct(w, &g, 1, 1), 30U);
 }
 
 /* ---- another pattern within the phase ---- */
@@ -364,54 +120,54 @@ KUNIT_ARRAY_PARAM_DESC(change, change_params, name);
 static void change_test(struct kunit *test)
 {
 	const struct change_param *param = test->param_value;
-	struct world *w = world(test);
+	struct tabs_world *w = world(test);
 
-	set_tasks(w, param->from.readers, param->from.writers);
-	run(w, 5300);
-	set_tasks(w, param->to.readers, param->to.writers);
-	run(w, 2000);
+	tabs_world_set_tasks(w, param->from.readers, param->from.writers);
+	tabs_world_run(w, 5300);
+	tabs_world_set_tasks(w, param->to.readers, param->to.writers);
+	tabs_world_run(w, 2000);
 	expect_fair(test, 2000, param->to.readers, param->to.writers);
 }
 
 /* Reads stop: the writer has the device within two ticks, whatever the phase. */
 static void reads_stop_test(struct kunit *test)
 {
-	struct world *w = world(test);
-	struct gained g;
+	struct tabs_world *w = world(test);
+	struct tabs_world_gain g;
 
-	set_tasks(w, 1, 1);
-	run(w, 5000);
+	tabs_world_set_tasks(w, 1, 1);
+	tabs_world_run(w, 5000);
 	w->depth[TABS_READ] = 0;
 	/* What the device still has of them. */
-	run(w, 50);
-	g = measure(w, 1000);
+	tabs_world_run(w, 50);
+	g = tabs_world_measure(w, 1000);
 	KUNIT_EXPECT_GE(test, g.permille[TABS_FUA], 970U);
 	KUNIT_EXPECT_EQ(test, (int)w->policy.phase, (int)TABS_IDLE);
-	run(w, 1000);
-	set_tasks(w, 1, 1);
-	run(w, 2000);
+	tabs_world_run(w, 1000);
+	tabs_world_set_tasks(w, 1, 1);
+	tabs_world_run(w, 2000);
 	/* The goal comes from TABS_SURE requests, which tell the shares within a few percent. */
-	g = measure(w, 2000);
-	KUNIT_EXPECT_GE(test, fairness_pct(w, &g, 1, 1), 80U);
+	g = tabs_world_measure(w, 2000);
+	KUNIT_EXPECT_GE(test, tabs_world_fairness_pct(w, &g, 1, 1), 80U);
 }
 
 /* FUA writes stop: the phase ends, and soon nobody looks any more. */
 static void writes_stop_test(struct kunit *test)
 {
-	struct world *w = world(test);
-	struct gained g;
+	struct tabs_world *w = world(test);
+	struct tabs_world_gain g;
 
-	set_tasks(w, 1, 1);
-	run(w, 5000);
+	tabs_world_set_tasks(w, 1, 1);
+	tabs_world_run(w, 5000);
 	KUNIT_EXPECT_TRUE(test, tabs_needs_ticks(&w->policy, w->now_ns));
 	w->depth[TABS_FUA] = 0;
 	/* Also if a suspicion would not count. */
 	w->policy.holdoff = TABS_HOLDOFF_MAX;
 	/* They drain at the pace of the phase. */
-	run(w, 200);
-	g = measure(w, 1000);
+	tabs_world_run(w, 200);
+	g = tabs_world_measure(w, 1000);
 	KUNIT_EXPECT_GE(test, g.permille[TABS_READ], 970U);
-	run(w, 1500);
+	tabs_world_run(w, 1500);
 	KUNIT_EXPECT_EQ(test, (int)w->policy.phase, (int)TABS_IDLE);
 	KUNIT_EXPECT_FALSE(test, tabs_needs_ticks(&w->policy, w->now_ns));
 }
@@ -420,42 +176,42 @@ static void writes_stop_test(struct kunit *test)
 
 static void alone_test(struct kunit *test)
 {
-	struct world *w = world(test);
-	struct gained g;
+	struct tabs_world *w = world(test);
+	struct tabs_world_gain g;
 
-	set_tasks(w, 0, 1);
-	g = measure(w, 5000);
+	tabs_world_set_tasks(w, 0, 1);
+	g = tabs_world_measure(w, 5000);
 	KUNIT_EXPECT_EQ(test, w->nr_phases, 0U);
 	KUNIT_EXPECT_GE(test, g.permille[TABS_FUA], 980U);
-	set_tasks(w, 1, 0);
-	run(w, 1000);
-	g = measure(w, 2000);
+	tabs_world_set_tasks(w, 1, 0);
+	tabs_world_run(w, 1000);
+	g = tabs_world_measure(w, 2000);
 	KUNIT_EXPECT_GE(test, g.permille[TABS_READ], 980U);
 }
 
 /* What a world without a scheduler gives in the same time. */
-static struct gained measure_free(struct kunit *test, u64 ms)
+static struct tabs_world_gain measure_free(struct kunit *test, u64 ms)
 {
-	struct world *w = world(test), *free = kunit_kzalloc(test, sizeof(*free), GFP_KERNEL);
+	struct tabs_world *w = world(test), *free = kunit_kzalloc(test, sizeof(*free), GFP_KERNEL);
 	struct tabs_config config = {};
 
 	memcpy(free, w, sizeof(*free));
 	tabs_policy_init(&free->policy, &config, 0);
-	return measure(free, ms);
+	return tabs_world_measure(free, ms);
 }
 
 /* One FUA write at a time beside a deep reader, who has his goal all the same. */
 static void sync_writer_test(struct kunit *test)
 {
-	struct world *w = world(test);
-	struct gained g, free;
+	struct tabs_world *w = world(test);
+	struct tabs_world_gain g, free;
 
 	w->depth[TABS_READ] = DEPTH;
 	w->depth[TABS_FUA] = 1;
 	free = measure_free(test, 5000);
-	run(w, 1000);
+	tabs_world_run(w, 1000);
 	KUNIT_EXPECT_EQ(test, (int)w->policy.phase, (int)TABS_SCHED);
-	g = measure(w, 5000);
+	g = tabs_world_measure(w, 5000);
 	KUNIT_EXPECT_GE(test, g.bytes_per_s[TABS_FUA] * 100, free.bytes_per_s[TABS_FUA] * 95);
 	KUNIT_EXPECT_GE(test, g.permille[TABS_READ], 900U);
 }
@@ -463,13 +219,13 @@ static void sync_writer_test(struct kunit *test)
 /* A reader who wants a tenth of the device does not cost the writer more than that. */
 static void modest_reader_test(struct kunit *test)
 {
-	struct world *w = world(test);
-	struct gained g;
+	struct tabs_world *w = world(test);
+	struct tabs_world_gain g;
 
 	w->every_ns[TABS_READ] = READ_NS * 10 / NR_DIES;
 	w->depth[TABS_FUA] = DEPTH;
-	run(w, 10000);
-	g = measure(w, 10000);
+	tabs_world_run(w, 10000);
+	g = tabs_world_measure(w, 10000);
 	KUNIT_EXPECT_GE(test, g.permille[TABS_READ], 90U);
 	KUNIT_EXPECT_GE(test, g.permille[TABS_FUA], 750U);
 	KUNIT_EXPECT_LE(test, w->longest_held_ns, 500 * MS);
@@ -478,13 +234,13 @@ static void modest_reader_test(struct kunit *test)
 /* One read at a time: it always waits, and the writer must not starve. */
 static void sync_reader_test(struct kunit *test)
 {
-	struct world *w = world(test);
-	struct gained g;
+	struct tabs_world *w = world(test);
+	struct tabs_world_gain g;
 
 	w->depth[TABS_READ] = 1;
 	w->depth[TABS_FUA] = DEPTH;
-	run(w, 5000);
-	g = measure(w, 5000);
+	tabs_world_run(w, 5000);
+	g = tabs_world_measure(w, 5000);
 	KUNIT_EXPECT_GE(test, g.permille[TABS_FUA], 850U);
 	KUNIT_EXPECT_LE(test, w->longest_held_ns, 500 * MS);
 }
@@ -494,14 +250,14 @@ static void sync_reader_test(struct kunit *test)
 /* A goal that gives the writer next to nothing: max_delay is what lets him go. */
 static void max_delay_test(struct kunit *test)
 {
-	struct world *w = world(test);
-	struct tabs_config config = paper_config(w);
+	struct tabs_world *w = world(test);
+	struct tabs_config config = tabs_world_paper_config(w);
 
 	config.max_bytes_per_s[TABS_FUA] = 1000;
 	config.max_delay_ns = 100 * MS;
 	tabs_set_config(&w->policy, &config, 0);
-	set_tasks(w, 1, 1);
-	run(w, 10000);
+	tabs_world_set_tasks(w, 1, 1);
+	tabs_world_run(w, 10000);
 	KUNIT_EXPECT_GT(test, w->nr_reasons[TABS_OVERDUE], 100U);
 	KUNIT_EXPECT_LE(test, w->longest_held_ns, 100 * MS);
 	KUNIT_EXPECT_GE(test, w->longest_held_ns, 50 * MS);
@@ -510,9 +266,9 @@ static void max_delay_test(struct kunit *test)
 	w->tick_ns = 10 * MS;
 	config.max_delay_ns = 20 * MS;
 	tabs_set_config(&w->policy, &config, w->now_ns);
-	run(w, 100);
+	tabs_world_run(w, 100);
 	w->longest_held_ns = 0;
-	run(w, 5000);
+	tabs_world_run(w, 5000);
 	KUNIT_EXPECT_LE(test, w->longest_held_ns, 20 * MS);
 	KUNIT_EXPECT_EQ(test, (int)w->policy.phase, (int)TABS_SCHED);
 }
@@ -520,17 +276,17 @@ static void max_delay_test(struct kunit *test)
 /* Three writers leave the device a tenth of a second of work: that is no reason to change alpha. */
 static void drain_test(struct kunit *test)
 {
-	struct world *w = world(test);
-	struct tabs_config config = paper_config(w);
+	struct tabs_world *w = world(test);
+	struct tabs_config config = tabs_world_paper_config(w);
 	u32 alpha;
 
 	config.epoch_ns = 250 * MS;
 	tabs_set_config(&w->policy, &config, 0);
-	set_tasks(w, 1, 3);
+	tabs_world_set_tasks(w, 1, 3);
 	while (w->policy.phase != TABS_SCHED && w->now_ns < 2000 * MS)
-		run(w, 1);
+		tabs_world_run(w, 1);
 	alpha = w->policy.alpha;
-	run(w, 600);
+	tabs_world_run(w, 600);
 	KUNIT_EXPECT_EQ(test, w->policy.nr_epochs, 1ULL);
 	KUNIT_EXPECT_EQ(test, w->policy.alpha, alpha);
 }
@@ -538,27 +294,27 @@ static void drain_test(struct kunit *test)
 /* The device is never without work while a FUA write is held. */
 static void not_wasted_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct tabs_world *w = world(test);
 
-	set_tasks(w, 1, 1);
-	run(w, 3000);
+	tabs_world_set_tasks(w, 1, 1);
+	tabs_world_run(w, 3000);
 	w->depth[TABS_READ] = 0;
 	w->every_ns[TABS_READ] = 3 * MS;
 	w->next_at_ns[TABS_READ] = w->now_ns;
-	run(w, 5000);
+	tabs_world_run(w, 5000);
 	KUNIT_EXPECT_EQ(test, w->wasted_ns, 0ULL);
 }
 
 /* Both read and write at a fixed rate, and the device could serve them all. */
 static void enough_for_both_test(struct kunit *test)
 {
-	struct world *w = world(test);
-	struct gained g;
+	struct tabs_world *w = world(test);
+	struct tabs_world_gain g;
 
 	w->every_ns[TABS_READ] = READ_NS * 3 / NR_DIES;
 	w->every_ns[TABS_FUA] = FUA_NS * 3 / NR_DIES;
-	run(w, 10000);
-	g = measure(w, 10000);
+	tabs_world_run(w, 10000);
+	g = tabs_world_measure(w, 10000);
 	KUNIT_EXPECT_GE(test, g.permille[TABS_READ], 320U);
 	KUNIT_EXPECT_GE(test, g.permille[TABS_FUA], 310U);
 }
@@ -566,18 +322,18 @@ static void enough_for_both_test(struct kunit *test)
 /* Smaller reads than the maximum was measured with: the goal is out of reach, and alpha is at rest. */
 static void out_of_reach_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct tabs_world *w = world(test);
 	u32 low = U32_MAX, high = 0;
-	struct gained g;
+	struct tabs_world_gain g;
 	unsigned int i;
 
-	set_tasks(w, 1, 1);
+	tabs_world_set_tasks(w, 1, 1);
 	/* The policy was told the maxima of 16 KiB. */
 	w->bytes[TABS_READ] = 4 * KIB;
 	w->bytes[TABS_FUA] = 8 * KIB;
-	run(w, 5000);
+	tabs_world_run(w, 5000);
 	for (i = 0; i < 8; i++) {
-		run(w, 1000);
+		tabs_world_run(w, 1000);
 		low = min(low, w->policy.alpha);
 		high = max(high, w->policy.alpha);
 	}
@@ -587,10 +343,10 @@ static void out_of_reach_test(struct kunit *test)
 	/* Both have the same part of their goal. */
 	w->bytes[TABS_READ] = 16 * KIB;
 	w->bytes[TABS_FUA] = 16 * KIB;
-	g = measure(w, 0);
+	g = tabs_world_measure(w, 0);
 	w->bytes[TABS_READ] = 4 * KIB;
 	w->bytes[TABS_FUA] = 8 * KIB;
-	g = measure(w, 2000);
+	g = tabs_world_measure(w, 2000);
 	KUNIT_EXPECT_GE(test, 110 * g.permille[TABS_READ] / 4, 100 * g.permille[TABS_FUA] / 2);
 	KUNIT_EXPECT_LE(test, 90 * g.permille[TABS_READ] / 4, 100 * g.permille[TABS_FUA] / 2);
 }
@@ -599,24 +355,24 @@ static void out_of_reach_test(struct kunit *test)
 
 static void phases_test(struct kunit *test)
 {
-	struct world *w = world(test);
-	struct tabs_config config = paper_config(w);
+	struct tabs_world *w = world(test);
+	struct tabs_config config = tabs_world_paper_config(w);
 
 	/* Too few requests. */
 	config.idle_threshold = 3000;
 	tabs_set_config(&w->policy, &config, 0);
 	KUNIT_EXPECT_FALSE(test, tabs_must_hold(&w->policy, 0));
-	set_tasks(w, 1, 3);
-	run(w, 5000);
+	tabs_world_set_tasks(w, 1, 3);
+	tabs_world_run(w, 5000);
 	KUNIT_EXPECT_EQ(test, w->nr_phases, 0U);
 	KUNIT_EXPECT_EQ(test, w->nr_reasons[TABS_FREE], 0U);
 
 	/* Enough: and only those of the last half second count. */
-	set_tasks(w, 3, 1);
-	run(w, 1500);
+	tabs_world_set_tasks(w, 3, 1);
+	tabs_world_run(w, 1500);
 	KUNIT_EXPECT_EQ(test, w->nr_phases, 1U);
 	KUNIT_EXPECT_GE(test, w->policy.issued[TABS_READ], 2 * w->policy.issued[TABS_FUA]);
-	set_tasks(w, 1, 1);
+	tabs_world_set_tasks(w, 1, 1);
 
 	/* The phase ends after its time, and the next one keeps alpha. An epoch is never longer. */
 	config.idle_threshold = 1;
@@ -624,7 +380,7 @@ static void phases_test(struct kunit *test)
 	config.epoch_ns = 60000 * MS;
 	tabs_set_config(&w->policy, &config, w->now_ns);
 	w->nr_phases = 0;
-	run(w, 10000);
+	tabs_world_run(w, 10000);
 	KUNIT_EXPECT_GE(test, w->nr_phases, 16U);
 	KUNIT_EXPECT_LE(test, w->nr_phases, 22U);
 	KUNIT_EXPECT_GE(test, w->policy.nr_epochs, 8ULL);
@@ -634,17 +390,17 @@ static void phases_test(struct kunit *test)
 /* Who was alone before says nothing of the shares, nor does the burst of who comes. */
 static void newcomer_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct tabs_world *w = world(test);
 	unsigned int first;
 
 	for (first = 0; first < TABS_NR_TYPES; first++) {
 		const u64 *issued = w->policy.issued;
 
-		set_tasks(w, first == TABS_READ, first == TABS_FUA);
-		run(w, 2700);
+		tabs_world_set_tasks(w, first == TABS_READ, first == TABS_FUA);
+		tabs_world_run(w, 2700);
 		KUNIT_EXPECT_EQ(test, (int)w->policy.phase, (int)TABS_IDLE);
-		set_tasks(w, 1, 1);
-		run(w, 600);
+		tabs_world_set_tasks(w, 1, 1);
+		tabs_world_run(w, 600);
 		KUNIT_EXPECT_EQ(test, (int)w->policy.phase, (int)TABS_SCHED);
 		KUNIT_EXPECT_GE(test, 100 * issued[TABS_READ], 85 * issued[TABS_FUA]);
 		KUNIT_EXPECT_GE(test, 100 * issued[TABS_FUA], 85 * issued[TABS_READ]);
@@ -671,36 +427,36 @@ static void outstanding_test(struct kunit *test)
 /* Too slow for TABS_SURE in a period: then what came in all of it has to do, though it tells less. */
 static void slow_device_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct tabs_world *w = world(test);
 	struct tabs_config config;
-	struct gained g;
+	struct tabs_world_gain g;
 
 	w->service_ns[TABS_READ] *= 8;
 	w->service_ns[TABS_FUA] *= 8;
-	config = paper_config(w);
+	config = tabs_world_paper_config(w);
 	config.idle_threshold = 200;
 	tabs_set_config(&w->policy, &config, 0);
-	set_tasks(w, 1, 1);
-	run(w, 400);
+	tabs_world_set_tasks(w, 1, 1);
+	tabs_world_run(w, 400);
 	KUNIT_EXPECT_EQ(test, (int)w->policy.phase, (int)TABS_IDLE);
-	run(w, 300);
+	tabs_world_run(w, 300);
 	KUNIT_EXPECT_EQ(test, (int)w->policy.phase, (int)TABS_SCHED);
-	run(w, 4000);
-	g = measure(w, 5000);
-	KUNIT_EXPECT_GE(test, fairness_pct(w, &g, 1, 1), 75U);
+	tabs_world_run(w, 4000);
+	g = tabs_world_measure(w, 5000);
+	KUNIT_EXPECT_GE(test, tabs_world_fairness_pct(w, &g, 1, 1), 75U);
 }
 
 /* Odds that depend on the throttling itself: a false alarm is one, and then seldom. */
 static void false_alarm_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct tabs_world *w = world(test);
 
 	w->every_ns[TABS_READ] = READ_NS * 2 / NR_DIES;
 	w->depth[TABS_FUA] = DEPTH;
-	run(w, 30000);
+	tabs_world_run(w, 30000);
 	KUNIT_EXPECT_LE(test, w->nr_phases, 16U);
 	w->nr_phases = 0;
-	run(w, 30000);
+	tabs_world_run(w, 30000);
 	KUNIT_EXPECT_LE(test, w->nr_phases, 8U);
 }
 
@@ -737,7 +493,7 @@ static void ratio_test(struct kunit *test)
 /* Equation 1, with the numbers of the paper. */
 static void goal_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct tabs_world *w = world(test);
 	struct tabs_policy *p = &w->policy;
 	struct tabs_sample d = { .came = { 1000, 3000 } };
 
@@ -976,7 +732,7 @@ static void twin_earn(struct twin *t, u32 alpha)
 
 static void credit_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct tabs_world *w = world(test);
 	struct tabs_policy *p = &w->policy;
 	struct twin t = {};
 	unsigned int step;
@@ -984,8 +740,8 @@ static void credit_test(struct kunit *test)
 
 	tabs_set_alpha(p, TABS_ONE / 3);
 	for (step = 0; step < NR_STEPS; step++) {
-		u32 what = draw(w, 100), held = draw(w, 2);
-		bool next_overdue = draw(w, 2), must_hold;
+		u32 what = tabs_world_draw(w, 100), held = tabs_world_draw(w, 2);
+		bool next_overdue = tabs_world_draw(w, 2), must_hold;
 
 		if (what < 50) {
 			tabs_earn(p, &earned);
@@ -1013,7 +769,7 @@ static void credit_test(struct kunit *test)
 			set_bit(TABS_FLAG_NO_READS, &p->flags);
 			t.no_reads = true;
 		} else if (what < 98) {
-			tabs_set_alpha(p, max_t(u32, TABS_ALPHA_MIN, 3 * draw(w, TABS_ONE)));
+			tabs_set_alpha(p, max_t(u32, TABS_ALPHA_MIN, 3 * tabs_world_draw(w, TABS_ONE)));
 		}
 		KUNIT_ASSERT_EQ(test, (s64)atomic64_read(&p->credit), t.credit);
 		KUNIT_ASSERT_EQ(test, (s64)earned, t.earned);
@@ -1022,44 +778,44 @@ static void credit_test(struct kunit *test)
 
 /* ---- anything at all ---- */
 
-static u64 wild(struct world *w, unsigned int bits)
+static u64 wild(struct tabs_world *w, unsigned int bits)
 {
-	u64 value = (u64)draw(w, U32_MAX) << 32 | draw(w, U32_MAX);
+	u64 value = (u64)tabs_world_draw(w, U32_MAX) << 32 | tabs_world_draw(w, U32_MAX);
 
-	return value >> (64 - 1 - draw(w, bits));
+	return value >> (64 - 1 - tabs_world_draw(w, bits));
 }
 
 /* Tunables at random in their ranges, counts that leap: no division fails, and alpha stays in bounds. */
 static void wild_test(struct kunit *test)
 {
-	struct world *w = world(test);
+	struct tabs_world *w = world(test);
 	struct tabs_policy *p = &w->policy;
 	struct tabs_sample *s = &w->counts;
 	unsigned int step, i;
 
 	for (step = 0; step < NR_STEPS; step++) {
-		if (!draw(w, 200)) {
+		if (!tabs_world_draw(w, 200)) {
 			struct tabs_config config = {
 				.max_bytes_per_s = { wild(w, 42), wild(w, 42) },
-				.idle_reset_ns	= (10 + draw(w, 60000)) * MS,
-				.epoch_ns	= (20 + draw(w, 60000)) * MS,
-				.sched_ns	= (100 + draw(w, 3600000)) * MS,
-				.max_delay_ns	= (20 + draw(w, 60000)) * MS,
+				.idle_reset_ns	= (10 + tabs_world_draw(w, 60000)) * MS,
+				.epoch_ns	= (20 + tabs_world_draw(w, 60000)) * MS,
+				.sched_ns	= (100 + tabs_world_draw(w, 3600000)) * MS,
+				.max_delay_ns	= (20 + tabs_world_draw(w, 60000)) * MS,
 				.idle_threshold	= 1 + wild(w, 20),
-				.feedback_pct	= 1 + draw(w, 100),
+				.feedback_pct	= 1 + tabs_world_draw(w, 100),
 			};
 
 			tabs_set_config(p, &config, w->now_ns);
 		}
 		for (i = 0; i < TABS_NR_TYPES; i++) {
-			u32 n = draw(w, 3) ? draw(w, 1000) : 0;
+			u32 n = tabs_world_draw(w, 3) ? tabs_world_draw(w, 1000) : 0;
 
 			s->came[i] += n;
-			n = min_t(u64, draw(w, 2000), s->came[i] - s->done[i]);
+			n = min_t(u64, tabs_world_draw(w, 2000), s->came[i] - s->done[i]);
 			s->done[i] += n;
-			s->done_bytes[i] += (u64)n * (512 + draw(w, 1 << 20));
+			s->done_bytes[i] += (u64)n * (512 + tabs_world_draw(w, 1 << 20));
 		}
-		s->held = min_t(u64, draw(w, 100), s->came[TABS_FUA] - s->done[TABS_FUA]);
+		s->held = min_t(u64, tabs_world_draw(w, 100), s->came[TABS_FUA] - s->done[TABS_FUA]);
 		s->oldest_ns = w->now_ns > 50 * MS ? w->now_ns - 50 * MS : 0;
 		w->now_ns += wild(w, 34);
 		w->nr_phases += tabs_tick(p, s, w->now_ns) & TABS_CHANGED_PHASE;
