@@ -93,6 +93,42 @@ static void tag_test(struct kunit *test)
 	flow_put(f);
 }
 
+/* Tags that wrap within a few steps. Tag 154 is VT_NONE, which no request may have. */
+#define NEAR_WRAP_VT	((u64)0 - 155)
+
+struct wrap_param {
+	const char *name;
+	s64 finish, vt;
+	u64 cost;
+	s64 start;
+};
+
+static const struct wrap_param wrap_params[] = {
+	{ "goes on where it was",	50, 20, 7, 50 },
+	{ "has saved nothing",		20, 50, 7, 50 },
+	{ "both are now",		30, 30, 7, 30 },
+	{ "over the end",		140, 20, 100, 140 },
+	{ "virtual time has wrapped",	140, 160, 100, 160 },
+	{ "not the one that is none",	154, 20, 1, 155 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(wrap, wrap_params, name);
+
+static void wrap_test(struct kunit *test)
+{
+	const struct wrap_param *param = test->param_value;
+	struct context *c = test->priv;
+	struct flow *f = flow_get(&c->t, 1, NULL, 0);
+	u64 start;
+
+	f->finish = NEAR_WRAP_VT + param->finish;
+	start = flow_tag(f, NEAR_WRAP_VT + param->vt, param->cost);
+	KUNIT_EXPECT_EQ(test, (s64)(start - NEAR_WRAP_VT), param->start);
+	KUNIT_EXPECT_NE(test, f->finish, VT_NONE);
+	KUNIT_EXPECT_EQ(test, f->finish, vt_add(start, param->cost));
+	flow_put(f);
+}
+
 /* What no tag holds back is charged up to where it is @ahead ahead, and never gives anything back. */
 static void at_head_test(struct kunit *test)
 {
@@ -341,6 +377,7 @@ static void no_memory_test(struct kunit *test)
 
 static struct kunit_case flow_cases[] = {
 	KUNIT_CASE_PARAM(tag_test, tag_gen_params),
+	KUNIT_CASE_PARAM(wrap_test, wrap_gen_params),
 	KUNIT_CASE(at_head_test),
 	KUNIT_CASE(disjoint_test),
 	KUNIT_CASE_PARAM(cost_test, cost_gen_params),

@@ -739,37 +739,6 @@ static void counters_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, q->nr, 0U);
 }
 
-struct tag_param {
-	const char *name;
-	s64 finish, vt;
-	u64 cost;
-	s64 start;
-};
-
-static const struct tag_param tag_params[] = {
-	{ "goes on where it was",	50, 20, 7, 50 },
-	{ "has saved nothing",		20, 50, 7, 50 },
-	{ "both are now",		30, 30, 7, 30 },
-	{ "over the end",		140, 20, 100, 140 },
-	{ "virtual time has wrapped",	140, 160, 100, 160 },
-	{ "not the one that is none",	154, 20, 1, 155 },
-};
-
-KUNIT_ARRAY_PARAM_DESC(tag, tag_params, name);
-
-static void tag_test(struct kunit *test)
-{
-	const struct tag_param *param = test->param_value;
-	struct flow *f = &context(test)->flow[0];
-	u64 start;
-
-	f->finish = BASE_VT + param->finish;
-	start = flow_tag(f, BASE_VT + param->vt, param->cost);
-	KUNIT_EXPECT_EQ(test, (s64)(start - BASE_VT), param->start);
-	KUNIT_EXPECT_NE(test, f->finish, VT_NONE);
-	KUNIT_EXPECT_EQ(test, f->finish, vt_add(start, param->cost));
-}
-
 /*
  * Why theorem 1 is not true word by word: see sim/sim.h. If this fails, virtual time has
  * been given another meaning, and that file can claim more.
@@ -886,7 +855,6 @@ static struct kunit_case mqfq_policy_cases[] = {
 	KUNIT_CASE(rescale_advance_test),
 	KUNIT_CASE(rescale_late_test),
 	KUNIT_CASE(counters_test),
-	KUNIT_CASE_PARAM(tag_test, tag_gen_params),
 	KUNIT_CASE(theorem_1_test),
 #ifndef __KERNEL__
 	KUNIT_CASE(no_memory_test),

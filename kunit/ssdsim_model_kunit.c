@@ -13,187 +13,12 @@
 #include "../tools/ssdsim/ssdsim_profile.h"
 #include "../tools/ssdsim/ssdsim_ftl.c"
 #include "../tools/ssdsim/ssdsim_model.c"
+#include "../tools/ssdsim/ssdsim_setup.c"
+#include "sim/ssd_world.h"
 
-#define NR_CMDS		640
-#define MSEC		1000000ULL
-#define SEC		(1000 * MSEC)
-
-/* A command of the test: who submitted it, and room for operations. */
-struct tcmd {
-	u32 load;
-	u64 submit_ns;
-	struct ssdsim_cmd cmd;
-};
-
-#define TCMD_BYTES	(sizeof(struct tcmd) + SSDSIM_MAX_DIES * sizeof(struct ssdsim_op))
-
-struct context {
-	struct ssdsim_model *m;
-	u8 *cmds;
-	u64 now;
-	u64 random;
-};
-
-/* A closed loop: @depth commands of @units units are always under way. */
-struct load {
-	u32 hwq;
-	enum ssdsim_cmd_op op;
-	bool fua;
-	u32 units;
-	u32 depth;
-	u32 nr_pages;		/* anywhere in so many */
-	u64 done;
-	u64 latency_ns;
-	u64 max_ns;
-};
-
-static struct context *context(struct kunit *test)
+static struct ssd_world *context(struct kunit *test)
 {
 	return test->priv;
-}
-
-static u64 draw(struct context *c)
-{
-	c->random = ssdsim_mix(c->random);
-	return c->random >> 11;
-}
-
-static struct tcmd *tcmd(struct context *c, u32 i)
-{
-	return (void *)(c->cmds + i * TCMD_BYTES);
-}
-
-static struct tcmd *to_tcmd(struct ssdsim_cmd *cmd)
-{
-	return container_of(cmd, struct tcmd, cmd);
-}
-
-/* A small drive with round figures; tests change what they are about. */
-static struct ssdsim_cfg base_cfg(void)
-{
-	struct ssdsim_cfg cfg = {
-		.units = 16384, .channels = 4, .ways = 1, .page_units = 4, .block_pages = 16, .op_pct = 10, .slots = 1000,
-		.cache_units = 64, .fetch_ns = 100, .cmd_ns = 400, .dma_unit_ns = 200, .xfer_unit_ns = 2000,
-		.read_ns = 50000, .prog_ns = 500000, .erase_ns = 2000000, .destage_ns = 1000000,
-	};
-
-	return cfg;
-}
-
-static void start(struct kunit *test, const struct ssdsim_cfg *cfg)
-{
-	struct context *c = context(test);
-
-	ssdsim_model_destroy(c->m);
-	KUNIT_ASSERT_TRUE(test, ssdsim_cfg_check(cfg) == NULL);
-	c->m = ssdsim_model_create(cfg);
-	KUNIT_ASSERT_NOT_NULL(test, c->m);
-	c->now = 12345;
-}
-
-static struct tcmd *submit(struct context *c, u32 i, u32 hwq, enum ssdsim_cmd_op op, bool fua, u32 unit, u32 units)
-{
-	struct tcmd *t = tcmd(c, i);
-
-	t->submit_ns = c->now;
-	t->cmd.op = op;
-	t->cmd.fua = fua;
-	t->cmd.unit = unit;
-	t->cmd.nr_units = units;
-	t->cmd.bytes = op == SSDSIM_READ || op == SSDSIM_WRITE ? units * SSDSIM_UNIT_BYTES : 0;
-	t->cmd.done_ns = 0;
-	ssdsim_model_submit(c->m, &t->cmd, hwq, c->now);
-	return t;
-}
-
-/* Let time pass until nothing is under way, or until @limit. Completed commands stay on m->done. */
-static void run_until(struct kunit *test, u64 limit)
-{
-	struct context *c = context(test);
-	u32 steps = 0;
-
-	while (c->m->submitted != c->m->completed + c->m->aborted) {
-		LIST_HEAD(seen);
-		u64 next;
-
-		list_splice_tail_init(&c->m->done, &seen);
-		next = ssdsim_model_next_ns(c->m);
-		list_splice_tail_init(&seen, &c->m->done);
-		if (next > limit)
-			break;
-		KUNIT_ASSERT_TRUE(test, next >= c->now);
-		KUNIT_ASSERT_LT(test, steps++, 1000000);
-		c->now = next;
-		ssdsim_model_run(c->m, next);
-	}
-	if (limit != SSDSIM_NEVER) {
-		c->now = limit;
-		ssdsim_model_run(c->m, limit);
-	}
-}
-
-/* Latency of one command on an otherwise idle device. */
-static u64 alone(struct kunit *test, enum ssdsim_cmd_op op, bool fua, u32 unit, u32 units)
-{
-	struct context *c = context(test);
-	struct tcmd *t;
-
-	run_until(test, c->now + 20 * MSEC);
-	INIT_LIST_HEAD(&c->m->done);
-	t = submit(c, 0, 0, op, fua, unit, units);
-	run_until(test, SSDSIM_NEVER);
-	INIT_LIST_HEAD(&c->m->done);
-	return t->cmd.done_ns - t->submit_ns;
-}
-
-static u64 pipeline_ns(const struct ssdsim_cfg *cfg, u32 units)
-{
-	return cfg->fetch_ns + cfg->cmd_ns + (u64)units * cfg->dma_unit_ns;
-}
-
-static void next_of(struct context *c, struct load *l, u32 id, u32 slot)
-{
-	u32 pages = (l->units + c->m->cfg.page_units - 1) / c->m->cfg.page_units;
-	u32 page = draw(c) % (l->nr_pages / pages) * pages;
-	u32 within = pages == 1 ? draw(c) % (c->m->cfg.page_units / l->units) * l->units : 0;
-
-	tcmd(c, slot)->load = id;
-	submit(c, slot, l->hwq, l->op, l->fua, page * c->m->cfg.page_units + within, l->units);
-}
-
-/* Run closed loops for @warm_ns and then count for @ns. */
-static void run_loads(struct kunit *test, struct load *loads, u32 n, u64 warm_ns, u64 ns)
-{
-	struct context *c = context(test);
-	u64 from = c->now + warm_ns, end = from + ns, next;
-	struct ssdsim_cmd *cmd, *more;
-	struct load *l;
-	u32 i, k, slot = 0;
-
-	for (i = 0; i < n; i++)
-		for (k = 0; k < loads[i].depth; k++)
-			next_of(c, &loads[i], i, slot++);
-	KUNIT_ASSERT_LE(test, slot, NR_CMDS);
-	while ((next = ssdsim_model_next_ns(c->m)) < end) {
-		LIST_HEAD(done);
-
-		c->now = next;
-		ssdsim_model_run(c->m, next);
-		list_splice_tail_init(&c->m->done, &done);
-		list_for_each_entry_safe(cmd, more, &done, link) {
-			struct tcmd *t = to_tcmd(cmd);
-
-			l = &loads[t->load];
-			if (cmd->done_ns >= from) {
-				l->done++;
-				l->latency_ns += cmd->done_ns - t->submit_ns;
-				l->max_ns = max(l->max_ns, cmd->done_ns - t->submit_ns);
-			}
-			next_of(c, l, t->load, ((u8 *)t - c->cmds) / TCMD_BYTES);
-		}
-	}
-	ssdsim_model_power_cut(c->m, c->now);
-	INIT_LIST_HEAD(&c->m->done);
 }
 
 /* @value is within @permille of @want. */
@@ -207,25 +32,6 @@ static bool near(u64 value, u64 want, u32 permille)
 #define EXPECT_NEAR(test, value, want, permille)						\
 	KUNIT_EXPECT_TRUE_MSG(test, near(value, want, permille), "%llu, should be %llu within %u permille",	\
 			      (u64)(value), (u64)(want), permille)
-
-static struct load reader(u32 units, u32 depth)
-{
-	struct load l = { .op = SSDSIM_READ, .units = units, .depth = depth, .nr_pages = 4000 };
-
-	return l;
-}
-
-static struct load writer(u32 units, u32 depth, bool fua)
-{
-	struct load l = { .op = SSDSIM_WRITE, .fua = fua, .units = units, .depth = depth, .nr_pages = 4000 };
-
-	return l;
-}
-
-static u64 per_second(const struct load *l, u64 ns)
-{
-	return div64_u64(l->done * SEC, ns);
-}
 
 /* ---- one command at a time ---- */
 
@@ -250,20 +56,20 @@ static void depth1_test(struct kunit *test)
 	struct ssdsim_cfg cfg = profile_cfg(test);
 	u32 u, stripe = cfg.page_units * cfg.channels * cfg.ways;
 
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	for (u = 1; u <= cfg.page_units; u++) {
-		KUNIT_EXPECT_EQ(test, alone(test, SSDSIM_READ, false, 0, u), pipeline_ns(&cfg, u) + cfg.read_ns + u * cfg.xfer_unit_ns);
-		KUNIT_EXPECT_EQ(test, alone(test, SSDSIM_WRITE, true, 0, u), pipeline_ns(&cfg, u) + u * cfg.xfer_unit_ns + cfg.prog_ns);
-		KUNIT_EXPECT_EQ(test, alone(test, SSDSIM_WRITE, false, 0, u), pipeline_ns(&cfg, u));
+		KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, u), ssd_pipeline_ns(&cfg, u) + cfg.read_ns + u * cfg.xfer_unit_ns);
+		KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_WRITE, true, 0, u), ssd_pipeline_ns(&cfg, u) + u * cfg.xfer_unit_ns + cfg.prog_ns);
+		KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_WRITE, false, 0, u), ssd_pipeline_ns(&cfg, u));
 	}
-	KUNIT_EXPECT_EQ(test, alone(test, SSDSIM_FLUSH, false, 0, 0), pipeline_ns(&cfg, 0));
-	KUNIT_EXPECT_EQ(test, alone(test, SSDSIM_DISCARD, false, 0, 64), pipeline_ns(&cfg, 0));
+	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_FLUSH, false, 0, 0), ssd_pipeline_ns(&cfg, 0));
+	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_DISCARD, false, 0, 64), ssd_pipeline_ns(&cfg, 0));
 	/* Two pages on two channels at once; two stripes, so two pages on one die, one after the other. */
 	u = cfg.page_units;
-	KUNIT_EXPECT_EQ(test, alone(test, SSDSIM_READ, false, 0, 2 * u), pipeline_ns(&cfg, 2 * u) + cfg.read_ns + u * cfg.xfer_unit_ns);
+	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, 2 * u), ssd_pipeline_ns(&cfg, 2 * u) + cfg.read_ns + u * cfg.xfer_unit_ns);
 	if (cfg.ways == 1)
-		KUNIT_EXPECT_EQ(test, alone(test, SSDSIM_READ, false, 0, 2 * stripe),
-				pipeline_ns(&cfg, 2 * stripe) + 2 * (cfg.read_ns + u * cfg.xfer_unit_ns));
+		KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, 2 * stripe),
+				ssd_pipeline_ns(&cfg, 2 * stripe) + 2 * (cfg.read_ns + u * cfg.xfer_unit_ns));
 }
 
 /* A 970-class drive's published rates, and the proportions of both profiles. */
@@ -272,20 +78,20 @@ static void rates_test(struct kunit *test)
 	struct ssdsim_cfg cfg = profile_cfg(test);
 	bool big = cfg.channels == 8 && cfg.ways == 2;
 	u32 dies = cfg.channels * cfg.ways;
-	struct load r4 = reader(1, 384), r16 = reader(4, 128), f16 = writer(4, 128, true), w4 = writer(1, 384, false);
-	struct load both[2] = { reader(4, 128), writer(4, 128, true) };
+	struct ssd_load r4 = ssd_reader(1, 384), r16 = ssd_reader(4, 128), f16 = ssd_writer(4, 128, true), w4 = ssd_writer(1, 384, false);
+	struct ssd_load both[2] = { ssd_reader(4, 128), ssd_writer(4, 128, true) };
 
 	if (cfg.prog_ns < 5 * cfg.read_ns)
 		return;		/* not a drive's proportions */
 	both[1].hwq = 1;
 	w4.nr_pages = 16000;
 	cfg.op_pct = 400;	/* no collection */
-	start(test, &cfg);
-	run_loads(test, &r4, 1, 100 * MSEC, SEC);
-	run_loads(test, &r16, 1, 100 * MSEC, SEC);
-	run_loads(test, &f16, 1, 100 * MSEC, SEC);
-	run_loads(test, &w4, 1, 100 * MSEC, SEC);
-	run_loads(test, both, 2, 100 * MSEC, SEC);
+	ssd_start(test, &cfg);
+	ssd_run_loads(test, &r4, 1, 100 * MSEC, SEC);
+	ssd_run_loads(test, &r16, 1, 100 * MSEC, SEC);
+	ssd_run_loads(test, &f16, 1, 100 * MSEC, SEC);
+	ssd_run_loads(test, &w4, 1, 100 * MSEC, SEC);
+	ssd_run_loads(test, both, 2, 100 * MSEC, SEC);
 	kunit_info(test, "4K reads %llu/s, 16K reads %llu/s, 16K FUA %llu/s, 4K buffered writes %llu/s, reader %llu/s beside FUA %llu/s\n",
 		   r4.done, r16.done, f16.done, w4.done, both[0].done, both[1].done);
 	if (big) {
@@ -309,42 +115,42 @@ static void rates_test(struct kunit *test)
 
 static void queue_service_test(struct kunit *test)
 {
-	struct context *c = context(test);
-	struct load loads[3] = { reader(1, 8), reader(1, 8), reader(1, 1) };
-	struct ssdsim_cfg cfg = base_cfg();
+	struct ssd_world *c = context(test);
+	struct ssd_load loads[3] = { ssd_reader(1, 8), ssd_reader(1, 8), ssd_reader(1, 1) };
+	struct ssdsim_cfg cfg = ssd_base_cfg();
 	u64 read, t0;
 	u32 i;
 
 	cfg.queue_service_ns = 30000;
 	cfg.cmd_ns = 1000;
 	read = cfg.read_ns + cfg.xfer_unit_ns;
-	start(test, &cfg);
-	KUNIT_EXPECT_EQ(test, alone(test, SSDSIM_READ, false, 0, 1), cfg.queue_service_ns + pipeline_ns(&cfg, 1) + read);
-	KUNIT_EXPECT_EQ(test, alone(test, SSDSIM_FLUSH, false, 0, 0), cfg.queue_service_ns + pipeline_ns(&cfg, 0));
+	ssd_start(test, &cfg);
+	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, 1), cfg.queue_service_ns + ssd_pipeline_ns(&cfg, 1) + read);
+	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_FLUSH, false, 0, 0), cfg.queue_service_ns + ssd_pipeline_ns(&cfg, 0));
 
 	/* Four at once in one queue, for four dies: the core is what they wait for. One in another queue does not. */
 	t0 = c->now;
 	for (i = 0; i < 4; i++)
-		submit(c, i, 0, SSDSIM_READ, false, i * cfg.page_units, 1);
+		ssd_submit(c, i, 0, SSDSIM_READ, false, i * cfg.page_units, 1);
 	c->now += 10;
-	submit(c, 4, 1, SSDSIM_FLUSH, false, 0, 0);
-	run_until(test, SSDSIM_NEVER);
+	ssd_submit(c, 4, 1, SSDSIM_FLUSH, false, 0, 0);
+	ssd_run_until(test, SSDSIM_NEVER);
 	INIT_LIST_HEAD(&c->m->done);
 	for (i = 0; i < 4; i++)
-		KUNIT_EXPECT_EQ(test, tcmd(c, i)->cmd.done_ns, t0 + (i + 1) * cfg.queue_service_ns + pipeline_ns(&cfg, 1) + read);
+		KUNIT_EXPECT_EQ(test, ssd_cmd(c, i)->cmd.done_ns, t0 + (i + 1) * cfg.queue_service_ns + ssd_pipeline_ns(&cfg, 1) + read);
 	/* Fetched after the first of the others, which came out of its core 10 ns earlier. */
-	KUNIT_EXPECT_EQ(test, tcmd(c, 4)->cmd.done_ns,
+	KUNIT_EXPECT_EQ(test, ssd_cmd(c, 4)->cmd.done_ns,
 			t0 + cfg.queue_service_ns + cfg.fetch_ns + 2 * cfg.cmd_ns + cfg.dma_unit_ns);
 
 	/* Two deep queues get what their cores can do each, and a third that asks for one at a time does not notice them. */
 	cfg.channels = 16;
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	loads[1].hwq = 1;
 	loads[2].hwq = 2;
-	run_loads(test, loads, 3, 10 * MSEC, 300 * MSEC);
-	EXPECT_NEAR(test, per_second(&loads[0], 300 * MSEC), div_u64(SEC, cfg.queue_service_ns), 10);
-	EXPECT_NEAR(test, per_second(&loads[1], 300 * MSEC), div_u64(SEC, cfg.queue_service_ns), 10);
-	EXPECT_NEAR(test, div64_u64(loads[2].latency_ns, loads[2].done), cfg.queue_service_ns + pipeline_ns(&cfg, 1) + read, 150);
+	ssd_run_loads(test, loads, 3, 10 * MSEC, 300 * MSEC);
+	EXPECT_NEAR(test, ssd_per_second(&loads[0], 300 * MSEC), div_u64(SEC, cfg.queue_service_ns), 10);
+	EXPECT_NEAR(test, ssd_per_second(&loads[1], 300 * MSEC), div_u64(SEC, cfg.queue_service_ns), 10);
+	EXPECT_NEAR(test, div64_u64(loads[2].latency_ns, loads[2].done), cfg.queue_service_ns + ssd_pipeline_ns(&cfg, 1) + read, 150);
 }
 
 /* ---- saturation ---- */
@@ -371,8 +177,8 @@ KUNIT_ARRAY_PARAM_DESC(saturation, saturations, name);
 static void saturation_test(struct kunit *test)
 {
 	const struct saturation *s = test->param_value;
-	struct ssdsim_cfg cfg = base_cfg();
-	struct load l = s->fua ? writer(s->units, 512, true) : reader(s->units, 512);
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_load l = s->fua ? ssd_writer(s->units, 512, true) : ssd_reader(s->units, 512);
 	u64 per_cmd, want = SSDSIM_NEVER;
 	u32 dies = s->channels * s->ways;
 
@@ -387,17 +193,17 @@ static void saturation_test(struct kunit *test)
 	want = min(want, div64_u64(SEC, cfg.cmd_ns + (u64)s->units * cfg.dma_unit_ns));
 	want = min(want, div64_u64(s->channels * SEC, (u64)s->units * cfg.xfer_unit_ns));
 	want = min(want, div64_u64(SEC, (u64)cfg.fetch_ns));
-	start(test, &cfg);
-	run_loads(test, &l, 1, 50 * MSEC, s->fua ? 300 * MSEC : 200 * MSEC);
+	ssd_start(test, &cfg);
+	ssd_run_loads(test, &l, 1, 50 * MSEC, s->fua ? 300 * MSEC : 200 * MSEC);
 	/* Channels lose a little more: a transfer that was booked late cannot start early. */
-	EXPECT_NEAR(test, per_second(&l, s->fua ? 300 * MSEC : 200 * MSEC), want, strstr(s->name, "channels,") ? 40 : 20);
-	KUNIT_EXPECT_LE(test, per_second(&l, s->fua ? 300 * MSEC : 200 * MSEC), want + want / 100);
+	EXPECT_NEAR(test, ssd_per_second(&l, s->fua ? 300 * MSEC : 200 * MSEC), want, strstr(s->name, "channels,") ? 40 : 20);
+	KUNIT_EXPECT_LE(test, ssd_per_second(&l, s->fua ? 300 * MSEC : 200 * MSEC), want + want / 100);
 }
 
 static void cached_saturation_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct load l = writer(1, 256, false);
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_load l = ssd_writer(1, 256, false);
 	u64 want;
 
 	/* No collection: what the pages carry is what the dies can program. */
@@ -406,9 +212,9 @@ static void cached_saturation_test(struct kunit *test)
 	cfg.cache_units = 256;
 	l.nr_pages = 16000;
 	want = div64_u64(4ULL * cfg.page_units * SEC, 4 * cfg.xfer_unit_ns + cfg.prog_ns);
-	start(test, &cfg);
-	run_loads(test, &l, 1, 100 * MSEC, 500 * MSEC);
-	EXPECT_NEAR(test, per_second(&l, 500 * MSEC), want, 20);
+	ssd_start(test, &cfg);
+	ssd_run_loads(test, &l, 1, 100 * MSEC, 500 * MSEC);
+	EXPECT_NEAR(test, ssd_per_second(&l, 500 * MSEC), want, 20);
 }
 
 /* ---- sharing between hardware queues ---- */
@@ -436,19 +242,19 @@ KUNIT_ARRAY_PARAM_DESC(share, shares, name);
 static void share_test(struct kunit *test)
 {
 	const struct share *s = test->param_value;
-	struct ssdsim_cfg cfg = base_cfg();
-	struct load l[4];
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_load l[4];
 	u64 sum = 0;
 	u32 i;
 
 	cfg.slots = s->slots;
 	cfg.fetch_ns = s->fetch_ns;
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	for (i = 0; i < 4; i++) {
-		l[i] = reader(s->units[i], s->depth[i]);
+		l[i] = ssd_reader(s->units[i], s->depth[i]);
 		l[i].hwq = i * 5;
 	}
-	run_loads(test, l, 4, 50 * MSEC, 400 * MSEC);
+	ssd_run_loads(test, l, 4, 50 * MSEC, 400 * MSEC);
 	for (i = 0; i < 4; i++)
 		sum += l[i].done;
 	KUNIT_ASSERT_GT(test, sum, 100);
@@ -463,22 +269,22 @@ static void share_test(struct kunit *test)
 
 static void behind_program_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct context *c = context(test);
-	struct tcmd *w, *same, *other, *late;
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_world *c = context(test);
+	struct ssd_cmd *w, *same, *other, *late;
 	u64 read, prog, t0;
 
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	read = cfg.read_ns + cfg.xfer_unit_ns;
 	prog = cfg.prog_ns + 4 * cfg.xfer_unit_ns;
 	t0 = c->now;
-	w = submit(c, 0, 0, SSDSIM_WRITE, true, 0, 4);
+	w = ssd_submit(c, 0, 0, SSDSIM_WRITE, true, 0, 4);
 	c->now += 100000;
-	same = submit(c, 1, 0, SSDSIM_READ, false, 16, 1);	/* page 4: die 0 */
-	other = submit(c, 2, 0, SSDSIM_READ, false, 4, 1);	/* page 1: die 1 */
-	late = submit(c, 3, 0, SSDSIM_READ, false, 32, 1);	/* die 0 again */
-	run_until(test, SSDSIM_NEVER);
-	KUNIT_EXPECT_EQ(test, w->cmd.done_ns, t0 + pipeline_ns(&cfg, 4) + prog);
+	same = ssd_submit(c, 1, 0, SSDSIM_READ, false, 16, 1);	/* page 4: die 0 */
+	other = ssd_submit(c, 2, 0, SSDSIM_READ, false, 4, 1);	/* page 1: die 1 */
+	late = ssd_submit(c, 3, 0, SSDSIM_READ, false, 32, 1);	/* die 0 again */
+	ssd_run_until(test, SSDSIM_NEVER);
+	KUNIT_EXPECT_EQ(test, w->cmd.done_ns, t0 + ssd_pipeline_ns(&cfg, 4) + prog);
 	KUNIT_EXPECT_EQ(test, same->cmd.done_ns, w->cmd.done_ns + read);
 	KUNIT_EXPECT_EQ(test, late->cmd.done_ns, w->cmd.done_ns + 2 * read);
 	/* Behind it in the pipeline only. */
@@ -487,20 +293,20 @@ static void behind_program_test(struct kunit *test)
 
 static void arrival_order_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct context *c = context(test);
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_world *c = context(test);
 	u64 last = 0;
 	u32 i;
 
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	for (i = 0; i < 40; i++)
-		submit(c, i, 0, i % 3 ? SSDSIM_READ : SSDSIM_WRITE, i % 3 == 0, i * 16, 1);
-	run_until(test, SSDSIM_NEVER);
+		ssd_submit(c, i, 0, i % 3 ? SSDSIM_READ : SSDSIM_WRITE, i % 3 == 0, i * 16, 1);
+	ssd_run_until(test, SSDSIM_NEVER);
 	for (i = 0; i < 40; i++) {
 		u64 min_ns = i % 3 ? cfg.read_ns : cfg.prog_ns;
 
-		KUNIT_EXPECT_GE(test, tcmd(c, i)->cmd.done_ns, last + min_ns);
-		last = tcmd(c, i)->cmd.done_ns;
+		KUNIT_EXPECT_GE(test, ssd_cmd(c, i)->cmd.done_ns, last + min_ns);
+		last = ssd_cmd(c, i)->cmd.done_ns;
 	}
 }
 
@@ -508,20 +314,20 @@ static void arrival_order_test(struct kunit *test)
 
 static void cache_full_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct context *c = context(test);
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_world *c = context(test);
 	u64 page, first, t0;
 	u32 i;
 
 	/* One die, so that the order of programs is plain; room for 8 units, 2 pages. */
 	cfg.channels = 1;
 	cfg.cache_units = 8;
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	t0 = c->now;
 	page = 4 * cfg.xfer_unit_ns + cfg.prog_ns;
 	for (i = 0; i < 24; i++)
-		submit(c, i, 0, SSDSIM_WRITE, false, i, 1);
-	run_until(test, SSDSIM_NEVER);
+		ssd_submit(c, i, 0, SSDSIM_WRITE, false, i, 1);
+	ssd_run_until(test, SSDSIM_NEVER);
 	/* The first page starts when its fourth unit has come. */
 	first = t0 + cfg.fetch_ns + 4 * (cfg.cmd_ns + cfg.dma_unit_ns);
 	for (i = 0; i < 24; i++) {
@@ -529,7 +335,7 @@ static void cache_full_test(struct kunit *test)
 
 		if (i >= 8)
 			want = first + (i / 4 - 1) * page;
-		KUNIT_EXPECT_EQ_MSG(test, tcmd(c, i)->cmd.done_ns, want, "write %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, ssd_cmd(c, i)->cmd.done_ns, want, "write %u", i);
 		KUNIT_EXPECT_LE(test, c->m->nr_cached, 8);
 	}
 	KUNIT_EXPECT_EQ(test, c->m->cache_waits, 16);
@@ -537,84 +343,84 @@ static void cache_full_test(struct kunit *test)
 
 static void cache_hit_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct context *c = context(test);
-	struct tcmd *hit, *part, *again;
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_world *c = context(test);
+	struct ssd_cmd *hit, *part, *again;
 
-	start(test, &cfg);
-	submit(c, 0, 0, SSDSIM_WRITE, false, 8, 2);
-	run_until(test, c->now + 10000);
-	again = submit(c, 3, 0, SSDSIM_WRITE, false, 8, 2);
-	run_until(test, c->now + 10000);
+	ssd_start(test, &cfg);
+	ssd_submit(c, 0, 0, SSDSIM_WRITE, false, 8, 2);
+	ssd_run_until(test, c->now + 10000);
+	again = ssd_submit(c, 3, 0, SSDSIM_WRITE, false, 8, 2);
+	ssd_run_until(test, c->now + 10000);
 	KUNIT_EXPECT_EQ(test, c->m->nr_cached, 2);
-	KUNIT_EXPECT_EQ(test, again->cmd.done_ns - again->submit_ns, pipeline_ns(&cfg, 2));
-	hit = submit(c, 1, 0, SSDSIM_READ, false, 8, 2);
-	run_until(test, c->now + 10000);
-	KUNIT_EXPECT_EQ(test, hit->cmd.done_ns - hit->submit_ns, pipeline_ns(&cfg, 2));
-	part = submit(c, 2, 0, SSDSIM_READ, false, 8, 3);
-	run_until(test, c->now + 100000);
-	KUNIT_EXPECT_EQ(test, part->cmd.done_ns - part->submit_ns, pipeline_ns(&cfg, 3) + cfg.read_ns + 3 * cfg.xfer_unit_ns);
+	KUNIT_EXPECT_EQ(test, again->cmd.done_ns - again->submit_ns, ssd_pipeline_ns(&cfg, 2));
+	hit = ssd_submit(c, 1, 0, SSDSIM_READ, false, 8, 2);
+	ssd_run_until(test, c->now + 10000);
+	KUNIT_EXPECT_EQ(test, hit->cmd.done_ns - hit->submit_ns, ssd_pipeline_ns(&cfg, 2));
+	part = ssd_submit(c, 2, 0, SSDSIM_READ, false, 8, 3);
+	ssd_run_until(test, c->now + 100000);
+	KUNIT_EXPECT_EQ(test, part->cmd.done_ns - part->submit_ns, ssd_pipeline_ns(&cfg, 3) + cfg.read_ns + 3 * cfg.xfer_unit_ns);
 	KUNIT_EXPECT_EQ(test, c->m->cache_hits, 1);
 	/* A partly filled page waits for destage_ns, then goes. */
 	KUNIT_EXPECT_EQ(test, c->m->dies[2].destages, 0);
-	run_until(test, c->now + 2 * cfg.destage_ns);
+	ssd_run_until(test, c->now + 2 * cfg.destage_ns);
 	KUNIT_EXPECT_EQ(test, c->m->dies[2].destages, 1);
 	KUNIT_EXPECT_EQ(test, c->m->nr_cached, 0);
 }
 
 static void flush_drains_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct context *c = context(test);
-	struct tcmd *flush, *after, *second;
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_world *c = context(test);
+	struct ssd_cmd *flush, *after, *second;
 	u64 ready, page;
 	u32 i;
 
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	page = cfg.xfer_unit_ns + cfg.prog_ns;
 	/* One unit each on dies 0, 1, 2, and a second page on die 0. */
 	for (i = 0; i < 4; i++)
-		submit(c, i, 0, SSDSIM_WRITE, false, i == 3 ? 16 : i * 4, 1);
-	run_until(test, c->now + 20000);
-	flush = submit(c, 4, 0, SSDSIM_FLUSH, false, 0, 0);
-	after = submit(c, 5, 0, SSDSIM_WRITE, false, 12, 1);
-	run_until(test, c->now + 20000);
+		ssd_submit(c, i, 0, SSDSIM_WRITE, false, i == 3 ? 16 : i * 4, 1);
+	ssd_run_until(test, c->now + 20000);
+	flush = ssd_submit(c, 4, 0, SSDSIM_FLUSH, false, 0, 0);
+	after = ssd_submit(c, 5, 0, SSDSIM_WRITE, false, 12, 1);
+	ssd_run_until(test, c->now + 20000);
 	KUNIT_EXPECT_NE(test, after->cmd.done_ns, 0);
 	KUNIT_EXPECT_EQ(test, flush->cmd.done_ns, 0);
-	second = submit(c, 6, 1, SSDSIM_FLUSH, false, 0, 0);
-	run_until(test, SSDSIM_NEVER);
-	ready = flush->submit_ns + pipeline_ns(&cfg, 0);
+	second = ssd_submit(c, 6, 1, SSDSIM_FLUSH, false, 0, 0);
+	ssd_run_until(test, SSDSIM_NEVER);
+	ready = flush->submit_ns + ssd_pipeline_ns(&cfg, 0);
 	/* Die 0 has two units; they gather into one program. */
 	KUNIT_EXPECT_EQ(test, flush->cmd.done_ns, ready + page + cfg.xfer_unit_ns);
-	KUNIT_EXPECT_EQ(test, second->cmd.done_ns, second->submit_ns + pipeline_ns(&cfg, 0) + page);
+	KUNIT_EXPECT_EQ(test, second->cmd.done_ns, second->submit_ns + ssd_pipeline_ns(&cfg, 0) + page);
 	KUNIT_EXPECT_EQ(test, c->m->nr_cached, 0);
-	KUNIT_EXPECT_EQ(test, alone(test, SSDSIM_FLUSH, false, 0, 0), pipeline_ns(&cfg, 0));
+	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_FLUSH, false, 0, 0), ssd_pipeline_ns(&cfg, 0));
 }
 
 /* A unit that is written again while its program is under way is dirty again, and a flush waits for the second program. */
 static void rewrite_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct context *c = context(test);
-	struct tcmd *f1, *f2;
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_world *c = context(test);
+	struct ssd_cmd *f1, *f2;
 	u64 page = cfg.xfer_unit_ns + cfg.prog_ns;
 
-	start(test, &cfg);
-	submit(c, 0, 0, SSDSIM_WRITE, false, 0, 1);
-	f1 = submit(c, 1, 0, SSDSIM_FLUSH, false, 0, 0);
-	run_until(test, c->now + 50000);
-	submit(c, 2, 0, SSDSIM_WRITE, false, 0, 1);
-	f2 = submit(c, 3, 0, SSDSIM_FLUSH, false, 0, 0);
-	run_until(test, c->now + 50000);
+	ssd_start(test, &cfg);
+	ssd_submit(c, 0, 0, SSDSIM_WRITE, false, 0, 1);
+	f1 = ssd_submit(c, 1, 0, SSDSIM_FLUSH, false, 0, 0);
+	ssd_run_until(test, c->now + 50000);
+	ssd_submit(c, 2, 0, SSDSIM_WRITE, false, 0, 1);
+	f2 = ssd_submit(c, 3, 0, SSDSIM_FLUSH, false, 0, 0);
+	ssd_run_until(test, c->now + 50000);
 	KUNIT_EXPECT_EQ(test, c->m->nr_cached, 1);
-	run_until(test, SSDSIM_NEVER);
+	ssd_run_until(test, SSDSIM_NEVER);
 	KUNIT_EXPECT_EQ(test, f1->cmd.done_ns, f1->submit_ns + cfg.fetch_ns + 2 * cfg.cmd_ns + cfg.dma_unit_ns + page);
 	KUNIT_EXPECT_EQ(test, f2->cmd.done_ns, f1->cmd.done_ns + page);
 	/* A discard takes the dirty copy away, and a flush has nothing to wait for. */
-	submit(c, 4, 0, SSDSIM_WRITE, false, 0, 1);
-	submit(c, 5, 0, SSDSIM_DISCARD, false, 0, 4);
-	f1 = submit(c, 6, 0, SSDSIM_FLUSH, false, 0, 0);
-	run_until(test, SSDSIM_NEVER);
+	ssd_submit(c, 4, 0, SSDSIM_WRITE, false, 0, 1);
+	ssd_submit(c, 5, 0, SSDSIM_DISCARD, false, 0, 4);
+	f1 = ssd_submit(c, 6, 0, SSDSIM_FLUSH, false, 0, 0);
+	ssd_run_until(test, SSDSIM_NEVER);
 	KUNIT_EXPECT_EQ(test, f1->cmd.done_ns - f1->submit_ns, cfg.fetch_ns + 3 * cfg.cmd_ns + cfg.dma_unit_ns);
 	KUNIT_EXPECT_EQ(test, c->m->nr_cached, 0);
 }
@@ -633,14 +439,14 @@ static u64 erases(const struct ssdsim_model *m)
 
 static void audit(struct kunit *test)
 {
-	struct context *c = context(test);
+	struct ssd_world *c = context(test);
 	u32 i;
 
 	for (i = 0; i < c->m->nr_dies; i++)
 		KUNIT_EXPECT_EQ_MSG(test, ssdsim_ftl_audit(&c->m->dies[i].ftl), 0, "die %u", i);
 }
 
-static void fill_die(struct context *c, u32 die, u32 pct)
+static void fill_die(struct ssd_world *c, u32 die, u32 pct)
 {
 	struct ssdsim_fill fill = { .random = die };
 
@@ -650,22 +456,22 @@ static void fill_die(struct context *c, u32 die, u32 pct)
 
 static void gc_start_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct context *c = context(test);
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_world *c = context(test);
 	struct ssdsim_ftl *ftl;
 	u32 i, limit;
 
 	cfg.channels = 1;
 	cfg.units = 2048;
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	ftl = &c->m->dies[0].ftl;
 	limit = (ftl->nr_blocks - SSDSIM_GC_LOW - 1) * cfg.block_pages;
 	KUNIT_ASSERT_GT(test, limit, 2048 / 4);		/* more than the capacity: full first */
 	for (i = 0; i < limit; i++)
-		alone(test, SSDSIM_WRITE, true, i * 4 % 2048, 4);
+		ssd_alone(test, SSDSIM_WRITE, true, i * 4 % 2048, 4);
 	KUNIT_EXPECT_EQ(test, erases(c->m), 0);
-	alone(test, SSDSIM_WRITE, true, i * 4 % 2048, 4);
-	run_until(test, c->now + 100 * MSEC);
+	ssd_alone(test, SSDSIM_WRITE, true, i * 4 % 2048, 4);
+	ssd_run_until(test, c->now + 100 * MSEC);
 	KUNIT_EXPECT_EQ(test, erases(c->m), 1);
 	KUNIT_EXPECT_GT(test, ftl->nr_free, SSDSIM_GC_LOW);
 	audit(test);
@@ -673,32 +479,32 @@ static void gc_start_test(struct kunit *test)
 
 static void gc_cost_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct context *c = context(test);
-	struct load empty = writer(4, 64, true), full = writer(4, 64, true), r = reader(1, 256), mixed[2];
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_world *c = context(test);
+	struct ssd_load empty = ssd_writer(4, 64, true), full = ssd_writer(4, 64, true), r = ssd_reader(1, 256), mixed[2];
 	u64 steps = 0, host = 0, copied = 0, victims = 0, busy;
 	u32 i;
 
 	cfg.units = 65536;
-	start(test, &cfg);
-	run_loads(test, &empty, 1, 50 * MSEC, 200 * MSEC);
+	ssd_start(test, &cfg);
+	ssd_run_loads(test, &empty, 1, 50 * MSEC, 200 * MSEC);
 	KUNIT_EXPECT_EQ(test, erases(c->m), 0);
 	for (i = 0; i < c->m->nr_dies; i++)
 		fill_die(c, i, 200);
 	audit(test);
 	full.nr_pages = 16000;
-	run_loads(test, &full, 1, SEC, 2 * SEC);
+	ssd_run_loads(test, &full, 1, SEC, 2 * SEC);
 	audit(test);
 	KUNIT_EXPECT_GT(test, erases(c->m), 0);
 	/* Full costs more than half, and reads alone cost what they did. */
-	KUNIT_EXPECT_LT(test, per_second(&full, 2 * SEC) * 2, per_second(&empty, 200 * MSEC));
-	run_loads(test, &r, 1, 200 * MSEC, 200 * MSEC);
-	EXPECT_NEAR(test, per_second(&r, 200 * MSEC), div64_u64(4 * SEC, cfg.read_ns + cfg.xfer_unit_ns), 30);
+	KUNIT_EXPECT_LT(test, ssd_per_second(&full, 2 * SEC) * 2, ssd_per_second(&empty, 200 * MSEC));
+	ssd_run_loads(test, &r, 1, 200 * MSEC, 200 * MSEC);
+	EXPECT_NEAR(test, ssd_per_second(&r, 200 * MSEC), div64_u64(4 * SEC, cfg.read_ns + cfg.xfer_unit_ns), 30);
 	/* Writers and collection go on beside readers, and nobody starves. */
-	mixed[0] = reader(1, 16);
-	mixed[1] = writer(4, 16, true);
+	mixed[0] = ssd_reader(1, 16);
+	mixed[1] = ssd_writer(4, 16, true);
 	mixed[1].nr_pages = 16000;
-	run_loads(test, mixed, 2, 100 * MSEC, SEC);
+	ssd_run_loads(test, mixed, 2, 100 * MSEC, SEC);
 	KUNIT_EXPECT_GT(test, mixed[0].done, 300);
 	KUNIT_EXPECT_GT(test, mixed[1].done, 100);
 	/* Every nanosecond that a die was busy is accounted for by what it did. */
@@ -714,27 +520,27 @@ static void gc_cost_test(struct kunit *test)
 		victims += d->ftl.gc_victims;
 	}
 	kunit_info(test, "empty %llu/s, full %llu/s, %llu units copied for %llu written, %llu victims, %llu steps\n",
-		   per_second(&empty, 200 * MSEC), per_second(&full, 2 * SEC), copied, host, victims, steps);
+		   ssd_per_second(&empty, 200 * MSEC), ssd_per_second(&full, 2 * SEC), copied, host, victims, steps);
 }
 
 /* Small writes fill pages with holes; collection squeezes them out. Discard makes victims cheap. */
 static void gc_holes_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct context *c = context(test);
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_world *c = context(test);
 	u32 i, k;
 
 	cfg.channels = 2;
 	cfg.units = 1024;
 	cfg.op_pct = 0;
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	for (i = 0; i < 6000; i++) {
-		k = draw(c) % 16;
+		k = ssd_draw(c) % 16;
 		if (k == 0)
-			alone(test, SSDSIM_DISCARD, false, draw(c) % 1000, 16);
+			ssd_alone(test, SSDSIM_DISCARD, false, ssd_draw(c) % 1000, 16);
 		else
-			submit(c, i % NR_CMDS, 0, SSDSIM_WRITE, k < 12, draw(c) % 1000, 1 + draw(c) % 8);
-		run_until(test, SSDSIM_NEVER);
+			ssd_submit(c, i % NR_CMDS, 0, SSDSIM_WRITE, k < 12, ssd_draw(c) % 1000, 1 + ssd_draw(c) % 8);
+		ssd_run_until(test, SSDSIM_NEVER);
 		INIT_LIST_HEAD(&c->m->done);
 	}
 	audit(test);
@@ -744,23 +550,23 @@ static void gc_holes_test(struct kunit *test)
 /* A piece ends with a page, here of 3 units; before the next one the drive does what it always does, and collects. */
 static void fill_pieces_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct context *c = context(test);
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_world *c = context(test);
 	struct ssdsim_fill fill = { .random = 1 };
 	struct ssdsim_ftl *ftl;
 	u32 nr = 0;
 
 	cfg.channels = 1;
 	cfg.page_units = 3;
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	ftl = &c->m->dies[0].ftl;
 	fill_die(c, 0, 100);
 	KUNIT_EXPECT_EQ(test, ftl->host_units, ftl->nr_units);
 	while (ssdsim_model_fill(c->m, 0, 300, &fill)) {
 		KUNIT_EXPECT_LE(test, fill.nr_written, ++nr * 2050);
-		submit(c, 0, 0, SSDSIM_WRITE, true, draw(c) % 16000, 1 + draw(c) % 8);
-		submit(c, 1, 0, SSDSIM_WRITE, false, draw(c) % 16000, 1 + draw(c) % 8);
-		alone(test, SSDSIM_DISCARD, false, draw(c) % 16000, 16);
+		ssd_submit(c, 0, 0, SSDSIM_WRITE, true, ssd_draw(c) % 16000, 1 + ssd_draw(c) % 8);
+		ssd_submit(c, 1, 0, SSDSIM_WRITE, false, ssd_draw(c) % 16000, 1 + ssd_draw(c) % 8);
+		ssd_alone(test, SSDSIM_DISCARD, false, ssd_draw(c) % 16000, 16);
 		audit(test);
 	}
 	KUNIT_EXPECT_EQ(test, fill.nr_written, 3 * ftl->nr_units);
@@ -772,14 +578,14 @@ static void fill_pieces_test(struct kunit *test)
 /* The largest block that the parameters allow, with all of its 65536 units valid. */
 static void largest_block_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct context *c = context(test);
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_world *c = context(test);
 
 	cfg.channels = 1;
 	cfg.page_units = SSDSIM_MAX_PAGE_UNITS;
 	cfg.block_pages = 4096;
 	cfg.units = cfg.page_units * cfg.block_pages;
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	fill_die(c, 0, 100);
 	KUNIT_EXPECT_EQ(test, c->m->dies[0].ftl.valid[c->m->dies[0].ftl.open], cfg.units);
 	audit(test);
@@ -792,15 +598,15 @@ static void largest_block_test(struct kunit *test)
 
 static void power_cut_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct context *c = context(test);
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_world *c = context(test);
 	struct ssdsim_cmd *cmd;
 	u32 i, aborted = 0;
 
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	for (i = 0; i < 200; i++)
-		submit(c, i, i % 4, i % 5 ? (i % 2 ? SSDSIM_READ : SSDSIM_WRITE) : SSDSIM_FLUSH, i % 3 == 0 && i % 5 && !(i % 2), i * 8, i % 5 ? 4 : 0);
-	run_until(test, c->now + 700000);
+		ssd_submit(c, i, i % 4, i % 5 ? (i % 2 ? SSDSIM_READ : SSDSIM_WRITE) : SSDSIM_FLUSH, i % 3 == 0 && i % 5 && !(i % 2), i * 8, i % 5 ? 4 : 0);
+	ssd_run_until(test, c->now + 700000);
 	ssdsim_model_power_cut(c->m, c->now);
 	list_for_each_entry(cmd, &c->m->done, link)
 		aborted += cmd->aborted;
@@ -810,48 +616,48 @@ static void power_cut_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, c->m->nr_cached, 0);
 	INIT_LIST_HEAD(&c->m->done);
 	KUNIT_EXPECT_EQ(test, ssdsim_model_next_ns(c->m), SSDSIM_NEVER);
-	KUNIT_EXPECT_EQ(test, alone(test, SSDSIM_READ, false, 0, 1), pipeline_ns(&cfg, 1) + cfg.read_ns + cfg.xfer_unit_ns);
+	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, 1), ssd_pipeline_ns(&cfg, 1) + cfg.read_ns + cfg.xfer_unit_ns);
 	audit(test);
 }
 
 /* ---- random mixes ---- */
 
-static struct ssdsim_cfg random_cfg(struct context *c)
+static struct ssdsim_cfg random_cfg(struct ssd_world *c)
 {
-	struct ssdsim_cfg cfg = base_cfg();
+	struct ssdsim_cfg cfg = ssd_base_cfg();
 
-	cfg.units = 256 + draw(c) % 4096;
-	cfg.channels = 1 + draw(c) % 4;
-	cfg.ways = 1 + draw(c) % 3;
-	cfg.page_units = 1 + draw(c) % 8;
-	cfg.block_pages = 2 + draw(c) % 16;
-	cfg.op_pct = draw(c) % 30;
-	cfg.slots = 1 + draw(c) % 40;
-	cfg.cache_units = 1 + draw(c) % 50;
-	cfg.fetch_ns = draw(c) % 300;
-	cfg.queue_service_ns = draw(c) % 2 * (draw(c) % 3000);
-	cfg.cmd_ns = draw(c) % 2000;
-	cfg.xfer_unit_ns = draw(c) % 9000;
-	cfg.destage_ns = draw(c) % 2000000;
+	cfg.units = 256 + ssd_draw(c) % 4096;
+	cfg.channels = 1 + ssd_draw(c) % 4;
+	cfg.ways = 1 + ssd_draw(c) % 3;
+	cfg.page_units = 1 + ssd_draw(c) % 8;
+	cfg.block_pages = 2 + ssd_draw(c) % 16;
+	cfg.op_pct = ssd_draw(c) % 30;
+	cfg.slots = 1 + ssd_draw(c) % 40;
+	cfg.cache_units = 1 + ssd_draw(c) % 50;
+	cfg.fetch_ns = ssd_draw(c) % 300;
+	cfg.queue_service_ns = ssd_draw(c) % 2 * (ssd_draw(c) % 3000);
+	cfg.cmd_ns = ssd_draw(c) % 2000;
+	cfg.xfer_unit_ns = ssd_draw(c) % 9000;
+	cfg.destage_ns = ssd_draw(c) % 2000000;
 	return cfg;
 }
 
-static void random_cmd(struct context *c, u32 slot)
+static void random_cmd(struct ssd_world *c, u32 slot)
 {
-	u32 n = 1 + draw(c) % 24, k = draw(c) % 32, unit;
+	u32 n = 1 + ssd_draw(c) % 24, k = ssd_draw(c) % 32, unit;
 
 	n = min_t(u32, n, c->m->cfg.units);
-	unit = draw(c) % (c->m->cfg.units - n + 1);
+	unit = ssd_draw(c) % (c->m->cfg.units - n + 1);
 	if (k == 0)
-		submit(c, slot, draw(c) % 64, SSDSIM_FLUSH, false, 0, 0);
+		ssd_submit(c, slot, ssd_draw(c) % 64, SSDSIM_FLUSH, false, 0, 0);
 	else if (k == 1)
-		submit(c, slot, draw(c) % 64, SSDSIM_DISCARD, false, unit, n);
+		ssd_submit(c, slot, ssd_draw(c) % 64, SSDSIM_DISCARD, false, unit, n);
 	else if (k < 12)
-		submit(c, slot, draw(c) % 64, SSDSIM_WRITE, false, unit, n);
+		ssd_submit(c, slot, ssd_draw(c) % 64, SSDSIM_WRITE, false, unit, n);
 	else if (k < 18)
-		submit(c, slot, draw(c) % 64, SSDSIM_WRITE, true, unit, n);
+		ssd_submit(c, slot, ssd_draw(c) % 64, SSDSIM_WRITE, true, unit, n);
 	else
-		submit(c, slot, draw(c) % 64, SSDSIM_READ, false, unit, n);
+		ssd_submit(c, slot, ssd_draw(c) % 64, SSDSIM_READ, false, unit, n);
 }
 
 /*
@@ -860,14 +666,14 @@ static void random_cmd(struct context *c, u32 slot)
  */
 static u64 random_run(struct kunit *test, u64 seed, bool steps)
 {
-	struct context *c = context(test);
+	struct ssd_world *c = context(test);
 	struct ssdsim_cfg cfg;
 	u64 hash = 0, at = 12345, stop, dice;
 	u32 i;
 
 	c->random = seed;
 	cfg = random_cfg(c);
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	dice = seed;
 	for (i = 0; i < 600; i++) {
 		dice = ssdsim_mix(dice);
@@ -888,12 +694,12 @@ static u64 random_run(struct kunit *test, u64 seed, bool steps)
 		}
 		random_cmd(c, i);
 	}
-	run_until(test, SSDSIM_NEVER);
+	ssd_run_until(test, SSDSIM_NEVER);
 	for (i = 0; i < 600; i++) {
-		KUNIT_ASSERT_GT(test, tcmd(c, i)->cmd.done_ns, 0);
-		hash = ssdsim_mix(hash ^ tcmd(c, i)->cmd.done_ns);
+		KUNIT_ASSERT_GT(test, ssd_cmd(c, i)->cmd.done_ns, 0);
+		hash = ssdsim_mix(hash ^ ssd_cmd(c, i)->cmd.done_ns);
 	}
-	run_until(test, c->now + 100 * MSEC);
+	ssd_run_until(test, c->now + 100 * MSEC);
 	KUNIT_EXPECT_EQ(test, c->m->submitted, 600);
 	KUNIT_EXPECT_EQ(test, c->m->completed, 600);
 	KUNIT_EXPECT_EQ(test, c->m->slots_used, 0);
@@ -929,36 +735,36 @@ static void lazy_test(struct kunit *test)
  */
 static void twin_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
-	struct context *c = context(test);
+	struct ssdsim_cfg cfg = ssd_base_cfg();
+	struct ssd_world *c = context(test);
 	u64 fetch_free = 0, pipe_free = 0, die_free[4] = {}, t, die_ns;
 	u32 i, units, page;
 	bool fua;
 
 	cfg.op_pct = 400;
-	start(test, &cfg);
+	ssd_start(test, &cfg);
 	for (i = 0; i < NR_CMDS; i++) {
-		run_until(test, c->now + draw(c) % (i % 64 < 32 ? 1000 : 60000));
-		page = draw(c) % 4000;
-		units = 1 + draw(c) % 4;
-		fua = draw(c) % 8 == 0;
-		submit(c, i, 0, fua ? SSDSIM_WRITE : SSDSIM_READ, fua, page * 4, units);
+		ssd_run_until(test, c->now + ssd_draw(c) % (i % 64 < 32 ? 1000 : 60000));
+		page = ssd_draw(c) % 4000;
+		units = 1 + ssd_draw(c) % 4;
+		fua = ssd_draw(c) % 8 == 0;
+		ssd_submit(c, i, 0, fua ? SSDSIM_WRITE : SSDSIM_READ, fua, page * 4, units);
 		fetch_free = max(fetch_free, c->now) + cfg.fetch_ns;
 		pipe_free = max(pipe_free, fetch_free) + cfg.cmd_ns + units * cfg.dma_unit_ns;
 		die_ns = (fua ? cfg.prog_ns : cfg.read_ns) + (u64)units * cfg.xfer_unit_ns;
 		t = max(die_free[page % 4], pipe_free) + die_ns;
 		die_free[page % 4] = t;
 		/* Kept where the model does not look. */
-		tcmd(c, i)->cmd.group = t;
+		ssd_cmd(c, i)->cmd.group = t;
 	}
-	run_until(test, SSDSIM_NEVER);
+	ssd_run_until(test, SSDSIM_NEVER);
 	for (i = 0; i < NR_CMDS; i++)
-		KUNIT_EXPECT_EQ_MSG(test, tcmd(c, i)->cmd.done_ns, tcmd(c, i)->cmd.group, "command %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, ssd_cmd(c, i)->cmd.done_ns, ssd_cmd(c, i)->cmd.group, "command %u", i);
 }
 
 static void config_test(struct kunit *test)
 {
-	struct ssdsim_cfg cfg = base_cfg();
+	struct ssdsim_cfg cfg = ssd_base_cfg();
 
 	KUNIT_EXPECT_TRUE(test, !ssdsim_cfg_check(&cfg));
 	cfg.channels = 0;
@@ -966,20 +772,20 @@ static void config_test(struct kunit *test)
 	cfg.channels = 32;
 	cfg.ways = 4;
 	KUNIT_EXPECT_STREQ(test, ssdsim_cfg_check(&cfg), "ways");
-	cfg = base_cfg();
+	cfg = ssd_base_cfg();
 	cfg.page_units = 17;
 	KUNIT_EXPECT_STREQ(test, ssdsim_cfg_check(&cfg), "page_kb");
-	cfg = base_cfg();
+	cfg = ssd_base_cfg();
 	cfg.slots = 0;
 	KUNIT_EXPECT_STREQ(test, ssdsim_cfg_check(&cfg), "slots");
-	cfg = base_cfg();
+	cfg = ssd_base_cfg();
 	cfg.cache_units = 0;
 	KUNIT_EXPECT_STREQ(test, ssdsim_cfg_check(&cfg), "cache_kb");
 }
 
 static int ssdsim_model_test_init(struct kunit *test)
 {
-	struct context *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
+	struct ssd_world *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
 
 	if (!c)
 		return -ENOMEM;
@@ -991,7 +797,7 @@ static int ssdsim_model_test_init(struct kunit *test)
 
 static void ssdsim_model_test_exit(struct kunit *test)
 {
-	struct context *c = context(test);
+	struct ssd_world *c = context(test);
 
 	if (!c)
 		return;

@@ -145,6 +145,7 @@ struct ssdsim_centry {
 };
 
 #define SSDSIM_NONE	(~0u)
+#define SSDSIM_HEAP_OUT		0xff	/* heap_pos of a die without an event */
 #define SSDSIM_GC_LOW		2	/* free blocks at which collection starts */
 
 /* Page map of one die, in units; "slot" is a physical unit. */
