@@ -99,7 +99,8 @@ static inline void mqfair_debugfs_put(struct request_queue *q)
 }
 
 /*
- * Makes of int fn(struct x_data *, struct seq_file *) what a table of struct blk_mq_debugfs_attr takes, fn_file().
+ * For a function int fn(struct x_data *, struct seq_file *), defines fn_file, which a table of
+ * struct blk_mq_debugfs_attr takes.
  */
 #define MQFAIR_DEBUGFS_SHOW(fn, name)						\
 static int fn##_file(void *rq_queue, struct seq_file *m)			\

@@ -143,8 +143,9 @@ int k2_policy_pick(const struct k2_policy *p, u64 now_ns, u64 be_at_ns)
 		return K2_NO_QUEUE;
 
 	/*
-	 * No barrier: the count rises under our lock only. If it falls meanwhile, the release()
-	 * that lowers it sees the mask, which cannot change under the lock, and wakes a queue.
+	 * No barrier: the count rises under our lock only. If it falls meanwhile, the call of
+	 * k2_policy_release() that lowers it sees the mask, which cannot change under the lock,
+	 * and wakes a queue.
 	 */
 	if ((u32)atomic_read(&p->inflight) >= READ_ONCE(p->max_inflight))
 		return K2_NO_QUEUE;

@@ -189,7 +189,7 @@ static inline bool k2_policy_release(struct k2_policy *p)
  * @max_inflight:	new bound
  *
  * The caller must run the queues afterwards, so that k2_policy_has_work() is asked again, also when
- * the bound went down: a release() that still saw the old bound may not have woken any queue.
+ * the bound went down: a k2_policy_release() that saw the old bound may have woken no queue.
  */
 static inline void k2_policy_set_max_inflight(struct k2_policy *p, u32 max_inflight)
 {
