@@ -2,13 +2,19 @@
 /*
  * disk_uring.c - reads, writes and flushes of the store as requests of a ring
  *
- * OKV_FUA is RWF_DSYNC with O_DIRECT: on a block device that has FUA, one request with REQ_FUA; the kernel adds a flush where it has not. A
- * block device says in sysfs which it is. In a file, a DSYNC write over what is there is as good.
- * Flushes are shared: while one is under way those that come wait, and then become one, whichever partition asked.
- * A file is sparse at first. The first write to each 16 KiB of it would take its lock and a place in the journal; on ext4 that was ten times slower than
- * writing where there is something, so a segment that is a hole is written with zeros as a whole before it is used. That it has room is
- * settled before, by fallocate(); on a file system that copies on write it settles nothing beyond the first time.
- * A discard is a hint, and so is what becomes of it.
+ * OKV_FUA is RWF_DSYNC with O_DIRECT. On a block device that has FUA, this is one request with
+ * REQ_FUA; otherwise the kernel adds a flush. sysfs says which of both a block device has. In a
+ * file, a DSYNC write over existing blocks is as good.
+ *
+ * Flushes are shared: while one is under way, others wait, and then become one, whichever partition
+ * asked.
+ *
+ * A file is sparse at first. The first write to each 16 KiB of it would take its lock and a place
+ * in the journal; on ext4 that was ten times slower than a write to existing blocks. So a segment
+ * that is a hole is written with zeros as a whole before it is used. fallocate() makes sure before
+ * that there is room. On a file system that copies on write, it does so only for the first time.
+ *
+ * A discard is a hint, and its result is ignored.
  */
 #define _GNU_SOURCE
 #include <assert.h>
@@ -63,7 +69,10 @@ static void flushed(struct disk_uring *d, int result)
 	}
 }
 
-/* Room for a range of a file, whatever it holds. Where there is no hole there is room, and not every file system that is full would say so. */
+/*
+ * Allocates a range of a file, whatever it holds. Where there is no hole there is room, and not
+ * every full file system would say so.
+ */
 static void prep_allocation(struct disk_uring *d, struct io_uring_sqe *sqe, const struct okv_io *io)
 {
 	off_t hole = lseek(d->fd, io->offset_bytes, SEEK_HOLE);
@@ -74,7 +83,10 @@ static void prep_allocation(struct disk_uring *d, struct io_uring_sqe *sqe, cons
 		io_uring_prep_fallocate(sqe, d->fd, 0, io->offset_bytes, io->bytes);
 }
 
-/* Zeros over a range of a file that is a hole. What is there already needs nothing, and is never overwritten. */
+/*
+ * Writes zeros over a range of a file that is a hole. A range with data needs nothing, and is never
+ * overwritten.
+ */
 static void prep_zeros(struct disk_uring *d, struct io_uring_sqe *sqe, const struct okv_io *io)
 {
 	uint64_t end = io->offset_bytes + io->bytes;
@@ -130,11 +142,17 @@ void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result)
 		return;
 	}
 	io->result = result < 0 ? result : 0;
-	/* A sector that cannot be read has many names: ENODATA, EILSEQ, ETIMEDOUT ... The store has one. */
+	/*
+	 * A sector that cannot be read has several errors: ENODATA, EILSEQ, ETIMEDOUT ... The store
+	 * knows one.
+	 */
 	if ((transfers && result >= 0 && (uint32_t)result != io->bytes) ||
 	    (io->kind == OKV_READ && result < 0))
 		io->result = -EIO;
-	/* Hints; and where a file system cannot allocate, writes have to find room themselves. */
+	/*
+	 * These are hints. Where a file system cannot allocate, writes have to find room
+	 * themselves.
+	 */
 	if (io->kind == OKV_DISCARD || io->kind == OKV_PREPARE ||
 	    (io->kind == OKV_ALLOCATE && result == -EOPNOTSUPP))
 		io->result = 0;
@@ -176,7 +194,7 @@ static int sysfs_char(const struct stat *st, const char *name)
 		 minor(st->st_rdev), name);
 	file = fopen(path, "re");
 	if (!file) {
-		/* A partition: the queue is its disk's. */
+		/* A partition has no queue of its own: its disk has it. */
 		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../queue/%s", major(st->st_rdev),
 			 minor(st->st_rdev), name);
 		file = fopen(path, "re");
@@ -210,7 +228,10 @@ static int of_device(struct disk_uring *d, const struct stat *st)
 	return 0;
 }
 
-/* Blocks are those of the file system: with less, which would do for direct I/O, the next write would share a block with the last. */
+/*
+ * Blocks are those of the file system. Direct I/O would allow smaller ones, but then a write would
+ * share a block with the one before.
+ */
 static int of_file(struct disk_uring *d, const struct stat *st)
 {
 	struct statx stx;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * disk_uring.h - a file or a block device as a disk (disk.h), on an io_uring of the caller's
+ * disk_uring.h - a file or a block device as a disk (disk.h), on an io_uring of the caller
  *
- * The caller submits and reaps the ring. Completions with TAG_DISK (ring.h) are the disk's:
- * they go to disk_uring_complete(). While the store blocks (open, close) the disk reaps, and drops what is not its own.
+ * The caller submits and reaps the ring. Completions with TAG_DISK (ring.h) are those of the disk,
+ * and go to disk_uring_complete(). While the store blocks (open, close), the disk reaps, and drops
+ * all other completions.
  */
 #ifndef OKV_DISK_URING_H
 #define OKV_DISK_URING_H

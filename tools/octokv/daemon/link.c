@@ -2,9 +2,11 @@
 /*
  * link.c - sockets on a ring; link.h has the rules
  *
- * Life of a link: accepted, by a worker that hands it to another one if that has fewer; then whenever it has something to do it is in the list of ready ones, and once per round
- * link_run() feeds what was kept, arms a receive, arms a send. It ends by shutdown(), which makes what is under way complete;
- * when nothing is, the socket is closed and the connection killed. The memory goes when the connection's last request is done.
+ * Life of a link: a worker accepts it, and hands it to another worker that has fewer. Whenever it
+ * has something to do, it is in the list of ready links, and once per round link_run() feeds what
+ * was kept, arms a receive, and arms a send. It ends by shutdown(), which makes requests under way
+ * complete. When none is left, the socket is closed and the connection killed. The memory is freed
+ * when the last request of the connection is done.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -70,7 +72,7 @@ static void link_end(struct net *net, struct link *link)
 		link->ending = true;
 		shutdown(link->fd, SHUT_RDWR);
 	}
-	/* A link in the list of ready ones ends when its turn comes. */
+	/* A link in the list of ready links ends in its turn. */
 	if (link->receiving || link->sending || link->queued)
 		return;
 	close(link->fd);
@@ -147,7 +149,7 @@ static void recv_done(struct net *net, struct link *link, int result, uint32_t f
 			link_feed(net, link, buffer_of(net, id), result);
 		give_buffer(net, id);
 	}
-	/* It says no more, and may still want to hear. */
+	/* The client sends no more, but may still read replies. */
 	link->said_all |= !result;
 	if (link->ending || (result < 0 && result != -ENOBUFS && result != -EINTR))
 		link_end(net, link);
@@ -213,7 +215,7 @@ void net_run(struct net *net)
 	}
 }
 
-/* ---- new ones ---- */
+/* ---- accepting ---- */
 
 void net_accept(struct net *net)
 {
@@ -237,7 +239,7 @@ static void refuse(struct net *net, int fd)
 	close(fd);
 }
 
-/* ---- whose they are ---- */
+/* ---- which worker has it ---- */
 
 static uint64_t nr_conns(const struct worker *w)
 {
@@ -249,7 +251,7 @@ static void count_conn(struct worker *w, int more)
 	__atomic_add_fetch(&w->nr_conns, more, __ATOMIC_RELAXED);
 }
 
-/* Whose a new connection is: the worker's that has fewest; ours, if nobody has fewer. */
+/* The worker for a new connection: that with the fewest; this one, if no other has fewer. */
 static struct worker *with_fewest(const struct net *net)
 {
 	const struct server *s = net->worker->server;
@@ -267,7 +269,7 @@ void net_freed(struct link *link)
 	free(link);
 }
 
-/* It is counted already. */
+/* The connection is counted already. */
 static void adopt(struct net *net, int fd)
 {
 	struct link *link;
@@ -311,7 +313,10 @@ static void hand_over(struct net *net, struct worker *to, int fd)
 	worker_send(net->worker, &handed->msg, to->id);
 }
 
-/* A peer that is gone without a word is noticed after a while, or its connection would be there for ever. */
+/*
+ * The kernel notices after a while that a peer has vanished. Otherwise its connection would stay
+ * for ever.
+ */
 static void set_options(int fd)
 {
 	int one = 1, idle_s = KEEPALIVE_S;
@@ -330,7 +335,7 @@ static void accepted(struct net *net, int result, uint32_t flags)
 	if (!(flags & IORING_CQE_F_MORE))
 		net->accepting = false;
 	if (result < 0) {
-		/* Out of descriptors, most likely: try again a little later. */
+		/* Most likely there are no descriptors left: try again a little later. */
 		net->accept_again_ns = net->worker->now_ns + ACCEPT_RETRY_NS;
 		return;
 	}

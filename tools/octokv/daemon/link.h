@@ -2,9 +2,10 @@
 /*
  * link.h - a connection's socket on a reactor's ring
  *
- * A link has at most one receive and one send under way. It receives only while its connection wants input: what arrived beyond that is kept
- * in link.rest, at most one receive buffer of it, and the buffer goes back to the ring at once, so that clients that do not
- * read cannot hold the buffers of those that do.
+ * A link has at most one receive and one send under way. It receives only while its connection
+ * wants input. Input beyond that is kept in link.rest, at most one receive buffer of it, and the
+ * buffer goes back to the ring at once. So clients that do not read cannot hold the buffers of
+ * those that do.
  */
 #ifndef OKV_LINK_H
 #define OKV_LINK_H
@@ -21,7 +22,7 @@ enum {
 	RECV_GROUP		= 0,
 	SEND_IOVECS		= 32,
 	ACCEPT_RETRY_NS		= 100000000,
-	/* of silence; then the kernel asks whether the peer is still there */
+	/* Of silence; then the kernel asks whether the peer is still there. */
 	KEEPALIVE_S		= 300,
 };
 
@@ -32,7 +33,7 @@ struct link {
 	bool sending;
 	bool ending;
 	bool said_all;			/* the client has closed its end */
-	bool queued;			/* in the list of those that have something to do */
+	bool queued;			/* in the list of links with work to do */
 	struct link *next_ready;
 	char *rest;
 	uint32_t rest_len, rest_used;
@@ -48,7 +49,7 @@ struct net {
 	char *buffers;
 	struct link *ready;
 	struct link **ready_tail;
-	int listen_fd;			/* -1: this one takes no connections */
+	int listen_fd;			/* -1: no connections here */
 	bool accepting;
 	bool stopping;
 	uint64_t accept_again_ns;
@@ -56,7 +57,7 @@ struct net {
 	uint32_t nr_handed;		/* connections on their way to other workers */
 };
 
-/* 0, or a negative errno. */
+/* Returns 0, or a negative errno. */
 int net_open(struct net *net, struct io_uring *ring, struct worker *worker, int listen_fd);
 void net_close(struct net *net);
 
@@ -65,10 +66,10 @@ void net_freed(struct link *link);
 void net_accept(struct net *net);
 void net_complete(struct net *net, uint64_t user_data, int result, uint32_t flags);
 
-/* Sends, receives and feeds for all that are ready. */
+/* Sends, receives and feeds for all links that are ready. */
 void net_run(struct net *net);
 
-/* To be called some times a second: ends those that are still for too long. */
+/* Ends links that are still for too long. To be called some times a second. */
 void net_tick(struct net *net);
 void net_end_all(struct net *net);
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * listen.c - sockets to listen on, and reasons in words; listen.h
- */
+/* listen.c - sockets to listen on, and errors in words */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -68,7 +66,10 @@ bool listen_is_free(const char *address, uint16_t port, char *why, size_t why_by
 {
 	int fd = -1;
 
-	/* Of one that was killed the kernel may still be taking the ring apart, and the socket that it accepts from. */
+	/*
+	 * After an octokvd was killed, the kernel may still take its ring apart, and with it the
+	 * socket that the ring accepts from.
+	 */
 	for (int i = 0; i < NR_TRIES && fd < 0; i++) {
 		if (i)
 			usleep(TRY_US);
@@ -82,17 +83,16 @@ bool listen_is_free(const char *address, uint16_t port, char *why, size_t why_by
 int listen_is_loopback(const char *address, char *why, size_t why_bytes)
 {
 	struct addrinfo *at = resolve(address, 0, why, why_bytes);
+	void *any;
 	int result;
 
 	if (!at)
 		return -1;
+	any = at->ai_addr;
 	if (at->ai_family == AF_INET6)
-		result = IN6_IS_ADDR_LOOPBACK(
-			&((struct sockaddr_in6 *)(void *)at->ai_addr)->sin6_addr);
+		result = IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)any)->sin6_addr);
 	else
-		result = ntohl(((struct sockaddr_in *)(void *)at->ai_addr)->sin_addr.s_addr) >>
-				 24 ==
-			 127;
+		result = ntohl(((struct sockaddr_in *)any)->sin_addr.s_addr) >> 24 == 127;
 	freeaddrinfo(at);
 	return result;
 }
@@ -103,12 +103,11 @@ const char *store_refusal(int error)
 	case ENODATA:
 		return "there is no store of octokvd on it; octokvd --format makes one";
 	case EPROTONOSUPPORT:
-		return "it was formatted by another version of octokvd: use that one";
+		return "it was formatted by another version of octokvd: use that version";
 	case EUCLEAN:
-		return "the store is damaged: octokvd --check says more";
+		return "the store is damaged: octokvd --check reports more";
 	case EIO:
-		return "what is needed of it cannot be read, or written: the kernel's log says "
-		       "where";
+		return "a needed part cannot be read or written: the kernel's log says which";
 	case ENOSPC:
 		return "the device is too small, or has become smaller than the store on it";
 	case EROFS:
@@ -141,8 +140,8 @@ const char *ring_refusal(int error, char *text, size_t bytes)
 	else if (error == EPERM)
 		snprintf(text, bytes,
 			 "io_uring is refused by a seccomp filter (kernel.io_uring_disabled is 0): "
-			 "containers need a profile that allows "
-			 "io_uring_setup, io_uring_enter and io_uring_register");
+			 "containers need a profile that allows io_uring_setup, io_uring_enter and "
+			 "io_uring_register");
 	else if (error == EINVAL)
 		snprintf(text, bytes, "io_uring is too old: octokvd needs Linux 6.1 or later");
 	else

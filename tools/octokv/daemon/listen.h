@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * listen.h - addresses to listen on, and what is wrong in words that say what to do
- */
+/* listen.h - addresses to listen on, and errors in words that say what to do */
 #ifndef OKV_LISTEN_H
 #define OKV_LISTEN_H
 
@@ -9,16 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A listening socket that others of this process can share, or -1 with a message in @why. */
+/* A listening socket that other reactors can share, or -1 with a message in @why. */
 int listen_on(const char *address, uint16_t port, char *why, size_t why_bytes);
 
-/* False, with a message in @why, if another process listens there: SO_REUSEPORT alone would share the port with another octokvd. */
+/*
+ * False, with a message in @why, if another process listens there: SO_REUSEPORT alone would share
+ * the port with another octokvd.
+ */
 bool listen_is_free(const char *address, uint16_t port, char *why, size_t why_bytes);
 
-/* 1: loopback; 0: others can reach it; -1: no address, with a message in @why. */
+/* 1: loopback; 0: other machines can reach it; -1: no address, with a message in @why. */
 int listen_is_loopback(const char *address, char *why, size_t why_bytes);
 
-/* What an errno of ours or of the store (store.h) means for a person who starts the daemon. */
+/* What an errno of octokvd or of the store (store.h) means for a person who starts octokvd. */
 const char *store_refusal(int error);
 const char *ring_refusal(int error, char *text, size_t bytes);
 

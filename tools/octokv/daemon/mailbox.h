@@ -2,17 +2,21 @@
 /*
  * mailbox.h - mail from one worker to another: one sender, one receiver, whole batches, no locks
  *
- * A box has one place, for a chain of messages, the newest first. The sender collects in private during a round of its loop (mailbox_add), and hangs
- * what it has before the chain that is in the place, if the receiver has not yet taken that, at the end of the round. The receiver takes the whole chain
- * and turns it round. So there is no capacity to exceed, and the order is kept.
+ * A box has one place, for a chain of messages, the newest first. During a round of its loop the
+ * sender collects messages in private (mailbox_add). At the end of the round it puts them into the
+ * place, in front of the chain that is there, if the receiver has not yet taken it. The receiver
+ * takes the whole chain and reverses it. So there is no capacity to exceed, and the order is kept.
  *
- * The sender alone puts something into the place, so that a chain cannot go and come back between the two halves of mailbox_post(). It never empties the
- * place, not even for a moment: a receiver that looked at that moment would have used up the wake that was meant for the chain.
+ * Only the sender puts something into the place, so a chain cannot go and come back between the two
+ * halves of mailbox_post(). The sender never empties the place, not even for a moment: a receiver
+ * that looked at that moment would have used up the wake that was meant for the chain.
  *
- * Which operations may meet: mailbox_post() of the one sender with mailbox_take() of the one receiver; nothing else.
+ * Concurrency: mailbox_post() of the one sender may run beside mailbox_take() of the one receiver;
+ * nothing else may.
  *
- * Wake-ups: mailbox_post() returns true if the receiver must be woken. If it returns false there was a chain in the place, for which a wake was sent
- * when it was posted. The receiver takes the mail after each wake that it sees, and has not taken since: that wake serves for both.
+ * Wake-ups: mailbox_post() returns true if the receiver must be woken. If it returns false, there
+ * was a chain in the place, for which a wake was sent when it was posted. The receiver takes the
+ * mail after each wake that it sees, and has not taken it since: that wake serves for both.
  */
 #ifndef OKV_MAILBOX_H
 #define OKV_MAILBOX_H
@@ -24,7 +28,7 @@
 struct mailbox {
 	/* Shared. */
 	alignas(64) struct kv_msg *place;
-	/* The sender's: what it has collected, the newest first. */
+	/* Of the sender: messages that it has collected, the newest first. */
 	alignas(64) struct kv_msg *newest;
 	struct kv_msg *oldest;
 };
@@ -46,7 +50,9 @@ static inline bool mailbox_post(struct mailbox *box)
 {
 	struct kv_msg *untaken = __atomic_load_n(&box->place, __ATOMIC_RELAXED);
 
-	/* Release: the receiver sees the messages as they are. Pairs with the acquire in mailbox_take(). */
+	/*
+	 * Release: the receiver sees complete messages. Pairs with the acquire in mailbox_take().
+	 */
 	do {
 		box->oldest->next = untaken;
 	} while (!__atomic_compare_exchange_n(&box->place, &untaken, box->newest, false,

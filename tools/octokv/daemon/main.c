@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * main.c - octokvd: options, what is checked before the reactors start, and the signals that end it
+ * main.c - octokvd: options, checks before the reactors start, and the signals that end it
  *
- * `octokvd --data FILE` needs no set-up: a file that is not there is made, sparse, and formatted. A device, or a file that holds something, is
- * only ever formatted by --format, and one that holds something other than an empty store's zeros only with --force.
+ * `octokvd --data FILE` needs no set-up: a file that does not exist is created, sparse, and
+ * formatted. Only --format formats a device or an existing file. If that holds anything but zeros,
+ * --force is needed as well.
  *
- * What is wrong is one sentence on stderr and exit status 1; a wrong option is status 2. A file that was made and could not be formatted is removed, so
- * that the next start is as good as the first.
+ * An error is one sentence on stderr and exit status 1; a wrong option is status 2. A file that was
+ * created and could not be formatted is removed, so that the next start begins as the first did.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -58,37 +59,36 @@ struct options {
 };
 
 static const char usage_text[] =
-	"usage: octokvd --data FILE-OR-DEVICE [options]     serve it; a file that is not there is "
-	"made\n"
-	"       octokvd --data FILE-OR-DEVICE --format      make an empty store on it\n"
-	"       octokvd --data FILE-OR-DEVICE --check       open it, recover, say what is there\n"
-	"       octokvd --stats [--user NAME]               ask a running one what it does; NAME's "
-	"password on standard input\n"
-	"       octokvd --hash-password                     read a password, print its hash for "
-	"the users file\n"
+	"usage: octokvd --data FILE-OR-DEVICE [options]   serve it; a missing file is created\n"
+	"       octokvd --data FILE-OR-DEVICE --format    make an empty store on it\n"
+	"       octokvd --data FILE-OR-DEVICE --check     open it, recover, report what is there\n"
+	"       octokvd --stats [--user NAME]             print what a running octokvd does; NAME's\n"
+	"                                                 password comes on standard input\n"
+	"       octokvd --hash-password                   read a password, print its hash for the\n"
+	"                                                 users file\n"
 	"\n"
 	"  --bind ADDRESS         listen there (127.0.0.1); other than loopback needs --users\n"
 	"  --port N               (6379)\n"
 	"  --cores N              reactors, one thread each (as many as there are processors)\n"
-	"  --network-cores N      only so many of them have connections (all)\n"
-	"  --users FILE           who may use it, with what limits: see octokvd(8)\n"
-	"  --weights DIRECTORY    write the users' weights to the scheduler there, for example "
-	"/sys/block/nvme0n1\n"
+	"  --network-cores N      only N of them have connections (all)\n"
+	"  --users FILE           the users and their limits: see octokvd(8)\n"
+	"  --weights DIRECTORY    write the users' weights to the scheduler there, for example\n"
+	"                         /sys/block/nvme0n1\n"
 	"  --max-connections N    (10000)\n"
-	"  --idle-timeout SEC     close connections that ask nothing for so long (0: never)\n"
-	"  --stall-timeout SEC    close those that stop in mid-command, or do not read replies "
-	"(30)\n"
-	"  --balance HOW          move partitions from overloaded reactors to others: off, rr (in "
-	"turn), ps (by the room they have) (ps)\n"
-	"  --balance-window MS    look so often (1000)\n"
-	"  --balance-overload PCT a reactor that is busier is overloaded (40)\n"
-	"  --balance-gap PCT      unless the least busy is that near (10)\n"
-	"  --balance-tenants WHO  count the requests of all, dense or sparse tenants (all)\n"
+	"  --idle-timeout SEC     close connections without a request for SEC (0: never)\n"
+	"  --stall-timeout SEC    close connections that stop within a command, or do not read\n"
+	"                         replies (30)\n"
+	"  --balance HOW          move partitions from overloaded reactors to others: off, rr (in\n"
+	"                         turn), ps (in proportion to their room) (ps)\n"
+	"  --balance-window MS    decide every MS milliseconds (1000)\n"
+	"  --balance-overload PCT a reactor above PCT percent busy is overloaded (40)\n"
+	"  --balance-gap PCT      move only if the least busy reactor is PCT points below (10)\n"
+	"  --balance-tenants SET  count the requests of all, dense or sparse tenants (all)\n"
 	"  --size SIZE            of a new file (16g)\n"
 	"  --partitions N         of a new store: a power of two, at least one per core (16)\n"
 	"  --force                with --format: even if the device holds something else\n";
 
-/* A file that we have made, and that is no store yet. */
+/* A file that we have created, and that is no store yet. */
 static const char *unfinished;
 
 __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...)
@@ -109,8 +109,9 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
 
 enum {
 	OPT_DATA = 256, OPT_FORMAT, OPT_CHECK, OPT_STATS, OPT_HASH, OPT_BIND, OPT_PORT, OPT_CORES,
-	OPT_NETWORK, OPT_USERS, OPT_WEIGHTS, OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE, OPT_WINDOW, OPT_OVERLOAD, OPT_GAP,
-	OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE, OPT_USER, OPT_HELP, OPT_VERSION,
+	OPT_NETWORK, OPT_USERS, OPT_WEIGHTS, OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE,
+	OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE,
+	OPT_USER, OPT_HELP, OPT_VERSION,
 };
 
 static const struct option long_options[] = {
@@ -119,16 +120,14 @@ static const struct option long_options[] = {
 	{ "hash-password", 0, NULL, OPT_HASH }, { "bind", 1, NULL, OPT_BIND },
 	{ "port", 1, NULL, OPT_PORT }, { "cores", 1, NULL, OPT_CORES },
 	{ "network-cores", 1, NULL, OPT_NETWORK }, { "users", 1, NULL, OPT_USERS },
-	{ "weights", 1, NULL, OPT_WEIGHTS },
-	{ "max-connections", 1, NULL, OPT_CONNECTIONS }, { "idle-timeout", 1, NULL, OPT_IDLE },
-	{ "stall-timeout", 1, NULL, OPT_STALL },
+	{ "weights", 1, NULL, OPT_WEIGHTS }, { "max-connections", 1, NULL, OPT_CONNECTIONS },
+	{ "idle-timeout", 1, NULL, OPT_IDLE }, { "stall-timeout", 1, NULL, OPT_STALL },
 	{ "size", 1, NULL, OPT_SIZE }, { "partitions", 1, NULL, OPT_PARTITIONS },
-	{ "force", 0, NULL, OPT_FORCE },
-	{ "user", 1, NULL, OPT_USER },
+	{ "force", 0, NULL, OPT_FORCE }, { "user", 1, NULL, OPT_USER },
 	{ "balance", 1, NULL, OPT_BALANCE }, { "balance-window", 1, NULL, OPT_WINDOW },
-	{ "balance-overload", 1, NULL, OPT_OVERLOAD },
-	{ "balance-gap", 1, NULL, OPT_GAP }, { "balance-tenants", 1, NULL, OPT_TENANTS },
-	{ "help", 0, NULL, OPT_HELP }, { "version", 0, NULL, OPT_VERSION }, { NULL },
+	{ "balance-overload", 1, NULL, OPT_OVERLOAD }, { "balance-gap", 1, NULL, OPT_GAP },
+	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
+	{ "version", 0, NULL, OPT_VERSION }, { NULL },
 };
 
 __attribute__((noreturn)) static void wrong_use(const char *why)
@@ -156,7 +155,7 @@ static uint64_t number(const char *name, uint64_t min, uint64_t max)
 	return value << shift;
 }
 
-/* The place of the option's value in @words. */
+/* The index of the value of the option in @words. */
 static int word(const char *name, const char *const *words)
 {
 	char why[128];
@@ -171,7 +170,7 @@ static int word(const char *name, const char *const *words)
 static void set_mode(struct options *o, enum mode mode)
 {
 	if (o->mode != MODE_SERVE)
-		wrong_use("one of --format, --check, --stats, --hash-password");
+		wrong_use("only one of --format, --check, --stats, --hash-password");
 	o->mode = mode;
 }
 
@@ -195,7 +194,7 @@ static void parse_balance(struct balancer_config *b, int option)
 				(const char *const[]){ "all", "dense", "sparse", NULL });
 		break;
 	default:
-		wrong_use("this option is not known, or lacks its value");
+		wrong_use("this option is unknown, or its value is missing");
 	}
 }
 
@@ -300,7 +299,10 @@ static void parse(struct options *o, int argc, char **argv)
 
 /* ---- the device ---- */
 
-/* Of an octokvd that was killed the kernel may still be completing requests, and hold its files so long: try for some seconds. */
+/*
+ * After an octokvd was killed, the kernel may still complete its requests, and hold its files for
+ * that long: try for some seconds.
+ */
 static int open_alone(const char *path, int flags)
 {
 	for (int i = 0; ; i++) {
@@ -318,7 +320,7 @@ static int open_alone(const char *path, int flags)
 	}
 }
 
-/* The file's name is as durable as what will be in it. */
+/* Makes the name of the file as durable as its content. */
 static void sync_folder_of(const char *path)
 {
 	char *copy = mem_checked(strdup(path));
@@ -370,7 +372,7 @@ static int open_data(const struct options *o, bool *created)
 	return fd;
 }
 
-/* A ring and a disk for what is done before, or instead of, serving. */
+/* A ring and a disk for work before, or instead of, serving. */
 struct opened {
 	struct io_uring ring;
 	struct disk_uring disk;
@@ -388,7 +390,7 @@ static void disk_open(struct opened *b, const struct options *o, int fd)
 		die("%s: %s", o->config.data, strerror(-result));
 }
 
-/* Something other than zeros at the beginning: a file system, a partition table, or data. */
+/* Whether it begins with anything but zeros: a file system, a partition table, or data. */
 static bool holds_something(int fd)
 {
 	char *buffer = aligned_alloc(4096, PROBE_BYTES);
@@ -407,7 +409,7 @@ static void format(const struct options *o, struct opened *b)
 	int result = okv_device_format(&b->disk.disk, &options);
 
 	if (result == -EINVAL)
-		die("%s: so many partitions do not fit on it", o->config.data);
+		die("%s: it has no room for so many partitions", o->config.data);
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));
 	if (unfinished)
@@ -434,11 +436,11 @@ static void run_format(const struct options *o)
 	disk_open(&b, o, fd);
 	if (!created && !o->force &&
 	    (holds_something(fd) || okv_device_info(&b.disk.disk, &info) != -ENODATA))
-		die("%s holds something already: --force formats it nevertheless, and what it "
-		    "holds is lost", o->config.data);
+		die("%s holds data already: --force formats it nevertheless, and its data is lost",
+		    o->config.data);
 	format(o, &b);
 	if (okv_device_info(&b.disk.disk, &info))
-		die("%s: what was written cannot be read back", o->config.data);
+		die("%s: the new store cannot be read back", o->config.data);
 	print_info(o, &info);
 	io_uring_queue_exit(&b.ring);
 	disk_uring_destroy(&b.disk);
@@ -484,14 +486,14 @@ static void read_password(char *password, size_t bytes)
 	password[strcspn(password, "\n")] = 0;
 }
 
-/* The first line of a reply, without its end. An error ends us. */
+/* Reads the first line of a reply, without its end. An error ends octokvd. */
 static void read_line(FILE *file, const struct options *o, char *line, size_t bytes)
 {
 	if (!fgets(line, bytes, file))
 		die("port %u: the connection was closed", o->config.port);
 	line[strcspn(line, "\r\n")] = 0;
 	if (!strncmp(line, "-NOAUTH", 7))
-		die("port %u: it has users: say --user NAME, with the password on standard input",
+		die("port %u: it has users: give --user NAME, and the password on standard input",
 		    o->config.port);
 	if (line[0] == '-')
 		die("port %u: %s", o->config.port, line + 1);
@@ -525,7 +527,10 @@ static void run_stats(const struct options *o)
 	fflush(file);
 	if (o->user)
 		read_line(file, o, line, sizeof(line));
-	/* The length of the text, the text, and an empty line and the answer to QUIT behind it. */
+	/*
+	 * The reply has the length of the text, the text, and behind it an empty line and the
+	 * answer to QUIT.
+	 */
 	read_line(file, o, line, sizeof(line));
 	for (long left = atol(line + 1); left > 0; left -= strlen(line)) {
 		if (!fgets(line, sizeof(line), file))
@@ -541,13 +546,13 @@ static void run_hash(void)
 
 	read_password(password, sizeof(password));
 	if (tenant_hash_password(password, hash, sizeof(hash)))
-		die("cannot hash: libsodium has no memory or no random numbers");
+		die("cannot hash the password: libsodium has no memory or no random numbers");
 	puts(hash);
 }
 
 /* ---- serving ---- */
 
-/* Sockets are descriptors: have as many as we may, and promise no more connections than that. */
+/* Sockets are descriptors: raise their limit as far as allowed, and promise no more connections. */
 static void raise_descriptors(struct config *config)
 {
 	struct rlimit limit;
@@ -572,8 +577,8 @@ static void check_address(const struct options *o)
 	if (loopback < 0)
 		die("%s", why);
 	if (!loopback && !o->config.users)
-		die("%s can be reached by others, and without --users anybody could read and "
-		    "delete everything: give a users file, or bind to 127.0.0.1", o->config.bind);
+		die("%s is open to other machines, and without --users anybody could read and "
+		    "delete all data: give a users file, or bind to 127.0.0.1", o->config.bind);
 	if (!listen_is_free(o->config.bind, o->config.port, why, sizeof(why)))
 		die("%s", why);
 }

@@ -2,25 +2,31 @@
 /*
  * reactor.c - the loops of octokvd, one thread each, and the mail between them
  *
- * A reactor owns a ring, a listening socket (SO_REUSEPORT), connections, and the partitions of the store that are its share. The kernel spreads connections
- * by a hash, which is even only if there are many; so the reactor that accepts one hands it to the one that has fewest (link.c). One round of its loop:
+ * A reactor owns a ring, a listening socket (SO_REUSEPORT), connections, and its share of the
+ * partitions of the store. The kernel spreads connections by a hash, which is even only if there
+ * are many. So the reactor that accepts a connection hands it to the reactor that has fewest
+ * (link.c). One round of its loop:
  *
- *	1. submit what was prepared, and wait for completions, unless there is work already
- *	2. take completions: of the disk (which run done() of operations), of sockets, wakes
- *	3. take the mail of each other reactor, and do what it asks
- *	4. feed, send and receive for the connections that are ready
- *	5. post the mail that came up, with one wake (MSG_RING) for each receiver that needs one
+ * 1. submit the prepared requests, and wait for completions, unless there is work already
+ * 2. take completions: of the disk (which run done() of operations), of sockets, wakes
+ * 3. take the mail of each other reactor, and do what it asks
+ * 4. feed, send and receive for the connections that are ready
+ * 5. post the new mail, with one wake (MSG_RING) for each receiver that needs one
  *
- * Mail. A request for a partition of another reactor is a message there, and its result a message back (mailbox.h); a batch per round and
- * pair. A reactor sleeps only in step 1, after its own mail is posted, and a sender's MSG_RING is a completion in the receiver's ring, so a
- * wake that comes between step 3 and the sleep ends the sleep. That is all the synchronisation there is while serving. Mail to itself, for what it goes on
- * with later, needs no wake: it does not sleep then.
+ * Mail. A request for a partition of another reactor is a message there, and its result a message
+ * back (mailbox.h), a batch per round and pair. A reactor sleeps only in step 1, after its own mail
+ * is posted. A sender's MSG_RING is a completion in the receiver's ring, so a wake that comes
+ * between step 3 and the sleep ends the sleep. While octokvd serves, there is no other
+ * synchronisation. Mail to itself, for work that it continues later, needs no wake: the reactor
+ * does not sleep then.
  *
- * Start. Each thread makes its ring (SINGLE_ISSUER wants that) and opens its partitions; a barrier; then all serve, or all end if one failed.
+ * Start. Each thread makes its ring (SINGLE_ISSUER requires that) and opens its partitions. After a
+ * barrier all serve, or all end if one failed.
  *
- * End. A stop is a byte in an eventfd that all poll. Each stops to read, and counts itself quiet when no request of its
- * connections is under way and their replies are sent (a client that does not read has a second for that); it goes on serving mail
- * until all are quiet. Then nobody can send anything any more, and each closes its store.
+ * End. A stop is a byte in an eventfd that all poll. Each reactor stops reading. It counts itself
+ * quiet when no request of its connections is under way and their replies are sent; a client that
+ * does not read has a second for that. It goes on serving mail until all are quiet. Then no reactor
+ * can send anything, and each closes its store.
  */
 #include <errno.h>
 #include <poll.h>
@@ -44,7 +50,7 @@ enum {
 	RING_COMPLETIONS	= 8192,
 	TICK_NS			= 100000000,
 	LAST_REPLIES_NS		= 1000000000,	/* after a stop */
-	/* while a tenant is at its bound of requests, somewhere */
+	/* While a tenant is at its bound of requests, on any reactor. */
 	PARKED_NS		= 1000000,
 	MAX_COMPLETIONS		= 256,		/* taken at once */
 };
@@ -131,7 +137,7 @@ static void take_mail(struct reactor *r)
 	}
 }
 
-/* ---- what worker.h asks of us ---- */
+/* ---- callbacks of the worker (server.h) ---- */
 
 static void conn_is_ready(struct worker *w, struct conn *c)
 {
@@ -158,7 +164,9 @@ static void stop(struct reactor *r)
 {
 	r->stopping = r->net.stopping = true;
 	r->stopped_ns = r->worker.now_ns;
-	/* A closed socket listens on until the ring lets go of it; one that is shut down does not. */
+	/*
+	 * A closed socket still listens until the ring lets go of it; after shutdown() it does not.
+	 */
 	if (r->net.listen_fd >= 0) {
 		shutdown(r->net.listen_fd, SHUT_RDWR);
 		close(r->net.listen_fd);
@@ -188,7 +196,10 @@ static void take_completions(struct reactor *r)
 	struct io_uring_cqe *cqes[MAX_COMPLETIONS], copy;
 	unsigned int nr = io_uring_peek_batch_cqe(&r->ring, cqes, MAX_COMPLETIONS);
 
-	/* One at a time, each given back before it is acted upon: what it does may wait on the ring. */
+	/*
+	 * One at a time, and each is given back before it is handled: its handling may wait on the
+	 * ring.
+	 */
 	for (unsigned int i = 0; i < nr; i++) {
 		copy = *cqes[i];
 		io_uring_cq_advance(&r->ring, 1);
@@ -196,7 +207,7 @@ static void take_completions(struct reactor *r)
 	}
 }
 
-/* A reply that nobody reads is waited for a little while only. */
+/* Waits for a reply that is not read only for a little while. */
 static bool has_requests(const struct reactor *r)
 {
 	bool patient = r->worker.now_ns - r->stopped_ns < LAST_REPLIES_NS;
@@ -227,7 +238,7 @@ static void tick(struct reactor *r)
 	for (uint32_t i = 0; i < w->server->nr_partitions; i++)
 		if (okv_store_partition(w->store, i))
 			okv_partition_tick(okv_store_partition(w->store, i), w->now_ms);
-	/* What the store deletes by itself is known to nobody else. */
+	/* No other worker knows what the store deletes by itself. */
 	tenants_publish(w);
 	net_tick(&r->net);
 	net_accept(&r->net);
@@ -237,7 +248,7 @@ static void tick(struct reactor *r)
 		mover_window(w, w->counters[COUNT_BUSY_NS]);
 }
 
-/* True when all reactors are quiet: none has a request under way, so no mail is. */
+/* True when all reactors are quiet: none has a request under way, so no mail either. */
 static bool all_quiet(struct reactor *r)
 {
 	if (!r->quiet && r->stopping && !has_requests(r) && !mover_is_busy(&r->worker)) {
@@ -248,7 +259,10 @@ static bool all_quiet(struct reactor *r)
 	       __atomic_load_n(&shared.nr_quiet, __ATOMIC_ACQUIRE) == r->worker.server->nr_workers;
 }
 
-/* Sockets are shut down, and what that completes is taken, so that the ring has nothing under way that points into memory. */
+/*
+ * Shuts the sockets down, and takes the completions of that: then the ring has nothing under way
+ * that points into memory.
+ */
 static void end_links(struct reactor *r)
 {
 	struct __kernel_timespec limit = { .tv_nsec = PARKED_NS };
@@ -262,7 +276,7 @@ static void end_links(struct reactor *r)
 	}
 }
 
-/* What nothing will wake us for. */
+/* Work without a wake-up. */
 static bool has_work(const struct reactor *r)
 {
 	return r->net.ready || r->to[r->worker.id].place;
@@ -311,7 +325,8 @@ static void show_progress(void *owner, uint32_t partition, uint64_t done_bytes,
 static bool open_ring(struct reactor *r)
 {
 	struct io_uring_params params = {
-		.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
+		.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+			 IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
 		.cq_entries = RING_COMPLETIONS,
 	};
 	int result = io_uring_queue_init_params(RING_ENTRIES, &r->ring, &params);
@@ -378,7 +393,7 @@ static void *reactor_main(void *argument)
 	if (have_store)
 		okv_store_close(r->worker.store);
 	disk_uring_destroy(&r->disk);
-	/* Nobody sends a wake to a ring that is gone. */
+	/* No reactor may send a wake to a ring that is gone. */
 	pthread_barrier_wait(&shared.ready);
 	if (have_net)
 		net_close(&r->net);

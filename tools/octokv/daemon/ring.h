@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ring.h - a place on a ring, and who gets what completes there
+ * ring.h - requests of a ring, and tags that say to which part a completion goes
  *
- * Disk, sockets, mail and signals of a reactor share one io_uring. The low bits of user_data, free in every pointer, say whose a completion is.
+ * Disk, sockets, mail and signals of a reactor share one io_uring. The low bits of user_data, free
+ * in every pointer, are the tag.
  */
 #ifndef OKV_RING_H
 #define OKV_RING_H
@@ -12,7 +13,7 @@
 
 enum ring_tag { TAG_DISK, TAG_RECV, TAG_SEND, TAG_ACCEPT, TAG_WAKE, TAG_STOP, TAG_MASK = 7 };
 
-/* Submits what is there if the ring is full. */
+/* Submits the requests so far if the ring is full. */
 static inline struct io_uring_sqe *ring_sqe(struct io_uring *ring)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fuzz_disk.c - libFuzzer against what reads the device
+ * fuzz_disk.c - libFuzzer against the code that reads the device
  *
- * A small device is made once, with a checkpoint, a tail, a deletion and values of several sizes. An input is a list of edits of it,
- * 8 bytes each: where, which kind, how much. Checksums would stop nearly all of them, so an edit of a structure renews those of that
- * structure afterwards: what is read then is what an attacker with the device's secrets could have written, and nothing of it may lead
- * out of memory, into a loop, or into a wait that nothing ends. The device is opened, all keys are read, walked and written, and it is
- * closed; what the answers are does not matter.
+ * A small device is made once, with a checkpoint, a tail, a deletion and values of several sizes.
+ * An input is a list of edits of it, 8 bytes each: where, which kind, how much. Checksums would
+ * stop nearly all of them, so an edit of a structure then renews its checksums. So octokvd reads
+ * what an attacker who knows the device's secrets could have written. Nothing of it may lead out of
+ * memory, into a loop, or into a wait without end. The device is opened, all keys are read, walked
+ * and written, and it is closed; the answers do not matter.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +98,7 @@ static void make_template(void)
 		abort();
 }
 
-/* The batch of a segment, the chunk of a segment: the n-th block that begins with the magic, or NULL. */
+/* The @nth block that begins with the magic of a batch or a chunk, or NULL. */
 static char *find_block(char *image, uint32_t magic, uint32_t nth, uint64_t *at)
 {
 	for (uint64_t i = layout.super.data_offset_bytes; i < DEVICE_BYTES; i += BLOCK_BYTES) {
@@ -121,7 +122,7 @@ static void edit_super(char *image, const struct edit *e)
 {
 	struct okv_super_disk *super;
 
-	/* All copies alike, or the others outvote it. */
+	/* All copies get the same edit: otherwise the others outvote it. */
 	for (uint32_t i = 0; i < OKV_NR_SUPERS; i++) {
 		super = (void *)(image + (uint64_t)i * OKV_SUPER_STRIDE_BYTES);
 		change((char *)super, sizeof(*super), e);
@@ -248,7 +249,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		apply(d.cache, &e);
 	}
 	if (!okv_store_open(&store, &d.disk, &options)) {
-		/* The geometry may have become another one. */
+		/* The geometry may have changed. */
 		if (okv_store_info(store)->nr_partitions == 1)
 			use(store, &d);
 		okv_store_close(store);

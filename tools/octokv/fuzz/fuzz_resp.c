@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fuzz_resp.c - any bytes from a client: nothing may crash, leak, or depend on how the bytes were cut
+ * fuzz_resp.c - any bytes from a client: no crash, no leak, and how they are cut does not matter
  *
- * The first two bytes of the input choose how to cut the rest into pieces; the rest is what a client sends. It is fed to a connection whole, and to
- * another one, of a world of its own, in pieces: both must say the same. The store is the one in memory. For libFuzzer; with -DFUZZ_SEEDS a main()
- * runs the files that are named, for compilers without it.
+ * The first two bytes of the input choose how to cut the rest into pieces. The rest is what a
+ * client sends. One connection gets it whole, another one, with a store of its own, gets it in
+ * pieces: both must reply the same. The store is in memory (memstore.h). For libFuzzer; with
+ * -DFUZZ_SEEDS a main() runs the files that are named, for compilers without it.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -33,7 +34,7 @@ static void ready(struct worker *w, struct conn *c)
 	(void)c;
 }
 
-/* Mail to itself. */
+/* There is one worker: its mail goes to itself. */
 static void post(struct worker *w, struct kv_msg *msg, uint32_t to)
 {
 	(void)to;
@@ -77,7 +78,7 @@ static void end(struct world *world)
 
 static void feed(struct world *world, const uint8_t *data, size_t len)
 {
-	/* Of its own size, so that a read beyond it is seen. */
+	/* A copy of exactly its size, so that a read beyond it is seen. */
 	char *piece = memcpy(mem_alloc(len), data, len);
 	size_t used = 0, more = 1;
 
@@ -101,7 +102,10 @@ static char *text_of(const struct resp_out *out)
 	return text;
 }
 
-/* INFO tells how many bytes came in, which differs while a piece is under way: such input is only run. */
+/*
+ * INFO tells how many bytes came in, which differs while a piece is under way: such input is only
+ * run, not compared.
+ */
 static bool tells_counters(const char *text, size_t len)
 {
 	return memmem(text, len, "total_net_input_bytes", 21) ||

@@ -31,7 +31,7 @@ bool balancer_decide(const struct balancer_config *config, uint32_t nr, const ui
 		     const uint32_t *storage_ppm, struct balancer_plan *plans)
 {
 	uint64_t threshold = average(nr, busy_ppm), room = 0, above = 0;
-	bool any = false;
+	bool any = false, by_room = config->how != BALANCE_RR;
 
 	memset(plans, 0, nr * sizeof(*plans));
 	if (!is_needed(config, nr, busy_ppm))
@@ -54,20 +54,18 @@ bool balancer_decide(const struct balancer_config *config, uint32_t nr, const ui
 		plans[i].share_ppm = mine >= movable ? PPM : mine * PPM / movable;
 		for (uint32_t j = 0; j < nr; j++)
 			if (busy_ppm[j] < threshold)
-				plans[i].to[j] = config->how == BALANCE_RR ? 1
-									   : threshold - busy_ppm[j];
+				plans[i].to[j] = by_room ? threshold - busy_ppm[j] : 1;
 		any |= plans[i].share_ppm;
 	}
 	return any;
 }
 
-/* The low reactor that lacks most of what it should have of @given events so far. */
-static int who_lacks_most(const struct balancer_plan *plan, const uint64_t *given,
-			  uint64_t given_sum)
+/* The low reactor that is furthest below its share of the @given events so far. */
+static int most_lacking(const struct balancer_plan *plan, const uint64_t *given, uint64_t given_sum)
 {
 	uint64_t weight_sum = 0;
 	int64_t most = INT64_MIN;
-	int who = -1;
+	int found = -1;
 
 	for (uint32_t i = 0; i < BALANCER_MAX_REACTORS; i++)
 		weight_sum += plan->to[i];
@@ -80,10 +78,10 @@ static int who_lacks_most(const struct balancer_plan *plan, const uint64_t *give
 			(int64_t)given[i] * 16;
 		if (lacks > most) {
 			most = lacks;
-			who = i;
+			found = i;
 		}
 	}
-	return who;
+	return found;
 }
 
 uint32_t balancer_choose(const struct balancer_plan *plan, uint32_t nr, const uint64_t *events,
@@ -98,17 +96,17 @@ uint32_t balancer_choose(const struct balancer_plan *plan, uint32_t nr, const ui
 	}
 	left = sum / PPM * plan->share_ppm + sum % PPM * plan->share_ppm / PPM;
 	while (true) {
-		int best = -1, who;
+		int best = -1, receiver;
 
 		for (uint32_t i = 0; i < nr; i++)
 			if (to[i] < 0 && events[i] && events[i] <= left &&
 			    (best < 0 || events[i] > events[best]))
 				best = i;
-		who = best < 0 ? -1 : who_lacks_most(plan, given, given_sum + events[best]);
-		if (who < 0)
+		receiver = best < 0 ? -1 : most_lacking(plan, given, given_sum + events[best]);
+		if (receiver < 0)
 			return nr_going;
-		to[best] = who;
-		given[who] += events[best];
+		to[best] = receiver;
+		given[receiver] += events[best];
 		given_sum += events[best];
 		left -= events[best];
 		nr_going++;

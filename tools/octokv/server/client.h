@@ -2,7 +2,8 @@
 /*
  * client.h - the state of a client's connection, as its requests and its tenant see it
  *
- * conn.c, above them, keeps it; what they tell it goes through the functions below and conn.replied().
+ * conn.c, above them, keeps this state. Requests reach conn.c through the functions below and
+ * through conn.replied().
  */
 #ifndef OKV_CLIENT_H
 #define OKV_CLIENT_H
@@ -17,7 +18,7 @@ enum {
 	CONN_MAX_FLYING		= 128,
 	/* the number of requests, or operations, times the largest recent value */
 	CONN_MAX_VALUES_BYTES	= 8 << 20,
-	CONN_FIRST_VALUE_BYTES	= 256 << 10,	/* what is assumed of a client that is new */
+	CONN_FIRST_VALUE_BYTES	= 256 << 10,	/* assumed for a new client */
 	CONN_MAX_OUTPUT_BYTES	= 1 << 20,
 	/* of all requests under way, with their operations; the last one may be larger */
 	CONN_MAX_COMMAND_BYTES	= 1 << 20,
@@ -37,8 +38,7 @@ struct conn {
 	uint64_t reply_bytes;			/* values that wait for the replies before them */
 	uint32_t value_bytes;			/* the largest recent value */
 	uint32_t nr_wrong_passwords;
-	/* takes no input; to be closed when the output is sent */
-	bool closing;
+	bool closing;				/* takes no input; closed after its output */
 	bool dead;				/* the socket is gone */
 	bool parked;				/* the tenant's bound on requests is reached */
 	bool feeding;
@@ -50,16 +50,14 @@ struct conn {
 	char library[CONN_NAME_BYTES];
 };
 
-/* Whether another operation may be sent to the store; one always may. */
+/* Whether another operation may be sent to the store; the first always may. */
 static inline bool conn_may_fly(const struct conn *c)
 {
 	return !c->nr_flying || (c->nr_flying < CONN_MAX_FLYING &&
 				 (uint64_t)c->nr_flying * c->value_bytes < CONN_MAX_VALUES_BYTES);
 }
 
-/*
- * An operation has returned. It held @held_bytes of a value; @reply_bytes of them are for the reply.
- */
+/* An operation returned. It held @held_bytes of a value; @reply_bytes of them are for the reply. */
 static inline void conn_landed(struct conn *c, uint32_t held_bytes, uint32_t reply_bytes)
 {
 	uint32_t decayed = c->value_bytes - c->value_bytes / 8;
@@ -69,7 +67,7 @@ static inline void conn_landed(struct conn *c, uint32_t held_bytes, uint32_t rep
 	c->value_bytes = held_bytes > decayed ? held_bytes : decayed;
 }
 
-/* All of a request's operations are on their way: the next request may begin. */
+/* All operations of a request are on their way: the next request may begin. */
 static inline void conn_may_want_input(struct conn *c)
 {
 	if (!c->feeding && !c->dead)

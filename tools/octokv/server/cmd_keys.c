@@ -2,9 +2,11 @@
 /*
  * cmd_keys.c - commands on keys and their values
  *
- * Each has a start(), that parses and makes operations, and a finish(), that turns what they gave into a reply. What depends on the old
- * value (INCR, APPEND, EXPIRE NX ...) is an update: the store reads, calls the function below that computes the new value, and writes,
- * with no other operation of the same key in between. MSET, like all commands with several keys, is atomic per key.
+ * Each has a start(), which parses and makes operations, and a finish(), which turns their results
+ * into a reply. A command that depends on the old value (INCR, APPEND, EXPIRE NX ...) is an update:
+ * the store reads, calls the function below that computes the new value, and writes, with no other
+ * operation of the same key in between. MSET, like all commands with several keys, is atomic per
+ * key.
  */
 #include <math.h>
 #include <stdio.h>
@@ -159,8 +161,9 @@ static void finish_count(struct request *r)
 /* ---- times ---- */
 
 /*
- * An expiry in argument @i, as command or option @unit says: "ex" and "px" from now on, "exat" and "pxat" since 1970. A time that has passed
- * already gives 1, the first millisecond of 1970. False: it is no time that can be.
+ * Reads the expiry in argument @i in the @unit of the command or option: "ex" and "px" from now on,
+ * "exat" and "pxat" since 1970. A time in the past gives 1, the first millisecond of 1970. False:
+ * it is no valid time.
  */
 static bool parse_expiry(struct request *r, uint32_t i, const char *unit, uint64_t *expire_ms)
 {
@@ -195,7 +198,7 @@ static void fail_expiry(struct request *r)
 	request_fail(r, "ERR invalid expire time in '%s' command", r->command_of->name);
 }
 
-/* An expiry that must lie in the future when it is given as a distance: SET k v EX 0 is an error. */
+/* As before, but an expiry given as a distance must lie in the future: SET k v EX 0 is an error. */
 static bool parse_future(struct request *r, uint32_t i, const char *unit, uint64_t *expire_ms)
 {
 	int64_t value;
@@ -216,7 +219,7 @@ static struct kv_op *put(struct request *r, uint32_t i, uint32_t key, uint32_t v
 
 enum { SET_GET = 1 };
 
-/* The options of SET; NULL, or what is wrong with them. */
+/* Reads the options of SET. Returns NULL, or what is wrong with them. */
 static const char *parse_set(struct request *r, struct kv_op *kv)
 {
 	bool have_expiry = false;
@@ -277,7 +280,7 @@ static void start_setnx(struct request *r)
 	request_submit(r);
 }
 
-/* 1 if it was done. */
+/* Replies 1 if the write was done. */
 static void finish_flag(struct request *r)
 {
 	if (!request_status(r, r->ops))
@@ -370,7 +373,7 @@ static enum okv_status update_incr(struct okv_op *op)
 	return set_fresh(op, text, snprintf(text, INT_TEXT_BYTES, "%lld", (long long)kv->number));
 }
 
-/* A number that can be written with a point, in full: no exponent, no zeros at the end. */
+/* Writes a number in full: with a point if needed, no exponent, no zeros at the end. */
 static int format_real(char *text, size_t bytes, long double value)
 {
 	int len = snprintf(text, bytes, "%.17Lf", value);
@@ -522,7 +525,7 @@ static void start_setrange(struct request *r)
 
 enum { EXPIRE_NX = 1, EXPIRE_XX = 2, EXPIRE_GT = 4, EXPIRE_LT = 8 };
 
-/* The new expiry is in kv.number. The value stays: it is written anew with another expiry. */
+/* The new expiry is in kv.number. The value stays: it is written again with another expiry. */
 static enum okv_status update_expire(struct okv_op *op)
 {
 	struct kv_op *kv = op->owner;

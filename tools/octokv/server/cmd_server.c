@@ -2,9 +2,10 @@
 /*
  * cmd_server.c - commands on connections, on the server, and on all keys at once
  *
- * SCAN walks partition after partition; its cursor is the store's cursor in that partition with the partition's number in the low 8 bits,
- * and a walk in the store ends with 0, so the end of the last partition is 0 as clients want it. FLUSHALL is a scan that
- * deletes what it finds, side by side in all partitions; it is not atomic, and deletes only the tenant's own keys.
+ * SCAN walks partition after partition. Its cursor is the cursor of the store in that partition,
+ * with the number of the partition in the low 8 bits. A walk in the store ends with 0, so the end
+ * of the last partition is 0, as clients expect. FLUSHALL is a scan that deletes what it finds,
+ * side by side in all partitions. It is not atomic, and deletes only the keys of the tenant.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -18,7 +19,7 @@
 
 #define SYNTAX "ERR syntax error"
 
-/* What a single command may make a reactor do for all who wait for it. */
+/* Limits on the work of a single command: all others on the reactor wait for it. */
 enum {
 	MAX_INFO_SECTIONS	= 16,
 	MAX_SCAN_COUNT		= 1000,
@@ -59,7 +60,7 @@ static void start_echo(struct request *r)
 	request_done(r);
 }
 
-/* Who @name is with the password in argument @i; false: the request has failed. */
+/* The tenant @name, if argument @i is its password; false: the request has failed. */
 static bool authenticate(struct request *r, const char *name, size_t name_len, uint32_t i)
 {
 	struct conn *c = r->conn;
@@ -71,7 +72,7 @@ static bool authenticate(struct request *r, const char *name, size_t name_len, u
 				"password to give");
 		return false;
 	}
-	/* A name that is not there takes as long. */
+	/* A wrong name takes as long as a wrong password. */
 	if (!tenant_verify(t, tenant ? tenant : t->list, req_arg(r, i), req_len(r, i)) || !tenant) {
 		c->closing = ++c->nr_wrong_passwords >= MAX_WRONG_PASSWORDS;
 		request_fail(r, "WRONGPASS invalid username-password pair or user is disabled.");
@@ -171,7 +172,10 @@ static void start_hello(struct request *r)
 	reply_hello(r);
 }
 
-/* A browser that some page told to talk to us: what follows is not meant for us, however much it looks like it. */
+/*
+ * A web page may make a browser talk to us: what follows is not meant for us, even if it looks like
+ * commands.
+ */
 static void start_browser(struct request *r)
 {
 	r->conn->closing = true;
@@ -498,7 +502,7 @@ static void start_time(struct request *r)
 	request_done(r);
 }
 
-/* All that was acknowledged is durable, on one machine: there is nothing to wait for. */
+/* All acknowledged writes are durable, on one machine: there is nothing to wait for. */
 static void start_wait(struct request *r)
 {
 	if (req_is(r, 0, "waitaof")) {
@@ -535,7 +539,7 @@ static void scan_key(struct okv_scan *scan, const void *key, uint16_t key_len, u
 	job->nr++;
 }
 
-/* Text of a cursor: 0 to 2^64 - 1. */
+/* Reads a cursor: 0 to 2^64 - 1. */
 static bool parse_cursor(const struct request *r, uint64_t *cursor)
 {
 	const char *text = req_arg(r, 1);
@@ -550,7 +554,7 @@ static bool parse_cursor(const struct request *r, uint64_t *cursor)
 	return req_len(r, 1);
 }
 
-/* MATCH, TYPE and COUNT, each at most once, as the first two are looked at for each key. */
+/* MATCH, TYPE and COUNT, each at most once, as the first two are compared with each key. */
 static bool parse_scan(const struct request *r, int64_t *count)
 {
 	static const char *const options[] = { "match", "type", "count" };
@@ -635,13 +639,16 @@ static void flush_step(struct job *job)
 
 	if (--job->nr_pending)
 		return;
-	/* What could not be read is said at the end, and does not keep the others. */
+	/* A key that could not be read is reported at the end, and does not stop the others. */
 	job->nr += job->scan.status != OKV_OK;
 	if (!job->scan.cursor) {
 		job_scan_done(job);
 		return;
 	}
-	/* By mail to ourselves: a walk over what is others' has nothing to wait for, and they have not. */
+	/*
+	 * By mail to ourselves: a walk over keys of other tenants has nothing to wait for, but
+	 * other clients wait for it.
+	 */
 	job->msg.run = flush_go_on;
 	w->post(w, &job->msg, w->id);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * command.c - the life of a request: its operations sent to where their keys live, its reply written
+ * command.c - the life of a request: it sends operations to the owners of keys and gets replies
  *
- * Where things run. start() and finish() run at home, in the worker of the connection. An operation is filled in at home, travels to the owner of
- * its partition (kv_op_run), and from there on belongs to the store until kv_op_stored() copies what it found and
- * sends it back; kv_op_home() takes it in. At each moment one thread has it, and the mail orders their accesses.
+ * Where things run. start() and finish() run at home, in the worker of the connection. An operation
+ * is filled in at home, and travels to the owner of its partition (kv_op_run). From there on it
+ * belongs to the store, until kv_op_stored() copies its result and sends it back. kv_op_home()
+ * takes it in. At each moment one thread has it, and the mail orders their accesses.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -92,7 +93,7 @@ void request_ops(struct request *r, uint32_t nr)
 	r->nr_ops = nr;
 }
 
-/* At the owner: the store is done with it. */
+/* At the owner: the store has completed the operation. */
 static void kv_op_stored(struct okv_op *op)
 {
 	struct kv_op *kv = op->owner;
@@ -113,7 +114,7 @@ static void kv_op_stored(struct okv_op *op)
 	worker_return(w, &kv->msg);
 }
 
-/* Our partition, at our time: what has expired since its last tick is not there any more. */
+/* Our partition with the current time: keys that have expired since its last tick are gone. */
 static struct okv_partition *partition_now(struct worker *w, uint32_t partition)
 {
 	struct okv_partition *p = okv_store_partition(w->store, partition);
@@ -147,7 +148,10 @@ static void kv_op_home(struct worker *w, struct kv_msg *msg)
 	r->nr_flying--;
 	r->reply_bytes += len;
 	conn_landed(r->conn, kv->held_bytes, len);
-	/* It may have waited for this one. What it sends may complete what is left of ours at once: that must not end us before we are back. */
+	/*
+	 * The last request may have waited for this operation. What it sends now may at once
+	 * complete the rest of our request: that must not end us before we are back.
+	 */
 	r->submitting = true;
 	if (last != r && request_is_sending(last) && !last->jobs)
 		submit_more(last);
@@ -177,7 +181,10 @@ static void submit_more(struct request *r)
 		return;
 	}
 	if (r->nr_next < r->nr_ops) {
-		/* Else the connection's other operations come first: kv_op_home() of one of them calls again. */
+		/*
+		 * Otherwise other operations of the connection come first: kv_op_home() of one of
+		 * them calls this again.
+		 */
 		if (r->reply_bytes >= REQUEST_MAX_REPLY_BYTES)
 			request_fail(r, "ERR the reply would be longer than %d bytes: ask for "
 				     "fewer keys", REQUEST_MAX_REPLY_BYTES);
@@ -208,7 +215,7 @@ struct kv_op *request_key(struct request *r, uint32_t i, uint32_t arg, enum okv_
 	return kv;
 }
 
-/* What it may add to what the tenant has. */
+/* How many bytes the operation may add to those of the tenant. */
 static uint64_t bytes_of(const struct kv_op *kv)
 {
 	uint64_t bytes = kv->op.kind == OKV_OP_UPDATE ? kv->adds_bytes : 0;
@@ -218,7 +225,7 @@ static uint64_t bytes_of(const struct kv_op *kv)
 	return bytes ? kv->op.key_len + bytes : 0;
 }
 
-/* Without room for another key, a write may still replace one. */
+/* Without room for another key, a write may still replace a value. */
 static void hold_key(struct request *r, struct kv_op *kv)
 {
 	if ((kv->op.kind != OKV_OP_PUT && kv->op.kind != OKV_OP_UPDATE) ||
@@ -233,8 +240,9 @@ static void hold_key(struct request *r, struct kv_op *kv)
 }
 
 /*
- * Holds the request's writes to the tenant's bounds; false: it was refused. What they may add is set aside until it is counted, or not needed. Deletes
- * always pass: they make room.
+ * Checks the request's writes against the tenant's bounds; false: the request was refused. What
+ * they may add is set aside until it is counted, or turns out not to be needed. Deletes always
+ * pass: they make room.
  */
 static bool within_bounds(struct request *r)
 {
@@ -352,7 +360,10 @@ static bool glob_set(const char **pattern, const char *end, char c)
 	return found != negated;
 }
 
-/* One go through both with a single place to come back to, so that a pattern of many stars costs length times length at most. */
+/*
+ * One pass over both, with a single place to come back to: a pattern of many stars costs length
+ * times length at most.
+ */
 bool glob_match(const char *pattern, size_t pattern_len, const char *text, size_t len)
 {
 	const char *p = pattern, *p_end = pattern + pattern_len, *t = text, *t_end = text + len;

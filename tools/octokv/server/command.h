@@ -2,12 +2,14 @@
 /*
  * command.h - requests: what a command asks of the store, and its reply
  *
- * A command of the table has a start(), which replies at once, or gives the request operations (request_ops()) or jobs (request_jobs()); when
- * all of those are done finish() writes the reply. Operations go to the worker that owns the partition of their key; a
- * job goes to one worker and may do there what it likes.
+ * A command of the table has a start(). It replies at once, or it gives the request operations
+ * (request_ops()) or jobs (request_jobs()). When all of those are done, finish() writes the reply.
+ * Operations go to the worker that owns the partition of their key. A job goes to one worker and
+ * may do there what it likes.
  *
- * A request with many keys has a few operations under way at a time, so that what one request holds is bounded. Until all are on
- * their way, and as long as it has jobs, the connection takes no further input: what a client asks later must not overtake it.
+ * A request with many keys has a few operations under way at a time, so that what one request holds
+ * is bounded. The connection takes no further input until all of them are on their way, and while
+ * the request has jobs: a later request of the client must not overtake it.
  */
 #ifndef OKV_COMMAND_H
 #define OKV_COMMAND_H
@@ -38,7 +40,10 @@ struct command {
 	void (*finish)(struct request *r);
 };
 
-/* One operation on a key. The update callbacks run at the owner of the key, and touch nothing but this and the request's command. */
+/*
+ * One operation on a key. The update callbacks run at the owner of the key, and touch nothing but
+ * this and the command of the request.
+ */
 struct kv_op {
 	struct kv_msg msg;
 	struct okv_op op;
@@ -52,9 +57,8 @@ struct kv_op {
 	long double real;		/* INCRBYFLOAT: by how much */
 	uint16_t how;			/* of the command's own */
 	bool no_new_key;		/* the tenant has as many as it may */
-	/* a new key is set aside for it, if the tenant has a bound */
-	bool holds_key;
-	/* UPDATE: how long it may make a new value, or by how much an old one longer */
+	bool holds_key;			/* a new key is set aside, if the tenant has a bound */
+	/* UPDATE: how long a new value may become, or by how much an old one may grow. */
 	uint32_t adds_bytes;
 	uint64_t holds_bytes;		/* set aside for it */
 	const char *complaint;		/* why an update refused */
@@ -75,7 +79,7 @@ struct job {
 struct request {
 	struct request *next;
 	struct conn *conn;
-	struct tenant *tenant;		/* whose it is counted as */
+	struct tenant *tenant;		/* the tenant that it is counted for */
 	const struct command *command_of;
 	struct resp_command command;
 	struct resp_out out;
@@ -83,8 +87,7 @@ struct request {
 	struct job *jobs;
 	uint32_t nr_ops, nr_next, nr_flying;
 	uint64_t reply_bytes;
-	/* the command and its operations, as the connection counts them */
-	uint64_t held_bytes;
+	uint64_t held_bytes;		/* the command and its operations, for the connection */
 	bool submitting;
 	bool done;
 	struct kv_op one;		/* most requests have one operation: this */
@@ -92,7 +95,7 @@ struct request {
 
 struct request *request_new(struct conn *c);
 
-/* What it holds for its command and its operations, without their values. */
+/* How much memory its command and its operations take, without their values. */
 static inline uint64_t request_held_bytes(const struct request *r)
 {
 	const struct resp_command *c = &r->command;
@@ -103,7 +106,7 @@ static inline uint64_t request_held_bytes(const struct request *r)
 
 void request_free(struct request *r);
 
-/* Whether what comes behind it has to wait. */
+/* Whether the next request has to wait. */
 static inline bool request_is_sending(const struct request *r)
 {
 	return !r->done && (r->jobs || (r->ops && r->nr_next < r->nr_ops));
@@ -115,21 +118,30 @@ void request_done(struct request *r);
 /* A reply without a store: text of an error, and done. */
 __attribute__((format(printf, 2, 3))) void request_fail(struct request *r, const char *format, ...);
 
-/* @nr operations, zeroed: fill them in with request_key() and what else they need, then request_submit(). */
+/*
+ * @nr operations, zeroed. Fill them in with request_key() and the rest that they need, then call
+ * request_submit().
+ */
 void request_ops(struct request *r, uint32_t nr);
 struct kv_op *request_key(struct request *r, uint32_t i, uint32_t arg, enum okv_op_kind kind);
 void request_submit(struct request *r);
 
-/* @nr jobs, zeroed; job i goes to worker_of(i) with @run, which calls worker_return() some time. */
+/*
+ * @nr jobs, zeroed. request_send_job() sends job i to a worker, where @run does it, and calls
+ * worker_return() when it is done.
+ */
 void request_jobs(struct request *r, uint32_t nr);
 void request_send_job(struct request *r, uint32_t i, uint32_t worker,
 		      void (*run)(struct worker *w, struct kv_msg *msg));
 
-/* Job i runs its scan of its partition, at the owner; job_scan_done() ends it there. */
+/* Job i scans its partition, at the owner; job_scan_done() ends it there. */
 void request_send_scan(struct request *r, uint32_t i);
 void job_scan_done(struct job *job);
 
-/* Replies with the error for @status; false: it is none. NOT_FOUND and EXISTS are none. */
+/*
+ * Replies with the error that the status of @op stands for; false: the status is no error.
+ * NOT_FOUND and EXISTS are none.
+ */
 bool request_status(struct request *r, const struct kv_op *op);
 
 static inline const char *req_arg(const struct request *r, uint32_t i)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * conn.c - from bytes to requests, and from replies to bytes in the order of the requests; conn.h has the rules
+ * conn.c - from bytes to requests, and from replies to bytes in the order of the requests
  *
- * A connection that is not authenticated gets the small limits that an AUTH or a HELLO needs. A protocol error ends the
- * connection after its message, as what follows cannot be understood.
+ * conn.h has the rules. A connection that is not authenticated gets the small limits that an AUTH
+ * or a HELLO needs. A protocol error ends the connection after its message, as what follows cannot
+ * be understood.
  */
 #include <stdio.h>
 
@@ -36,7 +37,7 @@ static void conn_free(struct conn *c)
 	w->freed(w, c);
 }
 
-/* Replies in order: what is done at the head of the queue goes out. */
+/* Replies leave in order: those that are done at the head of the queue go to the output. */
 static void conn_flush(struct conn *c)
 {
 	while (c->first && c->first->done) {

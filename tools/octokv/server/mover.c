@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * mover.c - moves of partitions, as mover.h describes, and the monitor that asks for them
- */
+/* mover.c - moves of partitions, as mover.h describes, and the monitor that orders them */
 #include "balancer.h"
 #include "store/mem.h"
 #include "mover.h"
@@ -87,7 +85,10 @@ static void pause_done(struct worker *home, struct kv_msg *msg)
 	move->paused = --move->nr_left == 0;
 }
 
-/* The new owner may give it away before the old one's word of this move is here: then that is the older word. */
+/*
+ * The new owner may give the partition away again before this resume is here: then the mark of that
+ * later move is in the map, and this resume is outdated.
+ */
 static void resume_run(struct worker *at, struct kv_msg *msg)
 {
 	struct route *route = &at->routes[move_of(msg)->partition];
@@ -97,7 +98,7 @@ static void resume_run(struct worker *at, struct kv_msg *msg)
 		worker_return(at, msg);
 		return;
 	}
-	/* What others have kept may be here already, and at work on what is ours now. */
+	/* Requests that other workers had kept may be here already, and work on the partition. */
 	*route = (struct route){
 		.owner = move_of(msg)->to, .move = route->move, .nr_jobs = route->nr_jobs,
 	};
@@ -137,7 +138,7 @@ bool mover_begin(struct worker *w, uint32_t partition, uint32_t to)
 {
 	struct move *move;
 
-	/* A job may last for long, and would have all wait for the partition. */
+	/* A job may last for long, and all others would wait for the partition. */
 	if (w->move || to == w->id || !okv_store_partition(w->store, partition) ||
 	    w->routes[partition].nr_jobs)
 		return false;
@@ -188,7 +189,7 @@ struct order {
 	struct balancer_plan plan;
 };
 
-/* Events of the last window, of the tenants that count. */
+/* The events of the last window, of the tenants that count. */
 static void count_events(struct worker *w, uint64_t *events)
 {
 	const struct server *s = w->server;
@@ -261,7 +262,7 @@ static void decide(struct worker *w)
 	__atomic_store_n(&s->monitor, least, __ATOMIC_RELAXED);
 }
 
-/* What a window saw stays until the next one ends, for an order that comes in between. */
+/* The events of a window stay until the next window ends: an order may come in between. */
 void mover_window(struct worker *w, uint64_t busy_ns)
 {
 	struct server *s = w->server;

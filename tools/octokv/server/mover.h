@@ -2,28 +2,34 @@
 /*
  * mover.h - a partition goes from one worker to another while it is used
  *
- * Each worker has a map of its own of who owns which partition, and sends requests by it (mover_send). A move goes in three steps, all by mail,
- * led by the worker that gives away:
+ * Each worker has a map of its own that says which worker owns which partition, and sends requests
+ * by it (mover_send). A move has three steps, all by mail. The worker that gives the partition away
+ * leads:
  *
- *	1. pause	every worker keeps what it would send to the partition. When all have said so, all that was ever sent has arrived here, as
- *			mail between two workers keeps its order.
- *	2. hand over	when the partition has nothing under way it leaves our store, and the receiver takes it into its own.
- *	3. resume	every worker puts the receiver into its map, and sends what it kept, in the order in which it was asked for.
+ * 1. Pause: every worker keeps what it would send to the partition. When all have answered, all
+ *    that was ever sent has arrived here, as mail between two workers keeps its order.
+ * 2. Hand over: when the partition has nothing under way, it leaves our store, and the receiver
+ *    takes it into its own.
+ * 3. Resume: every worker puts the receiver into its map, and sends what it kept, in its order.
  *
- * So no operation meets a worker that does not own its partition, operations of one client on one key keep their order, and there is no lock.
+ * So no operation meets a worker that does not own its partition, operations of one client on one
+ * key keep their order, and there is no lock.
  */
 #ifndef OKV_MOVER_H
 #define OKV_MOVER_H
 
 #include "server.h"
 
-/* The map and the partitions' first owners. */
+/* Fills in the map: the first owner of each partition. */
 void mover_init(struct worker *w);
 
-/* Sends @msg to the owner of @partition, or keeps it while that one moves. */
+/* Sends @msg to the owner of @partition, or keeps it while the partition moves. */
 void mover_send(struct worker *w, struct kv_msg *msg, uint32_t partition);
 
-/* Begins a move of our partition; false: another one is under way. mover_run() is to be called each round while mover_is_busy(). */
+/*
+ * Begins a move of our partition; false: another one is under way. Call mover_run() each round
+ * while mover_is_busy().
+ */
 bool mover_begin(struct worker *w, uint32_t partition, uint32_t to);
 void mover_run(struct worker *w);
 
@@ -32,7 +38,10 @@ static inline bool mover_is_busy(const struct worker *w)
 	return w->move || w->nr_orders;
 }
 
-/* The monitor: at the end of each window it decides, if it is our turn, and what we are told to give away is given away by and by. */
+/*
+ * The monitor: at the end of each window one worker decides. What a worker is told to give away
+ * goes one partition after the other.
+ */
 void mover_window(struct worker *w, uint64_t busy_ns);
 
 #endif

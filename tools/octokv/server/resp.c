@@ -2,9 +2,10 @@
 /*
  * resp.c - the parser and the writer that resp.h describes
  *
- * A command is either an array of bulk strings, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", or a line that a person typed, "GET k\r\n", where
- * quotes hold blanks together. The parser is a state machine over pieces: RESP_START looks at the first byte; RESP_COUNT and
- * RESP_LENGTH collect a header line; RESP_BULK copies; RESP_BULK_END sees the CRLF; RESP_INLINE collects a typed line.
+ * A command is either an array of bulk strings, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", or a line that a
+ * person typed, "GET k\r\n", where quotes hold blanks together. The parser is a state machine over
+ * pieces. RESP_START looks at the first byte. RESP_COUNT and RESP_LENGTH collect a header line.
+ * RESP_BULK copies, RESP_BULK_END checks the CRLF. RESP_INLINE collects a typed line.
  *
  * Error texts are those that users of Redis know, because clients match on some of them.
  */
@@ -228,7 +229,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Reads what follows a backslash inside of double quotes at text[*i], and leaves *i behind it. */
+/* Reads the escape after a backslash inside double quotes, at text[*i], and leaves *i behind it. */
 static char unescape(const char *text, uint32_t len, uint32_t *i)
 {
 	static const char from[] = "nrtba", to[] = "\n\r\t\b\a";
@@ -243,7 +244,10 @@ static char unescape(const char *text, uint32_t len, uint32_t *i)
 	return found ? to[found - from] : c;
 }
 
-/* One word of a line, in place: it never gets longer. Returns false if a quote is not closed, or is followed by no blank. */
+/*
+ * Reads one word of a line, in place: it never gets longer. False: a quote is not closed, or no
+ * blank follows it.
+ */
 static bool split_word(char *text, uint32_t len, uint32_t *i, char *to, uint32_t *word_len)
 {
 	char quote = 0;
@@ -470,7 +474,7 @@ void resp_simple(struct resp_out *out, const char *text)
 	resp_raw(out, "\r\n", 2);
 }
 
-/* What a client sent may be in the text: a reply is one line whatever it is. */
+/* The text may have bytes of the client in it: a reply is one line whatever they are. */
 void resp_error(struct resp_out *out, const char *format, ...)
 {
 	char text[256];

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * resp.h - the Redis serialization protocol: commands in, replies out, no socket in sight
+ * resp.h - the Redis serialization protocol: commands in, replies out, no sockets
  *
- * The parser is fed whatever pieces arrive and gives one command at a time; how the bytes were cut makes no difference to what it
- * gives (fuzz_resp.c holds it to that). It copies each argument once, into memory of the command that the caller then takes over.
- * It never holds more than its limits allow: a length that is too large is refused when its header is read, before anything is
+ * The parser takes the pieces that arrive and gives one command at a time. How the bytes were cut
+ * makes no difference to what it gives (fuzz_resp.c tests that). It copies each argument once, into
+ * memory of the command, which the caller then takes over. It never holds more than its limits
+ * allow: a length that is too large is refused when its header is read, before anything is
  * allocated for it.
  *
- * Replies are built in a chain of chunks, so that a value read from the device is copied once, with room left in front of it
- * for its header, and is sent from where it lies. The same calls write RESP2 or RESP3, as resp_out.resp3 says.
+ * Replies are built in a chain of chunks. A value read from the device is copied once, with room
+ * left in front of it for its header, and is sent from where it lies. The same calls write RESP2 or
+ * RESP3, as resp_out.resp3 says.
  */
 #ifndef OKV_RESP_H
 #define OKV_RESP_H
@@ -46,7 +48,7 @@ struct resp_command {
 
 enum resp_verdict {
 	RESP_MORE,		/* all was consumed, the command is not complete */
-	RESP_COMMAND,		/* parser.command is one: take it with resp_take() */
+	RESP_COMMAND,		/* parser.command is complete: take it with resp_take() */
 	RESP_BAD,		/* parser.error says why; nothing more can be read */
 };
 
@@ -66,7 +68,10 @@ struct resp_parser {
 void resp_init(struct resp_parser *p, const struct resp_limits *limits);
 void resp_destroy(struct resp_parser *p);
 
-/* Feed @len bytes; returns how many were consumed. On RESP_COMMAND bytes may be left over: they belong to the next command. */
+/*
+ * Feed @len bytes; returns how many were consumed. On RESP_COMMAND, bytes that are left over belong
+ * to the next command.
+ */
 size_t resp_feed(struct resp_parser *p, const char *data, size_t len, enum resp_verdict *verdict);
 
 /* True between commands: nothing of a next one has been read. */
@@ -115,7 +120,10 @@ struct resp_out {
 
 struct resp_chunk *resp_chunk_alloc(uint32_t cap);
 
-/* A chunk with room for a header in front of @len bytes, and for the CRLF behind; fill in resp_chunk_value(). */
+/*
+ * A chunk with room for a header in front of @len bytes, and for the CRLF behind them; fill in
+ * resp_chunk_value().
+ */
 struct resp_chunk *resp_value_alloc(uint32_t len);
 
 static inline char *resp_chunk_value(struct resp_chunk *chunk)
@@ -130,7 +138,7 @@ static inline uint32_t resp_chunk_len(const struct resp_chunk *chunk)
 
 void resp_out_free(struct resp_out *out);
 void resp_out_consume(struct resp_out *out, size_t nr_bytes);		/* they were sent */
-/* move all of @from behind @to */
+/* Moves all of @from behind @to. */
 void resp_out_splice(struct resp_out *to, struct resp_out *from);
 
 void resp_raw(struct resp_out *out, const void *data, size_t len);
@@ -140,13 +148,13 @@ void resp_error(struct resp_out *out, const char *format, ...);
 void resp_int(struct resp_out *out, int64_t value);
 void resp_bulk(struct resp_out *out, const void *data, size_t len);
 void resp_string(struct resp_out *out, const char *text);
-/* takes over a chunk of resp_value_alloc() */
+/* Takes over a chunk of resp_value_alloc(). */
 void resp_value(struct resp_out *out, struct resp_chunk *value);
-/* for people: RESP3 says that it is text */
+/* Text for people: RESP3 marks it as text. */
 void resp_text(struct resp_out *out, const char *text, size_t len);
 void resp_null(struct resp_out *out);
 void resp_array(struct resp_out *out, size_t nr);
-/* of @nr pairs; in RESP2 an array of twice as many */
+/* A map of @nr pairs; in RESP2 an array of twice as many. */
 void resp_map(struct resp_out *out, size_t nr);
 
 #endif

@@ -2,12 +2,14 @@
 /*
  * server.h - what the parts of octokvd share: workers, their mail, their counters
  *
- * A worker is a reactor seen without its ring: the connections it serves, the partitions it owns, the counters it alone writes. All that
- * happens in a worker happens in its one thread. A message (kv_msg) is how work crosses from one to another: run() is called at
- * the target, done() back at home; if home and target are the same worker both are plain calls. The sender keeps the message alive until done(), and
- * looks at nothing in it that run() may write in the meantime.
+ * A worker is a reactor seen without its ring: the connections it serves, the partitions it owns,
+ * the counters that only it writes. All that happens in a worker happens in its one thread. A
+ * message (kv_msg) carries work from one worker to another: run() is called at the target, done()
+ * back at home. If home and target are the same worker, both are plain calls. The sender keeps the
+ * message alive until done(), and reads nothing in it that run() may write in the meantime.
  *
- * How mail travels is the owner's business: reactor.c has mailboxes and MSG_RING, unit tests have one worker and no mail.
+ * This file does not say how mail travels: reactor.c has mailboxes and MSG_RING, unit tests have
+ * one worker and no mail.
  */
 #ifndef OKV_SERVER_H
 #define OKV_SERVER_H
@@ -62,8 +64,7 @@ struct config {
 struct server {
 	struct config config;
 	struct balancer_config balancer;
-	/* atomic: the worker that decides at the end of the window */
-	uint32_t monitor;
+	uint32_t monitor;		/* atomic: the worker that decides after the window */
 	struct tenants *tenants;
 	struct worker *workers[MAX_WORKERS];
 	uint32_t nr_workers;
@@ -75,7 +76,7 @@ struct server {
 /* A worker's way to a partition. */
 struct route {
 	uint16_t owner;
-	bool paused;			/* it moves: keep what is for it */
+	bool paused;			/* it moves: keep its messages */
 	uint32_t move;			/* the number of its last move that we know of */
 	uint32_t nr_jobs;		/* at the owner: jobs that work on it */
 	struct kv_msg *kept, *kept_last;
@@ -92,15 +93,15 @@ struct worker {
 	uint64_t now_ms;		/* unix */
 	uint64_t counters[NR_COUNTERS];
 	struct net *net;		/* its sockets (link.h) */
-	uint64_t nr_conns;		/* atomic: those that others have accepted for it, too */
+	uint64_t nr_conns;		/* atomic: others may accept for it, too */
 	uint64_t next_conn;		/* ids of connections: one in MAX_WORKERS is ours */
 	struct conn *conns;		/* all of them */
 	/* mover.c */
 	struct route routes[MAX_PARTITIONS];
 	struct move *move;		/* the one under way from here */
-	uint32_t nr_orders;		/* that we gave as the monitor, and that are under way */
-	int16_t leaving[MAX_PARTITIONS];	/* to worker n - 1, when its turn comes; 0: stays */
-	tenant_events *events, *window_events;	/* of this window so far, and of the last one */
+	uint32_t nr_orders;		/* given by us as the monitor, and under way */
+	int16_t leaving[MAX_PARTITIONS];	/* to worker n - 1 in turn; 0: stays */
+	tenant_events *events, *window_events;	/* of this window, of the last one */
 	uint32_t busy_ppm, storage_ppm;	/* of the last window; atomic */
 	uint64_t window_begun_ns, window_busy_ns, window_stages[3];
 	void (*post)(struct worker *w, struct kv_msg *msg, uint32_t to);
@@ -130,7 +131,7 @@ static inline uint64_t server_sum(const struct server *s, enum counter which)
 	return sum;
 }
 
-/* Whose partition @partition is at the start. */
+/* The first owner of @partition. */
 static inline uint32_t server_first_owner(const struct server *s, uint32_t partition)
 {
 	return partition * s->nr_workers / s->nr_partitions;
@@ -148,7 +149,7 @@ static inline void worker_send(struct worker *w, struct kv_msg *msg, uint32_t ta
 		w->post(w, msg, target);
 }
 
-/* What @msg asked is done, at worker @w. */
+/* The work of @msg is done, at worker @w. */
 static inline void worker_return(struct worker *w, struct kv_msg *msg)
 {
 	if (msg->home == w->id) {

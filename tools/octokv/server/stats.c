@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * stats.c - counters as text; stats.h says which
- */
+/* stats.c - counters as text; stats.h lists the sections */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,8 +2,10 @@
 /*
  * stats.h - what INFO and `octokvd --stats` say
  *
- * The text has sections as Redis has them, with the names that clients and dashboards read, and two of our own: "tenants", a line for who asks and none
- * for others, and "reactors", how many events of each stage each reactor had (network, store, disk), as Tables IV and V of the OctoKV paper have them.
+ * The text has the sections of Redis, with the names that clients and dashboards read, and two of
+ * our own. "tenants" has a line for the tenant that asks, and none for others. "reactors" says how
+ * many events of each stage each reactor had (network, store, disk), as Tables IV and V of the
+ * OctoKV paper do.
  */
 #ifndef OKV_STATS_H
 #define OKV_STATS_H
@@ -11,10 +13,13 @@
 #include "server.h"
 
 #define OCTOKVD_VERSION "0.1"
-/* What clients that look at a version may rely on. */
+/* Clients that look at a version may rely on this one. */
 #define REDIS_VERSION "7.2.0"
 
-/* Appends the sections that @section names, or all for "" and "all", to @out as raw text; @nr_keys are those of @tenant. */
+/*
+ * Appends the sections that @section names to @out as raw text, or all of them for "" and "all".
+ * @nr_keys are those of @tenant.
+ */
 void stats_write(struct resp_out *out, const struct worker *w, const struct tenant *tenant,
 		 const struct okv_stats *store, uint64_t nr_keys, const char *section);
 

@@ -2,9 +2,10 @@
 /*
  * tenant.c - the users file, passwords, bounds; tenant.h says what they are
  *
- * A password is checked against Argon2id with small parameters (one pass over 1 MiB), as it runs in a reactor; a connection may be wrong three
- * times. Clients of a pool say the same password again and again: the last right one of a tenant is known by a keyed hash whose
- * key lives as long as the process.
+ * A password is checked with small parameters of Argon2id (one pass over 1 MiB), as the check runs
+ * in a reactor. A connection may give three wrong passwords. Clients of a pool give the same
+ * password again and again: a keyed hash, whose key lives as long as the process, remembers the
+ * last right one of each tenant.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -187,8 +188,9 @@ struct tenant *tenants_find(struct tenants *t, const char *name, size_t len)
 /* ---- passwords ---- */
 
 /*
- * Workers may learn a password at the same time; both write the same 16 bytes, or those of two passwords that are both right (the file
- * has one), so the bytes are moved as two relaxed words and a mixture is merely not recognised.
+ * Workers may learn a password at the same time. Both write the same 16 bytes, or those of two
+ * passwords that are both right (the file has one). So the bytes are moved as two relaxed words: a
+ * mixture of both is only not recognised.
  */
 static bool known_compare(const struct tenant *tenant, const uint8_t *digest)
 {
@@ -277,7 +279,10 @@ void tenant_request_end(struct tenant *tenant)
 		__atomic_sub_fetch(&tenant->nr_requests, 1, __ATOMIC_RELAXED);
 }
 
-/* What others hold is read before what is used: a write that has let go is counted there. Pairs with the release in tenant_let_go(). */
+/*
+ * Reads what is set aside before what is used: a write that has let go is counted there. Pairs with
+ * the release in tenant_let_go().
+ */
 bool tenant_hold_bytes(struct tenant *tenant, uint32_t nr_workers, uint64_t nr_bytes)
 {
 	uint64_t nr_held = __atomic_add_fetch(&tenant->nr_held_bytes, nr_bytes, __ATOMIC_ACQ_REL);
@@ -302,7 +307,9 @@ bool tenant_hold_key(struct tenant *tenant, uint32_t nr_workers)
 	return false;
 }
 
-/* Pairs with the acquires in tenant_hold_*(): who does not see it as held sees it as used. */
+/*
+ * Pairs with the acquires in tenant_hold_*(): a reader that does not see it set aside sees it used.
+ */
 void tenant_let_go(struct tenant *tenant, uint64_t nr_bytes, bool key)
 {
 	__atomic_sub_fetch(&tenant->nr_held_bytes, nr_bytes, __ATOMIC_ACQ_REL);

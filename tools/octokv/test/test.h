@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* test.h - what the server's unit tests have in common: a case is a function, a failure ends the program with its place */
+/* test.h - shared by the server's unit tests: a failure ends the program and names its place */
 #ifndef SERVER_TEST_H
 #define SERVER_TEST_H
 
@@ -26,7 +26,7 @@ static inline void expect_text(const char *file, int line, const char *wanted, c
 	exit(1);
 }
 
-/* All that is in @out, as one allocated string. */
+/* The text in @out, as one allocated string. */
 static inline char *out_text(const struct resp_out *out)
 {
 	char *text = calloc(1, out->nr_bytes + 1);

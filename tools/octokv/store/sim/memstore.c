@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * memstore.c - the store that memstore.h describes: lists of records, as simple as can be
- */
+/* memstore.c - the store that memstore.h describes: simple lists of records */
 #include "store/mem.h"
 #include "memstore.h"
 
@@ -304,7 +302,7 @@ void okv_store_stats(const struct okv_store *store, struct okv_stats *stats)
 	okv_store_tenant_usage(store, 0, &bytes, &stats->nr_keys);
 }
 
-/* ---- a device of it, so that the daemon starts ---- */
+/* ---- a device, so that the daemon can start ---- */
 
 int okv_device_format(struct okv_disk *disk, const struct okv_format_options *options)
 {

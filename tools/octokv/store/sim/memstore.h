@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * memstore.h - a store in memory behind store.h, for tests of the server's half without a device
+ * memstore.h - a store in memory behind store.h, for tests of the server without a device
  *
- * Operations complete at once, with what was held before, or, with memstore_hold(), when memstore_release() says so, in an order of its choice: last come,
- * first served. Of scans one for each partition is held. memstore_fail() fails what completes; a scan shows its keys all the same.
+ * Operations complete at once, together with those that were held before. After memstore_hold()
+ * they wait until memstore_release() completes them, last come, first served. Of scans, one for
+ * each partition can be held. memstore_fail() makes completions fail; a scan still shows its keys.
  */
 #ifndef OKV_SIM_MEMSTORE_H
 #define OKV_SIM_MEMSTORE_H
@@ -15,7 +16,7 @@ void memstore_free(struct okv_store *store);
 void memstore_hold(struct okv_store *store, bool hold);
 void memstore_release(struct okv_store *store);
 void memstore_release_oldest(struct okv_store *store);	/* one operation */
-/* of all operations, until OKV_OK */
+/* All operations get this status, until it is OKV_OK. */
 void memstore_fail(struct okv_store *store, enum okv_status status);
 
 #endif

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mailbox.c - a sender and a receiver at full speed: every message arrives, in order, and no wake is missed
+ * mailbox.c - a sender and a receiver at full speed: all mail arrives in order, no wake is missed
  *
- * The receiver sleeps on a semaphore, as a reactor sleeps on its ring, and takes the mail after each wake only. The sender posts batches of random
- * size, and now and then waits until all has arrived, so that the receiver does fall asleep. A missed wake is a hang: the alarm ends it. Before that a
- * watcher, who takes nothing, looks whether the place is ever empty again once something was posted. To be run under the thread sanitizer.
+ * The receiver sleeps on a semaphore, as a reactor sleeps on its ring, and takes the mail only
+ * after a wake. The sender posts batches of random size. Now and then it waits until all has
+ * arrived, so that the receiver does fall asleep. A missed wake is a hang: the alarm ends it. A
+ * watcher, which takes nothing, checks before that whether the place is ever empty again after a
+ * post. To be run under the thread sanitizer.
  */
 #include <sched.h>
 #include <semaphore.h>
@@ -61,7 +63,7 @@ static void *watch(void *unused)
 	return NULL;
 }
 
-/* A receiver that finds nothing goes to sleep: what is posted must be there from then on. */
+/* A receiver that finds nothing goes to sleep: mail that is posted must stay there from then on. */
 static void test_never_empty(void)
 {
 	pthread_t thread;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * balancer.c - the balancer's arithmetic, with the examples of the OctoKV paper, and its invariants over random loads
+ * balancer.c - the balancer's arithmetic: examples of the OctoKV paper, invariants over random
+ * loads
  */
 #include "server/balancer.h"
 #include "test/test.h"
@@ -13,7 +14,7 @@ static void test_conditions(void)
 	uint32_t storage[3] = { 200000, 200000, 200000 };
 	struct balancer_plan plans[3];
 
-	/* Nobody is above T_OL; all are, but alike; one of two conditions is not enough. */
+	/* No reactor is above T_OL; all are, but alike; one of two conditions is not enough. */
 	EXPECT(!balancer_decide(&ps, 3, (uint32_t[]){ 390000, 100000, 0 }, storage, plans));
 	EXPECT(!balancer_decide(&ps, 3, (uint32_t[]){ 900000, 850000, 820000 }, storage, plans));
 	EXPECT(balancer_decide(&ps, 3, (uint32_t[]){ 900000, 850000, 200000 }, storage, plans));
@@ -31,16 +32,16 @@ static void test_ratio(void)
 			       plans));
 	EXPECT(plans[0].share_ppm == PPM && plans[0].to[1] && !plans[0].to[0] &&
 	       !plans[1].share_ppm);
-	/* Not for all: R = (0.5 - 0.1) / (0.9 * 0.8) = 0.5555. */
+	/* Not room for all: R = (0.5 - 0.1) / (0.9 * 0.8) = 0.5555. */
 	EXPECT(balancer_decide(&ps, 2, (uint32_t[]){ 900000, 100000 }, (uint32_t[]){ 800000, 0 },
 			       plans));
 	EXPECT(plans[0].share_ppm == 555555);
-	/* Nothing that could move. */
+	/* Nothing can move. */
 	EXPECT(!balancer_decide(&ps, 2, (uint32_t[]){ 900000, 100000 }, (uint32_t[]){ 0, 0 },
 				plans));
 }
 
-/* The paper's example: U_avg 0.4, cores at 0.2 and 0.3: 2 to 1; in turn: 1 to 1. */
+/* The example of the paper: U_avg 0.4, cores at 0.2 and 0.3: 2 to 1; in turn: 1 to 1. */
 static void test_heuristics(void)
 {
 	uint32_t busy[3] = { 700000, 200000, 300000 }, storage[3] = { 900000, 900000, 900000 };
@@ -74,7 +75,10 @@ static uint64_t random_below(uint64_t *state, uint64_t limit)
 	return (*state >> 33) % limit;
 }
 
-/* Never more than the share; never what had no events; only to reactors below the average; the low ones stay below it by the estimate. */
+/*
+ * Never more than the share moves, never a partition without events, and only to reactors below the
+ * average. By the estimate, the low reactors stay below the average.
+ */
 static void test_random(void)
 {
 	uint64_t state = 1;

@@ -27,7 +27,7 @@ static void ready(struct worker *w, struct conn *c)
 	(void)c;
 }
 
-/* Mail to itself. */
+/* There is one worker: its mail goes to itself. */
 static void post(struct worker *w, struct kv_msg *msg, uint32_t to)
 {
 	(void)to;
@@ -299,7 +299,7 @@ static void test_scan(void)
 	close_world(&world);
 }
 
-/* Replies come in the order of the requests, whatever the order in which the store is done. */
+/* Replies come in the order of the requests, in whatever order the store completes them. */
 static void test_order(void)
 {
 	struct world world;
@@ -313,7 +313,10 @@ static void test_order(void)
 	memstore_release(world.worker.store);
 	HEAR("$1\r\n1\r\n$1\r\n2\r\n+PONG\r\n*2\r\n$1\r\n3\r\n$1\r\n1\r\n$1\r\n3\r\n");
 	EXPECT(!world.c->nr_requests && !world.c->command_bytes);
-	/* A client that goes away while the store works: the connection lasts until it is done. */
+	/*
+	 * A client goes away while the store works: the connection lasts until the store has
+	 * completed its operations.
+	 */
 	say(world.c, "GET a\r\nSET b 1\r\n");
 	conn_kill(world.c);
 	EXPECT(!world.nr_freed);
@@ -329,7 +332,10 @@ static void test_order(void)
 	close_world(&world);
 }
 
-/* A request of many keys has not sent all of them at once: what comes behind it must not overtake the rest. */
+/*
+ * A request of many keys does not send all of them at once: a later request must not overtake the
+ * rest.
+ */
 static void test_overtaking(void)
 {
 	static const char after[] = "SET k39 new\r\n";
@@ -360,7 +366,10 @@ static void test_overtaking(void)
 	close_world(&world);
 }
 
-/* The first of two operations of a request lets a later request go on, and that completes the second one at once. */
+/*
+ * The first of two operations of a request lets a later request continue, and that completes the
+ * second one at once.
+ */
 static void test_ended_meanwhile(void)
 {
 	char words[1024] = "MGET a b\r\nDEL", *at = words + strlen(words);
@@ -380,7 +389,7 @@ static void test_ended_meanwhile(void)
 	close_world(&world);
 }
 
-/* What a request of many keys holds for them counts. */
+/* The memory that a request of many keys holds for them counts. */
 static void test_many_operations(void)
 {
 	char *words = mem_alloc(64 << 10), *at = words + sprintf(words, "EXISTS");
@@ -402,7 +411,7 @@ static void test_many_operations(void)
 	close_world(&world);
 }
 
-/* However many keys its requests have, a client has so many values in memory and no more. */
+/* However many keys its requests have, the values of a client in memory are bounded. */
 static void test_many_values(void)
 {
 	char words[1024] = "MGET", *at = words + 4, *big = mem_alloc(1000001);
@@ -432,7 +441,9 @@ static void test_many_values(void)
 	close_world(&world);
 }
 
-/* A client that only writes: what it makes us hold stops growing, and it is closed when nothing moves. */
+/*
+ * A client only writes: what it makes us hold stops growing, and it is closed when nothing moves.
+ */
 static void test_bounds(void)
 {
 	struct world world;
@@ -462,7 +473,7 @@ static void test_bounds(void)
 	EXPECT(conn_overdue(world.c, world.worker.now_ns + 6000000000));
 	conn_kill(world.c);
 	world.c = connect_one(&world);
-	/* The store is slow: so many requests and no more; fewer if values are large. */
+	/* The store is slow: the number of requests is bounded, and smaller if values are large. */
 	memstore_hold(world.worker.store, true);
 	for (fed = 0; conn_feed(world.c, "GET k\r\n", 7); fed++)
 		;
@@ -475,7 +486,7 @@ static void test_bounds(void)
 	EXPECT(fed == CONN_MAX_VALUES_BYTES / 100000 + 1);
 	memstore_release(world.worker.store);
 	conn_sent(world.c, world.c->out.nr_bytes);
-	/* Small ones make it forget. */
+	/* Small values make it forget the large ones. */
 	memstore_hold(world.worker.store, false);
 	TALK("SET k small", "+OK\r\n");
 	for (int i = 0; i < 100; i++)
@@ -563,7 +574,7 @@ static void test_tenants(void)
 	world.c->parked = false;
 	TALK("GET k", "$4\r\nanns\r\n");
 	conn_kill(first);
-	/* Three wrong passwords are too many; a stranger's command is small. */
+	/* Three wrong passwords are too many. Before AUTH a command has to be small. */
 	say(second, "AUTH ann x\r\nAUTH ann x\r\n");
 	EXPECT(!conn_finished(second));
 	say(second, "AUTH ann x\r\n");
@@ -579,7 +590,7 @@ static void test_tenants(void)
 	free(path);
 }
 
-/* What is under way counts against a bound, and no longer than that. */
+/* Writes under way count against a bound, and no longer than they are. */
 static void test_quota(void)
 {
 	char *path = write_users("keys=2 bytes=1k");
@@ -654,7 +665,7 @@ static void test_glob(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		EXPECT(glob_match(cases[i].pattern, strlen(cases[i].pattern), cases[i].text,
 				  strlen(cases[i].text)) == cases[i].match);
-	/* Would take for ever if each star tried all places anew. */
+	/* This would take for ever if each star tried all places again. */
 	for (int i = 0; i < 100; i++)
 		memcpy(pattern + 2 * i, "*a", 2);
 	memset(text, 'a', 98);

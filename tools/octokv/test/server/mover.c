@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mover.c - a partition moves while a scan of it is asked for: three workers, and mail that arrives when the test says so
+ * mover.c - a partition moves while a scan of it is requested
  *
- * The scan is kept in the pause of the move, and is at work at the new owner before that one has heard that the move is over. It counts there until
- * it is done: the partition stays so long, and can move again afterwards, or all would wait for it for ever.
+ * Three workers, and mail that arrives when the test says so. The scan is kept in the pause of the
+ * move. It is at work at the new owner before the new owner has heard that the move is over. It
+ * counts there until it is done: the partition stays for that long, and can move again afterwards.
+ * Otherwise all would wait for it for ever.
  */
 #include "server/command.h"
 #include "server/conn.h"
@@ -38,7 +40,7 @@ static void post(struct worker *w, struct kv_msg *msg, uint32_t to)
 	box->last = msg;
 }
 
-/* All that is there now; true if there was any. */
+/* Delivers all mail that is there now; true if there was any. */
 static bool deliver(uint32_t from, uint32_t to)
 {
 	struct kv_msg *msg = mail[from][to].first, *next;
@@ -102,7 +104,7 @@ static void end(struct conn *c)
 	tenants_free(&tenants);
 }
 
-/* Up to where only the word that the move is over is under way. */
+/* Runs until only the message that the move is over is under way. */
 static void move_and_pause(struct conn *c, const char *command)
 {
 	EXPECT(workers[OLD].routes[0].owner == OLD && mover_begin(&workers[OLD], 0, NEW));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * resp.c - the protocol's parser and writer: tables of what goes in and what must come out, each fed in every way to cut it in two
+ * resp.c - the protocol's parser and writer
+ *
+ * Tables of inputs and their results. Each input is fed in every way to cut it in two.
  */
 #include "test/test.h"
 
@@ -89,7 +91,7 @@ static void parse_cut(const struct parse_case *c, size_t cut)
 	char text[1024] = "";
 
 	resp_init(&parser, &limits);
-	/* Memory that ends where the piece ends: the address sanitizer sees a read beyond. */
+	/* The memory ends where the piece ends: the address sanitizer sees a read beyond it. */
 	char *first = memcpy(malloc(cut + 1), c->in, cut),
 	     *second = memcpy(malloc(len - cut + 1), c->in + cut, len - cut);
 
@@ -108,7 +110,10 @@ static void test_parser(void)
 			parse_cut(&parse_cases[i], cut);
 }
 
-/* A line, or arguments, without end are refused; what was allocated for them is not more than the limits. */
+/*
+ * A line, or arguments, without end are refused, and no more than the limits was allocated for
+ * them.
+ */
 static void test_bounds(void)
 {
 	struct resp_parser parser;
