@@ -162,7 +162,7 @@ static void compare(struct kunit *test, const char *when)
 /* Every @nth allocation fails; only user space can do that. */
 static void scarce_memory(u32 nth)
 {
-#ifdef HOSTED_LINUX_GFP_H
+#ifndef __KERNEL__
 	hosted_fail_every = nth;
 #endif
 }
@@ -430,7 +430,7 @@ static void memory_test(struct kunit *test)
 }
 
 /* Without memory an operation fails and changes nothing. */
-#ifdef HOSTED_LINUX_GFP_H
+#ifndef __KERNEL__
 static void no_memory_test(struct kunit *test)
 {
 	u64 seed;
@@ -466,7 +466,7 @@ static struct kunit_case ssdsim_store_cases[] = {
 	KUNIT_CASE(fua_test),
 	KUNIT_CASE(memory_test),
 	KUNIT_CASE_SLOW(twin_test),
-#ifdef HOSTED_LINUX_GFP_H
+#ifndef __KERNEL__
 	KUNIT_CASE(no_memory_test),
 #endif
 	{}

@@ -300,7 +300,7 @@ static void park_again_test(struct kunit *test)
 	vt_wheel_destroy(&c->w);
 }
 
-#ifdef HOSTED_LINUX_COMPILER_H
+#ifndef __KERNEL__
 /* What happens while a queue is being parked, at the first barrier; only user space can do that. */
 static struct context *meanwhile;
 static u64 meanwhile_vt;
@@ -385,7 +385,7 @@ static struct kunit_case vt_wheel_cases[] = {
 	KUNIT_CASE(reshape_test),
 	KUNIT_CASE(park_again_test),
 	KUNIT_CASE_PARAM(twin_test, geometry_gen_params),
-#ifdef HOSTED_LINUX_COMPILER_H
+#ifndef __KERNEL__
 	KUNIT_CASE_PARAM(park_test, park_gen_params),
 #endif
 	KUNIT_CASE(show_test),

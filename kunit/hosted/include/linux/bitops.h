@@ -1,11 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* linux/bitops.h - finding bits, for the user-space build of pure code */
+/* linux/bitops.h - bits, their masks and maps, for the user-space build of pure code */
 #ifndef HOSTED_LINUX_BITOPS_H
 #define HOSTED_LINUX_BITOPS_H
 
-#include <linux/bits.h>
+#include <string.h>
+
 #include <linux/compiler.h>
 #include <linux/types.h>
+
+/* ---- linux/bits.h ---- */
+
+#define BITS_PER_LONG		(8 * (int)sizeof(long))
+#define BITS_PER_LONG_LONG	64
+#define BITS_PER_BYTE		8
+#define BIT(n)			(1UL << (n))
+#define BIT_ULL(n)		(1ULL << (n))
+#define GENMASK(h, l)		((~0UL << (l)) & (~0UL >> (BITS_PER_LONG - 1 - (h))))
+#define BITS_TO_LONGS(n)	(((n) + BITS_PER_LONG - 1) / BITS_PER_LONG)
+
+/* ---- linux/bitops.h ---- */
 
 static inline unsigned long __ffs(unsigned long word)
 {
@@ -100,5 +113,28 @@ static inline unsigned long find_next_bit(const unsigned long *map, unsigned lon
 #define for_each_set_bit(bit, map, size)						\
 	for ((bit) = find_first_bit(map, size); (bit) < (size);				\
 	     (bit) = find_next_bit(map, size, (bit) + 1))
+
+/* ---- linux/bitmap.h ---- */
+
+#define DECLARE_BITMAP(name, bits)	unsigned long name[BITS_TO_LONGS(bits)]
+
+static inline bool bitmap_empty(const unsigned long *map, unsigned int size)
+{
+	return find_first_bit(map, size) >= size;
+}
+
+static inline void bitmap_zero(unsigned long *map, unsigned int size)
+{
+	memset(map, 0, BITS_TO_LONGS(size) * sizeof(*map));
+}
+
+static inline unsigned int bitmap_weight(const unsigned long *map, unsigned int size)
+{
+	unsigned int bit, n = 0;
+
+	for_each_set_bit(bit, map, size)
+		n++;
+	return n;
+}
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include <linux/compiler.h>
+#include <linux/list.h>
 #include <linux/types.h>
 
 hosted_shared bool hosted_rcu_defer;
@@ -54,5 +55,17 @@ static inline void rcu_barrier(void)
 }
 
 #define synchronize_rcu()	rcu_barrier()
+
+/* ---- linux/rculist.h: lists that are read while they change ---- */
+
+#define hlist_add_head_rcu(node, head)	hlist_add_head(node, head)
+#define hlist_del_rcu(node)		hosted_hlist_unlink(node)
+
+/* Pairs with the release store of hlist_add_head(). */
+#define hosted_follow(p)	__atomic_load_n(&(p), __ATOMIC_ACQUIRE)
+
+#define hlist_for_each_entry_rcu(pos, head, member, ...)					\
+	for (pos = hlist_entry_safe(hosted_follow((head)->first), typeof(*pos), member); pos;	\
+	     pos = hlist_entry_safe(hosted_follow(pos->member.next), typeof(*pos), member))
 
 #endif

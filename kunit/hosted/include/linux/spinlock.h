@@ -3,7 +3,7 @@
  * linux/spinlock.h - a lock of one word, for the user-space build of pure code
  *
  * Taken with acquire, let go with a release store, and no more: pthread's lock would hide a
- * missing barrier behind its own. The word is the holder, so that lockdep.h can ask for it.
+ * missing barrier behind its own. The word is the holder, so that lockdep can ask for it.
  * Waiting gives the processor away, since there may be more threads than processors.
  */
 #ifndef HOSTED_LINUX_SPINLOCK_H
@@ -11,6 +11,8 @@
 
 #include <sched.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include <linux/types.h>
 
@@ -67,5 +69,17 @@ static inline bool spin_is_mine(const spinlock_t *lock)
 #define spin_unlock_irq(lock)			spin_unlock(lock)
 #define spin_lock_irqsave(lock, flags)		((void)((flags) = 0), spin_lock(lock))
 #define spin_unlock_irqrestore(lock, flags)	((void)(flags), spin_unlock(lock))
+
+/* ---- linux/lockdep.h: does this thread hold the lock? ---- */
+
+#define lockdep_is_held(l)	spin_is_mine(l)
+#define lockdep_assert(condition)						\
+do {										\
+	if (!(condition)) {							\
+		fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);	\
+		abort();							\
+	}									\
+} while (0)
+#define lockdep_assert_held(l)	lockdep_assert(lockdep_is_held(l))
 
 #endif
