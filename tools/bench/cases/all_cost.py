@@ -18,8 +18,7 @@ from kit import lab, report, style
 from kit.lab import ALWAYS, others
 from kit.say import BenchError, say
 
-ONE_LINE = ("instructions per I/O that each scheduler adds to none, and depth-1 latency "
-            "(vm, virtual time)")
+ONE_LINE = "instructions per I/O that each scheduler adds to none, and latency at depth 1"
 
 WINDOWS, IOS = 3, 8000
 STEP = 10

@@ -13,7 +13,7 @@ import statistics
 
 from kit import fio, lab, report, style
 
-ONE_LINE = "request rate as a share of none's on null_blk, 1 to all CPUs (uml, real time, noisy)"
+ONE_LINE = "request rate as a share of none's on null_blk, on 1 to all CPUs"
 
 ROUNDS, QUICK_ROUNDS = 5, 2
 SETTLE_S = 0.05

@@ -12,8 +12,7 @@ from kit import fua, lab, queues, report, style
 from kit.changes import (COMMON, NR_PHASES, PHASE_MS, WINDOW_MS, WRITERS, curves, fua_step, section,
                          settle_ms)
 
-ONE_LINE = ("bandwidth over time: mq-tabs through changes of the load, mq-octofas when its policy "
-            "is switched on (vm, virtual time)")
+ONE_LINE = "bandwidth over time: mq-tabs as the load changes, mq-octofas as its policy changes"
 
 WORDS = {"mq-tabs": ("reader alone", "1 writer comes", "another joins", "it leaves",
                      "the first leaves"),

@@ -17,8 +17,7 @@ after the change.
 from kit import fio, lab, report, style
 from kit.say import BenchError
 
-ONE_LINE = ("mq-k2's automatic bound against fixed ones, at a target for the tail latency "
-            "(vm, virtual time)")
+ONE_LINE = "mq-k2's automatic bound against fixed ones, at a target for the tail latency"
 
 CPUS = 4
 # Large enough that the run's writes do not start garbage collection.

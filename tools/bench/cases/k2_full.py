@@ -8,8 +8,7 @@ then twice as many at random. So collection is in its steady state from the firs
 """
 from kit import bounds
 
-ONE_LINE = ("tail latency of a real-time task and total bandwidth on a full drive, K2's bounds "
-            "(vm, virtual time)")
+ONE_LINE = "tail latency of a real-time task and total bandwidth on a full drive, K2's bounds"
 
 DEVICE = bounds.device(fill_pct=300)
 

@@ -6,8 +6,7 @@ mq-k2 with bounds 1 to 64, and under the kernel's schedulers. kit/bounds.py has 
 """
 from kit import bounds
 
-ONE_LINE = ("tail latency of a real-time task and total bandwidth, K2's figures 4 and 5 "
-            "(vm, virtual time)")
+ONE_LINE = "tail latency of a real-time task and total bandwidth, K2's figures 4 and 5"
 
 DEVICE = bounds.device(fill_pct=50)
 

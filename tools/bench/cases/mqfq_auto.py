@@ -17,8 +17,7 @@ import re
 from kit import lab, report, style
 from kit.tenants import jain, load, many, tenant
 
-ONE_LINE = ("D and T that mq-mqfq finds against a sweep of both: bandwidth and Jain's index "
-            "(vm, virtual time)")
+ONE_LINE = "D and T that mq-mqfq finds against a sweep of both: bandwidth and Jain's index"
 
 CPUS = 4
 # Slower than the default: a second of it costs the guest less.

@@ -17,8 +17,7 @@ share; the tenant that is furthest from its share; total bandwidth.
 from kit import lab, reactions, report, style
 from kit.tenants import jain, load, many, rising, tenant
 
-ONE_LINE = ("share per tenant, Jain's index and total bandwidth, MQFQ's figure 5 and isol-bench's "
-            "set (vm, virtual time)")
+ONE_LINE = "shares, Jain's index and bandwidth: MQFQ's figure 5 and isol-bench's set"
 
 CPUS = 4
 DRIVE = {"kind": "ssdsim", "params": {"queues": CPUS, "nodata": 1, "size_mb": 4096},

@@ -20,8 +20,7 @@ import statistics
 from kit import fio, lab, report, style
 from kit.queues import CROWD, DRIVE, ORDER, QUEUES
 
-ONE_LINE = ("two tenants on crowded hardware queues: slowdown, F, LB and throughput, the OctoFAS "
-            "paper's scenario (vm, virtual time)")
+ONE_LINE = "two tenants on crowded hardware queues, OctoFAS's scenario: slowdown, F, LB, rate"
 
 FABRIC = {"kind": "nvme-tcp", "params": {**DRIVE["params"], "queue_service_ns": 4000000},
           "sysfs": {"queue/scheduler": "none"}}

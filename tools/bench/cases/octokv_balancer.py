@@ -16,8 +16,7 @@ was, in percent of its slow core; partitions moved.
 """
 from kit import lab, report, style
 
-ONE_LINE = ("octokvd with all connections on one of two reactors, balancer off, rr and ps "
-            "(vm, virtual time)")
+ONE_LINE = "octokvd with all connections on one of two reactors, balancer off, rr and ps"
 
 CPUS = 2
 PARAMS = {"queues": CPUS, "size_mb": 4096}

@@ -17,8 +17,7 @@ import os
 
 from kit import lab, report, style
 
-ONE_LINE = ("durable puts and gets of octokvd beside fio, files, Valkey and RocksDB "
-            "(vm, virtual time)")
+ONE_LINE = "durable puts and gets of octokvd beside fio, files, Valkey and RocksDB"
 
 CPUS = 2
 PARAMS = {"queues": CPUS, "size_mb": 1024}

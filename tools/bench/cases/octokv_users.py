@@ -13,7 +13,7 @@ requests per second matters, and F does not.
 """
 from kit import lab, report, style
 
-ONE_LINE = ("two users of octokvd on an NVMe-oF device, 2 clients against 16 (vm, virtual time)")
+ONE_LINE = "two users of octokvd on an NVMe-oF device, 2 clients against 16"
 
 CPUS = 2
 SERVICE_US = 2000

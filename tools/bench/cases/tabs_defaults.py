@@ -17,7 +17,7 @@ FUA writes.
 """
 from kit import changes, fio, fua, lab, report, style
 
-ONE_LINE = "mq-tabs: epoch_ms and idle_threshold, swept on two drives (vm, virtual time)"
+ONE_LINE = "mq-tabs: epoch_ms and idle_threshold, swept on two drives"
 
 # How many times slower than the default profile; times of that profile (ssdsim_profile.h).
 DRIVES = {"default profile": 1, "a quarter as fast": 4}

@@ -14,8 +14,7 @@ percentages over the larger (Equation 2), 1 if fair.
 from kit import fio, lab, report, style
 from kit.fua import CPUS, DRIVE, TUNABLES, job_text, tunables_of
 
-ONE_LINE = ("reads and FUA writes against their fair bandwidth, the TABS paper's mixes "
-            "(vm, virtual time)")
+ONE_LINE = "reads and FUA writes against their fair bandwidth, the TABS paper's mixes"
 
 SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "mq-tabs")
 QUICK_SCHEDULERS = ("none", "mq-tabs")

@@ -11,7 +11,7 @@ with MySQL and sysbench (its figure 10).
 """
 from kit import fua, lab, report, style
 
-ONE_LINE = "PostgreSQL's commits beside a random reader (vm, virtual time)"
+ONE_LINE = "PostgreSQL's commits beside a random reader"
 
 CPUS = 4
 DRIVE = {"kind": "ssdsim", "params": {"queues": CPUS, "size_mb": 1024}, "sysfs": {}}

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Cgroups in the guest: with I/O weights, where who heeds them depends on the scheduler and each has a file of its own for it; and with less than a processor."""
+"""Cgroups in the guest, with I/O weights or with a part of a processor.
+
+Each scheduler that obeys I/O weights has a file of its own for them, and so has io.cost.
+"""
 import contextlib
 import os
 
@@ -7,8 +10,9 @@ from devices import StepError, write
 
 ROOT = "/sys/fs/cgroup"
 PERIOD_US = 20000
-# What heeds weights: the file, and the range of the weight. The default is 100 in all.
-WEIGHT_FILES = {"bfq": ("io.bfq.weight", 1, 1000), "io.cost": ("io.weight", 1, 10000), "mq-mqfq": ("io.mqfair.weight", 1, 10000)}
+# Scheduler or io.cost: its file, and the range of the weight. The default is 100 in all.
+WEIGHT_FILES = {"bfq": ("io.bfq.weight", 1, 1000), "io.cost": ("io.weight", 1, 10000),
+                "mq-mqfq": ("io.mqfair.weight", 1, 10000)}
 
 
 def _set_weights(control, weights):
@@ -21,7 +25,7 @@ def _set_weights(control, weights):
 
 
 def _switch_iocost(disk, on):
-    """io.cost as its documentation has it: switched on, parameters by itself."""
+    """Switch io.cost on with its automatic parameters, as its documentation does, or off."""
     with open(f"/sys/block/{disk}/dev", encoding="ascii") as handle:
         device = handle.read().strip()
     write(f"{ROOT}/io.cost.qos", f"{device} enable={int(on)} ctrl=auto")
@@ -29,7 +33,10 @@ def _switch_iocost(disk, on):
 
 @contextlib.contextmanager
 def cgroups(disk, control, weights):
-    """The cgroups of @weights below the root, for as long as the context lasts; @control is who heeds the weights."""
+    """The cgroups of @weights below the root, until the context ends.
+
+    @control is the scheduler that obeys the weights, or io.cost.
+    """
     write(f"{ROOT}/cgroup.subtree_control", "+io")
     made = []
     try:
@@ -52,7 +59,10 @@ def cgroups(disk, control, weights):
 
 @contextlib.contextmanager
 def slow_threads(pid, tids, pct):
-    """Each thread of @tids of process @pid has @pct percent of a processor, in a cgroup of its own, until the context ends."""
+    """Give each thread of @tids of process @pid @pct percent of a CPU, until the context ends.
+
+    Each thread is in a cgroup of its own.
+    """
     process = f"{ROOT}/slow"
     groups = [f"{process}/{tid}" for tid in tids]
     write(f"{ROOT}/cgroup.subtree_control", "+cpu")
@@ -67,7 +77,7 @@ def slow_threads(pid, tids, pct):
     try:
         yield
     finally:
-        # It may have ended.
+        # The process may have ended.
         with contextlib.suppress(StepError):
             write(f"{ROOT}/cgroup.procs", pid)
         for group in (*groups, process):

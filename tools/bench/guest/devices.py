@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """The devices that a benchmark step can ask for, made and removed in the guest.
 
-A device is described by a dictionary: kind, params (module parameters) and sysfs (attributes of the disk, written after
-it appeared). Kinds:
+A device is described by a dictionary: kind, params (module parameters) and sysfs (attributes of the
+disk, written after it has appeared). Kinds:
 
-  null_blk    completes by itself; what remains is the cost of the block layer
+  null_blk    completes requests without work: a load on it has only the cost of the block layer
   ssdsim      the simulated SSD
-  nvme-tcp    ssdsim behind the kernel's NVMe target and its NVMe host, connected by TCP on the loopback interface
+  nvme-tcp    ssdsim behind the kernel's NVMe target and its NVMe host, connected by TCP on the
+              loopback interface
 """
 import os
 import subprocess
@@ -18,12 +19,13 @@ APPEAR_S = 20
 
 
 class StepError(Exception):
-    """A step can not be done; the text is one sentence."""
+    """A step failed; the text is one sentence."""
 
 
 def call(*argv):
     """Run @argv; raise StepError with its last line of output if it fails."""
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False)
     if done.returncode != 0:
         lines = done.stdout.strip().splitlines() or [""]
         raise StepError(f"{' '.join(argv)}: status {done.returncode}: {lines[-1]}")
@@ -55,8 +57,9 @@ def _wait_for(find, what):
 
 
 def _nvme_disk():
-    for controller in sorted(os.listdir("/sys/class/nvme")) if os.path.isdir("/sys/class/nvme") else []:
-        with open(f"/sys/class/nvme/{controller}/subsysnqn", encoding="ascii") as handle:
+    folder = "/sys/class/nvme"
+    for controller in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        with open(f"{folder}/{controller}/subsysnqn", encoding="ascii") as handle:
             if handle.read().strip() != NQN:
                 continue
         for entry in sorted(os.listdir("/sys/block")):
@@ -66,7 +69,8 @@ def _nvme_disk():
 
 
 def _connect_nvme(backing):
-    # One path is all there is: without this the disk is a multipath head, and heads have no scheduler.
+    # Without this the disk is a multipath head, although it has one path only, and heads have no
+    # scheduler.
     call("modprobe", "nvme-core", "multipath=N")
     for name in ("nvmet-tcp", "nvme-tcp"):
         call("modprobe", name)
@@ -77,7 +81,8 @@ def _connect_nvme(backing):
     write(f"{subsystem}/namespaces/1/device_path", backing)
     write(f"{subsystem}/namespaces/1/enable", 1)
     os.mkdir(port)
-    for name, value in (("adrfam", "ipv4"), ("trtype", "tcp"), ("traddr", "127.0.0.1"), ("trsvcid", "4420")):
+    for name, value in (("adrfam", "ipv4"), ("trtype", "tcp"), ("traddr", "127.0.0.1"),
+                        ("trsvcid", "4420")):
         write(f"{port}/addr_{name}", value)
     os.symlink(subsystem, f"{port}/subsystems/{NQN}")
     call("nvme", "connect", "-t", "tcp", "-a", "127.0.0.1", "-s", "4420", "-n", NQN)
@@ -87,7 +92,8 @@ def _connect_nvme(backing):
 def _disconnect_nvme():
     if not os.path.isdir(NVMET):
         return
-    subprocess.run(["nvme", "disconnect", "-n", NQN], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    subprocess.run(["nvme", "disconnect", "-n", NQN], stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, check=False)
     subsystem, port = f"{NVMET}/subsystems/{NQN}", f"{NVMET}/ports/1"
     for remove, path in ((os.unlink, f"{port}/subsystems/{NQN}"), (os.rmdir, port),
                          (os.rmdir, f"{subsystem}/namespaces/1"), (os.rmdir, subsystem)):
@@ -98,14 +104,14 @@ def _disconnect_nvme():
 
 
 class Devices:
-    """Holds the one device that the current step uses, and makes another when the next step wants a different one."""
+    """Holds the device of the current step, and makes another when a step needs a different one."""
 
     def __init__(self):
         self._spec = None
         self.disk = None        # name below /sys/block
 
     def get(self, spec, fresh):
-        """The disk that @spec describes; made anew if @fresh."""
+        """The disk that @spec describes; a new one if @fresh."""
         if fresh or spec != self._spec:
             self.drop()
             self.disk = self._make(spec)
@@ -115,7 +121,8 @@ class Devices:
         null = spec["kind"] == "null_blk"
         disk = "nullb0" if null else "ssdsim0"
         self._spec = spec       # from here on drop() has something to undo
-        call("modprobe", "null_blk" if null else "ssdsim", *(f"{key}={value}" for key, value in sorted(spec.get("params", {}).items())))
+        call("modprobe", "null_blk" if null else "ssdsim",
+             *(f"{key}={value}" for key, value in sorted(spec.get("params", {}).items())))
         _wait_for(lambda: os.path.exists(f"/dev/{disk}"), f"/dev/{disk}")
         for name, value in spec.get("sysfs", {}).items():
             write(f"/sys/block/{disk}/{name}", value)
@@ -132,8 +139,9 @@ class Devices:
 
 
 def _unload(module):
-    # A worker closes what an io_uring held, after its owner has ended.
-    _wait_for(lambda: read(f"/sys/module/{module}/refcnt") == "0", f"the last user of {module} to go")
+    # A kernel worker closes the files of an io_uring after its owner has ended.
+    _wait_for(lambda: read(f"/sys/module/{module}/refcnt") == "0",
+              f"the last user of {module} to end")
     call("modprobe", "-r", module)
 
 

@@ -2,19 +2,21 @@
 /*
  * iocount - time per I/O of a block device, to the nanosecond
  *
- * Under virtual time one instruction takes one nanosecond, so this is the number of instructions that an I/O costs, from
- * io_uring_enter() down to the driver and back. fio can not serve here: it reports its running time in milliseconds, and its
- * other threads wake up meanwhile. While the clock runs, this program makes no system call but io_uring_enter(), touches no
- * page for the first time and opens no file; in a guest whose files come from the host that matters, because
- * virtual time leaps ahead while the guest waits for the host.
+ * Under virtual time one instruction takes one nanosecond, so this is the number of instructions
+ * that an I/O costs, from io_uring_enter() down to the driver and back. fio cannot measure this: it
+ * reports its running time in milliseconds, and its other threads wake up meanwhile. While the
+ * clock runs, this program makes no system call but io_uring_enter(), touches no page for the first
+ * time and opens no file. That matters in a guest whose files come from the host, because virtual
+ * time leaps ahead while the guest waits for the host.
  *
- * One worker per CPU of the list. Each keeps DEPTH random reads of 4 KiB in flight, submits BATCH at a time and waits for as many.
- * A window is N I/Os per worker, from the first submission to the last completion of any worker; the first window
- * warms up and is not counted. Printed: one line per window, nanoseconds per I/O (of all workers together).
+ * There is one worker per CPU of the list. Each keeps DEPTH random reads of 4 KiB in flight,
+ * submits BATCH at a time and waits for as many. A window is N I/Os per worker, from the first
+ * submission to the last completion of any worker. The first window warms up and is not counted.
+ * The program prints a line per window: nanoseconds per I/O of all workers together.
  *
  *	iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...] [FLOWS]
  *
- * The batches are of FLOWS (1..16, else 1) I/O priorities in turn, all of the best-effort class.
+ * The batches have FLOWS (1 to 16, default 1) I/O priorities in turn, all of the best-effort class.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -96,10 +98,11 @@ static void queue_read(struct worker *w, unsigned int slot)
 	sqe->user_data = slot;
 	/* Eight levels, then eight with a hint that the device ignores. */
 	if (run.nr_flows > 1)
-		sqe->ioprio = IOPRIO_PRIO_VALUE_HINT(IOPRIO_CLASS_BE, w->flow % IOPRIO_NR_LEVELS, w->flow / IOPRIO_NR_LEVELS);
+		sqe->ioprio = IOPRIO_PRIO_VALUE_HINT(IOPRIO_CLASS_BE, w->flow % IOPRIO_NR_LEVELS,
+						     w->flow / IOPRIO_NR_LEVELS);
 }
 
-/* Take what has completed; returns how many, their slots in @slots. */
+/* Take the completed I/Os; returns their number, and their slots in @slots. */
 static unsigned int reap(struct worker *w, unsigned int *slots)
 {
 	struct io_uring_cqe *cqe;
@@ -115,8 +118,8 @@ static unsigned int reap(struct worker *w, unsigned int *slots)
 }
 
 /*
- * Slots wait in a list until a batch of them is free, then go out together, so the number of requests that the block layer
- * sees at once does not depend on how completions happen to fall.
+ * Free slots wait until there is a batch of them and go out together. So the number of requests
+ * that the block layer sees at once does not depend on the times of completions.
  */
 static void window(struct worker *w, unsigned int nr_ios)
 {
@@ -198,7 +201,8 @@ static void start_workers(char *cpus)
 {
 	pthread_attr_t attr;
 
-	for (char *cpu = strtok(cpus, ","); cpu && run.nr_workers < MAX_CPUS; cpu = strtok(NULL, ","))
+	for (char *cpu = strtok(cpus, ","); cpu && run.nr_workers < MAX_CPUS;
+	     cpu = strtok(NULL, ","))
 		workers[run.nr_workers++].cpu = atoi(cpu);
 	pthread_barrier_init(&run.barrier, NULL, run.nr_workers);
 	pthread_attr_init(&attr);
@@ -222,7 +226,8 @@ int main(int argc, char **argv)
 	uint64_t bytes;
 
 	if (argc != 7 && argc != 8) {
-		fprintf(stderr, "usage: iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...] [FLOWS]\n");
+		fprintf(stderr,
+			"usage: iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...] [FLOWS]\n");
 		return 2;
 	}
 	run.depth = atoi(argv[2]);
@@ -230,10 +235,12 @@ int main(int argc, char **argv)
 	run.nr_ios = atoi(argv[4]);
 	run.nr_windows = atoi(argv[5]);
 	run.nr_flows = argc > 7 ? atoi(argv[7]) : 1;
-	if (!run.depth || run.depth > MAX_DEPTH || !run.batch || run.depth % run.batch || !run.nr_ios ||
-	    run.nr_ios % run.batch || !run.nr_windows || run.nr_windows > MAX_WINDOWS || !run.nr_flows || run.nr_flows > MAX_FLOWS) {
-		fprintf(stderr, "iocount: DEPTH 1..%d, a multiple of BATCH, as is N; WINDOWS 1..%d; FLOWS 1..%d\n", MAX_DEPTH,
-			MAX_WINDOWS, MAX_FLOWS);
+	if (!run.depth || run.depth > MAX_DEPTH || !run.batch || run.depth % run.batch ||
+	    !run.nr_ios || run.nr_ios % run.batch || !run.nr_windows ||
+	    run.nr_windows > MAX_WINDOWS || !run.nr_flows || run.nr_flows > MAX_FLOWS) {
+		fprintf(stderr,
+			"iocount: DEPTH 1..%d, N: multiples of BATCH; WINDOWS 1..%d; FLOWS 1..%d\n",
+			MAX_DEPTH, MAX_WINDOWS, MAX_FLOWS);
 		return 2;
 	}
 	run.fd = open(argv[1], O_RDONLY | O_DIRECT);

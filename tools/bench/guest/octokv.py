@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""octokvd on the disk under test, with a user per tenant and octokv-bench as each one's load.
+"""octokvd on the disk under test, with a user per tenant and octokv-bench as its load.
 
-The server is a new one for each step, on a store made anew and filled by each tenant: what a step measures is not what the step before left. A step may
-have "options" of octokvd. With "reactor_pct" each reactor has so much of a processor, as if it ran on a slow one of its own, and the load runs "settle_s" seconds before what is
-measured; the answer has "reactors" then: how busy each was, and how many partitions it has given away since the start.
+Each step has a new server on a new store that each tenant fills, so a step does not depend on the
+one before. A step may have "options" of octokvd. With "reactor_pct" each reactor has that part of a
+processor, as if it ran on a slow one of its own. Then the load first runs for "settle_s" seconds
+that do not count, and the answer has "reactors": how busy each was, and how many partitions it has
+given away since the start.
 """
 import json
 import os
@@ -20,7 +22,8 @@ START_S = 120
 
 
 def _bench(step, tenant, *argv):
-    return [os.path.join(step["build"], "octokv-bench"), "--quiet", "--port", PORT, "--user", tenant, "--password", tenant, "--records", str(step["records"]),
+    return [os.path.join(step["build"], "octokv-bench"), "--quiet", "--port", PORT,
+            "--user", tenant, "--password", tenant, "--records", str(step["records"]),
             "--value-bytes", str(step["value_bytes"]), *argv]
 
 
@@ -29,20 +32,22 @@ def _users(step):
     path = os.path.join(FOLDER, "users")
     with open(path, "w", encoding="utf-8") as handle:
         for number, (name, tenant) in enumerate(step["users"].items(), 1):
-            said = subprocess.run([os.path.join(step["build"], "octokvd"), "--hash-password"], input=f"{name}\n", stdout=subprocess.PIPE, text=True, check=True)
+            said = subprocess.run([os.path.join(step["build"], "octokvd"), "--hash-password"],
+                                  input=f"{name}\n", stdout=subprocess.PIPE, text=True, check=True)
             handle.write(f"{name} {number} {said.stdout.strip()} weight={tenant['weight']}\n")
     return path
 
 
 def _start(step, disk):
-    """A server that answers."""
+    """Start octokvd, and wait until it serves."""
     program = os.path.join(step["build"], "octokvd")
     os.makedirs(FOLDER, exist_ok=True)
     call(program, "--data", f"/dev/{disk}", "--format", "--force")
     weights = ["--weights", f"/sys/block/{disk}"] if step["scheduler"] == "mq-mqfq" else []
     log = os.path.join(FOLDER, "log")
     with open(log, "w", encoding="utf-8") as handle:
-        server = subprocess.Popen([program, "--data", f"/dev/{disk}", "--port", PORT, "--users", _users(step), *weights, *step.get("options", ())],
+        server = subprocess.Popen([program, "--data", f"/dev/{disk}", "--port", PORT,
+                                   "--users", _users(step), *weights, *step.get("options", ())],
                                   stdout=handle, stderr=handle)
     deadline = time.monotonic() + START_S
     while True:
@@ -52,14 +57,18 @@ def _start(step, disk):
             return server
         if server.poll() is not None or time.monotonic() > deadline:
             server.kill()
-            raise StepError(f"octokvd does not serve: {(said.strip().splitlines() or ['no output'])[-1]}")
+            raise StepError("octokvd does not serve: "
+                            f"{(said.strip().splitlines() or ['no output'])[-1]}")
         time.sleep(0.05)
 
 
 def _load(step, seconds):
-    """Each tenant of the step at once; what octokv-bench says of each."""
-    children = {tenant: subprocess.Popen(_bench(step, tenant, "--clients", str(step["users"][tenant]["clients"]), "--seconds", str(seconds), step["workload"]),
-                                         stdout=subprocess.PIPE, text=True) for tenant in step["tenants"]}
+    """Run the load of all tenants of the step at once; {tenant: octokv-bench's answer}."""
+    children = {}
+    for tenant in step["tenants"]:
+        argv = _bench(step, tenant, "--clients", str(step["users"][tenant]["clients"]),
+                      "--seconds", str(seconds), step["workload"])
+        children[tenant] = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     texts = {tenant: child.communicate()[0] for tenant, child in children.items()}
     failed = [tenant for tenant, child in children.items() if child.returncode != 0]
     if failed:
@@ -68,27 +77,30 @@ def _load(step, seconds):
 
 
 def _reactors(step):
-    """What INFO says of each reactor so far, a dictionary each."""
+    """The counters of each reactor so far, from INFO: a dictionary each."""
     name = step["tenants"][0]
-    said = subprocess.run([os.path.join(step["build"], "octokvd"), "--stats", "--port", PORT, "--user", name], input=f"{name}\n", stdout=subprocess.PIPE, text=True,
+    said = subprocess.run([os.path.join(step["build"], "octokvd"), "--stats", "--port", PORT,
+                           "--user", name], input=f"{name}\n", stdout=subprocess.PIPE, text=True,
                           check=True).stdout
-    return [{key: int(number) for key, number in re.findall(r"(\w+)=(\d+)", line)} for line in re.findall(r"^reactor\d+:(.*)", said, re.MULTILINE)]
+    return [{key: int(number) for key, number in re.findall(r"(\w+)=(\d+)", line)}
+            for line in re.findall(r"^reactor\d+:(.*)", said, re.MULTILINE)]
 
 
 def _run_slow(step, server):
-    """The load beside slow reactors. Their threads are the ones that the main thread has made, in order."""
+    """The load with slow reactors. All threads but the main one are theirs, in order."""
     reactors = sorted(int(tid) for tid in os.listdir(f"/proc/{server.pid}/task"))[1:]
     with slow_threads(server.pid, reactors, step["reactor_pct"]):
         _load(step, step["settle_s"])
         before = _reactors(step)
         answer = _load(step, step["seconds"])
-        answer["reactors"] = [{"busy_pct": (last["busy_us"] - first["busy_us"]) / step["seconds"] / 10000, "moved": last["migrated"]}
+        answer["reactors"] = [{"busy_pct": (last["busy_us"] - first["busy_us"])
+                               / step["seconds"] / 10000, "moved": last["migrated"]}
                               for first, last in zip(before, _reactors(step))]
     return answer
 
 
 def run(step, disk):
-    """{tenant: octokv-bench's figures} of the tenants that have load in this step; all have data."""
+    """{tenant: octokv-bench's figures} of the tenants with load in this step; all have data."""
     server = _start(step, disk)
     try:
         for tenant in step["users"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What shares alone do not tell: what a modest tenant loses, and how fast shares follow a change.
+"""What shares do not show: what a modest tenant loses, and how fast shares follow a change.
 
   slowdown   a tenant that asks for less than its share, alone and then beside an antagonist:
              bandwidth alone over bandwidth beside it

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a person sees while a benchmark runs, and the one kind of failure that is not a bug."""
+"""Progress of a benchmark, and the one kind of failure that is not a bug."""
 import sys
 
 
@@ -13,6 +13,6 @@ def say(text):
 
 
 def duration(seconds):
-    """Seconds as a person says them."""
+    """A time in seconds, or in minutes and seconds, as text."""
     seconds = int(seconds + 0.5)
     return f"{seconds} s" if seconds < 100 else f"{seconds // 60} min {seconds % 60:02} s"
