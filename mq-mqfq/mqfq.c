@@ -292,13 +292,13 @@ void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c)
 
 	*c = (struct mqfq_counters) {};
 	for (i = 0; i < md->policy.nr_queues; i++) {
-		struct mqfq_queue *q = &md->policy.queue[i];
+		struct mqfq_queue *mq = &md->policy.queue[i];
 
-		spin_lock(&q->lock);
-		c->inserted += q->inserted;
-		c->dispatched += q->taken;
-		c->queued += q->nr;
-		spin_unlock(&q->lock);
+		spin_lock(&mq->lock);
+		c->inserted += mq->inserted;
+		c->dispatched += mq->taken;
+		c->queued += mq->nr;
+		spin_unlock(&mq->lock);
 	}
 	for_each_possible_cpu(cpu) {
 		struct mqfq_cpu_counters *counters = per_cpu_ptr(md->cpu_counters, cpu);
@@ -447,9 +447,9 @@ static int mqfq_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
  * How many of the @used tags of a hardware queue are the flow's, from above: what it has waiting here, and as many of those at
  * the device as it has anywhere.
  */
-static unsigned int mqfq_nr_tags_of(const struct mqfq_queue *q, const struct flow *f, unsigned int used)
+static unsigned int mqfq_nr_tags_of(const struct mqfq_queue *mq, const struct flow *f, unsigned int used)
 {
-	unsigned int waiting = mqfq_nr_queued(q, f), all = atomic_read(&f->refs), nr = READ_ONCE(q->nr);
+	unsigned int waiting = mqfq_nr_queued(mq, f), all = atomic_read(&f->refs), nr = READ_ONCE(mq->nr);
 
 	return waiting + min(used > nr ? used - nr : 0, all > waiting ? all - waiting : 0);
 }
@@ -464,19 +464,19 @@ static unsigned int mqfq_nr_tags_of(const struct mqfq_queue *q, const struct flo
 static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct mqfq_data *md = data->q->elevator->elevator_data;
-	struct mqfq_queue *q = data->hctx->sched_data;
+	struct mqfq_queue *mq = data->hctx->sched_data;
 	unsigned int depth = tag_share_sched_depth(data->hctx), used;
 	struct flow *f;
 
 	if (!(data->hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED) &&
-	    READ_ONCE(q->nr) + READ_ONCE(md->policy.tokens.slots) + data->nr_tags <= depth / 2)
+	    READ_ONCE(mq->nr) + READ_ONCE(md->policy.tokens.slots) + data->nr_tags <= depth / 2)
 		return;
 	used = sbitmap_weight(&data->hctx->sched_tags->bitmap_tags.sb);
 	if (used + data->nr_tags <= depth / 2)
 		return;
 	rcu_read_lock();
 	f = flow_find(&md->flows, flow_key_of_current(READ_ONCE(md->flow_kind)));
-	if (!op_is_sync(opf) || (f && mqfq_nr_tags_of(q, f, used) * max(READ_ONCE(q->nr_flows), 2U) > depth))
+	if (!op_is_sync(opf) || (f && mqfq_nr_tags_of(mq, f, used) * max(READ_ONCE(mq->nr_flows), 2U) > depth))
 		data->shallow_depth = tag_share(depth);
 	rcu_read_unlock();
 }
@@ -485,37 +485,37 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
  * Called within the merge helpers, under the queue's lock. If the merge takes place, this was the
  * last request that it was asked about.
  */
-static bool mqfq_allow_merge(struct request_queue *rq_queue, struct request *rq, struct bio *bio)
+static bool mqfq_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
 {
-	struct mqfq_data *md = rq_queue->elevator->elevator_data;
+	struct mqfq_data *md = q->elevator->elevator_data;
 	struct mqfq_entry *e = mqfq_entry(rq);
-	struct mqfq_queue *q = rq->mq_hctx->sched_data;
+	struct mqfq_queue *mq = rq->mq_hctx->sched_data;
 
 	/* cgroups and priorities are the block layer's to keep apart; it does. */
 	if (READ_ONCE(md->flow_kind) == FLOW_PROCESS &&
 	    mqfq_entry_flow(e)->key != flow_key(FLOW_PROCESS, current->tgid))
 		return false;
-	q->offered = rq;
+	mq->offered = rq;
 	return true;
 }
 
 /* Merges the bio into a request that waits, whose flow then pays for it. */
-static noinline bool mqfq_merge(struct request_queue *rq_queue, struct mqfq_queue *q,
+static noinline bool mqfq_merge(struct request_queue *q, struct mqfq_queue *mq,
 				struct bio *bio, unsigned int nr_segs)
 {
-	struct mqfq_data *md = rq_queue->elevator->elevator_data;
+	struct mqfq_data *md = q->elevator->elevator_data;
 	u32 bytes = bio->bi_iter.bi_size;
 	bool merged;
 
-	spin_lock(&q->lock);
-	q->offered = NULL;
-	merged = blk_bio_list_merge(rq_queue, &q->recent, bio, nr_segs);
-	if (merged && q->offered) {
-		struct flow *f = mqfq_entry_flow(mqfq_entry(q->offered));
+	spin_lock(&mq->lock);
+	mq->offered = NULL;
+	merged = blk_bio_list_merge(q, &mq->recent, bio, nr_segs);
+	if (merged && mq->offered) {
+		struct flow *f = mqfq_entry_flow(mqfq_entry(mq->offered));
 
-		flow_charge(f, flow_cost_vt(f, mqfq_cost_bytes(md, q->offered, bytes)));
+		flow_charge(f, flow_cost_vt(f, mqfq_cost_bytes(md, mq->offered, bytes)));
 	}
-	spin_unlock(&q->lock);
+	spin_unlock(&mq->lock);
 
 	if (merged)
 		this_cpu_inc(md->cpu_counters->merged);
@@ -526,16 +526,16 @@ static noinline bool mqfq_merge(struct request_queue *rq_queue, struct mqfq_queu
  * Called before the bio gets a request. A discard's merge asks no allow_merge, so nobody would keep processes apart or
  * could be charged: it is for those who want neither.
  */
-static bool mqfq_bio_merge(struct request_queue *rq_queue, struct bio *bio, unsigned int nr_segs)
+static bool mqfq_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
-	struct mqfq_data *md = rq_queue->elevator->elevator_data;
-	struct mqfq_queue *q = mqfair_bio_hctx(rq_queue, bio)->sched_data;
+	struct mqfq_data *md = q->elevator->elevator_data;
+	struct mqfq_queue *mq = mqfair_bio_hctx(q, bio)->sched_data;
 
-	if (!READ_ONCE(q->nr))
+	if (!READ_ONCE(mq->nr))
 		return false;
 	if (bio_op(bio) == REQ_OP_DISCARD && (READ_ONCE(md->discard_cost_pct) || READ_ONCE(md->flow_kind) == FLOW_PROCESS))
 		return false;
-	return mqfq_merge(rq_queue, q, bio, nr_segs);
+	return mqfq_merge(q, mq, bio, nr_segs);
 }
 
 /* Called when a tag has become a request: what we keep in it is the previous owner's. */
@@ -591,14 +591,14 @@ static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head, stru
 	return start;
 }
 
-static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *q, struct list_head *list,
+static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *mq, struct list_head *list,
 			     bool at_head)
 {
 	const void *owner = NULL;
 	struct flow *f = NULL;
 	struct request *rq;
 
-	spin_lock(&q->lock);
+	spin_lock(&mq->lock);
 	list_for_each_entry(rq, list, queuelist) {
 		u64 vt = mqfq_vt(&md->policy), start = vt;
 		struct mqfq_entry *e = mqfq_entry(rq);
@@ -613,10 +613,10 @@ static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *q, struct 
 		}
 		trace_block_rq_insert(rq);
 		mqfq_set_rq_state(e, MQFQ_RQ_QUEUED);
-		mqfq_insert(q, e, start);
+		mqfq_insert(mq, e, start);
 	}
-	list_splice_tail_init(list, &q->recent);
-	spin_unlock(&q->lock);
+	list_splice_tail_init(list, &mq->recent);
+	spin_unlock(&mq->lock);
 }
 
 /*
@@ -626,28 +626,28 @@ static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *q, struct 
 static void mqfq_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list,
 				 blk_insert_t flags)
 {
-	struct mqfq_queue *q = hctx->sched_data;
+	struct mqfq_queue *mq = hctx->sched_data;
 	bool direct = submit_begin(hctx, flags);
 
-	mqfq_insert_list(hctx->queue->elevator->elevator_data, q, list,
+	mqfq_insert_list(hctx->queue->elevator->elevator_data, mq, list,
 			 flags & BLK_MQ_INSERT_AT_HEAD);
 	if (direct)
-		submit_end(hctx, mqfq_has_work(q));
+		submit_end(hctx, mqfq_has_work(mq));
 }
 
 /* Called from a run of @hctx, after has_work said yes. */
 static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
-	struct mqfq_queue *q = hctx->sched_data;
+	struct mqfq_queue *mq = hctx->sched_data;
 	enum mqfq_verdict verdict;
 	struct mqfq_entry *e;
 	struct request *rq;
 
-	spin_lock(&q->lock);
-	e = mqfq_take(q);
+	spin_lock(&mq->lock);
+	e = mqfq_take(mq);
 	if (!e) {
-		verdict = q->verdict;
-		spin_unlock(&q->lock);
+		verdict = mq->verdict;
+		spin_unlock(&mq->lock);
 		if (verdict == MQFQ_TOO_FAR_AHEAD)
 			trace_mqfq_throttle(hctx->queue, hctx->queue_num);
 		else if (verdict == MQFQ_NO_SLOT)
@@ -656,7 +656,7 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	}
 	rq = mqfq_request(e);
 	list_del_init(&rq->queuelist);
-	spin_unlock(&q->lock);
+	spin_unlock(&mq->lock);
 
 	mqfq_set_rq_state(e, MQFQ_RQ_INFLIGHT);
 	/* If it comes back it must not be merged: the driver may have mapped it. */
@@ -664,11 +664,11 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	atomic64_add(blk_rq_bytes(rq), &mqfq_entry_flow(e)->service_bytes);
 	if (trace_mqfq_dispatch_enabled())
 		trace_mqfq_dispatch(rq, blk_rq_bytes(rq), mqfq_entry_flow(e)->key,
-				    e->start - mqfq_vt(q->policy));
+				    e->start - mqfq_vt(mq->policy));
 	/* From here on the tag is of no use, and the size is: a finished request has given up its bios. */
 	e->start = blk_rq_bytes(rq);
 	if (!slot_is_held(rq))
-		mqfq_release(q);
+		mqfq_release(mq);
 	return rq;
 }
 

@@ -156,15 +156,15 @@ static int mqfq_hctx_state_show(void *data, struct seq_file *m)
 	};
 	struct blk_mq_hw_ctx *hctx = data;
 	struct mqfq_data *md = mqfair_debugfs_get(hctx->queue, "mq-mqfq");
-	struct mqfq_queue *q;
+	struct mqfq_queue *mq;
 
 	if (IS_ERR(md))
 		return PTR_ERR(md);
-	q = hctx->sched_data;
-	spin_lock(&q->lock);
+	mq = hctx->sched_data;
+	spin_lock(&mq->lock);
 	seq_printf(m, "state %s\nqueued %u\nthrottles %llu\nslot_waits %llu\n",
-		   name[atomic_read(&q->state)], q->nr, q->throttles, q->slot_waits);
-	spin_unlock(&q->lock);
+		   name[atomic_read(&mq->state)], mq->nr, mq->throttles, mq->slot_waits);
+	spin_unlock(&mq->lock);
 	mqfair_debugfs_put(hctx->queue);
 	return 0;
 }

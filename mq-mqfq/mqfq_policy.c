@@ -65,22 +65,22 @@ static struct mqfq_queue *mqfq_queue_of_leaf(struct mqfq_policy *p, unsigned int
  * The one step that ends a wait: of all who try, one succeeds. Its full barrier lets the run that
  * follows see all that the waker did before.
  */
-static bool mqfq_wake(struct mqfq_queue *q, enum mqfq_state was)
+static bool mqfq_wake(struct mqfq_queue *mq, enum mqfq_state was)
 {
 	/* Pairs with the one in mqfq_may_go_ahead() and mqfq_find_slot(), before which the state was set. */
-	if (atomic_cmpxchg(&q->state, was, MQFQ_RUNNABLE) != was)
+	if (atomic_cmpxchg(&mq->state, was, MQFQ_RUNNABLE) != was)
 		return false;
-	q->policy->ops->run(q->policy->context, q->number, was);
+	mq->policy->ops->run(mq->policy->context, mq->number, was);
 	return true;
 }
 
 static bool mqfq_is_due(void *context, unsigned int leaf)
 {
 	struct mqfq_policy *p = context;
-	struct mqfq_queue *q = mqfq_queue_of_leaf(p, leaf);
+	struct mqfq_queue *mq = mqfq_queue_of_leaf(p, leaf);
 
-	return atomic_read(&q->state) != MQFQ_THROTTLED ||
-	       !vt_after(READ_ONCE(q->wake_vt), mqfq_vt(p));
+	return atomic_read(&mq->state) != MQFQ_THROTTLED ||
+	       !vt_after(READ_ONCE(mq->wake_vt), mqfq_vt(p));
 }
 
 static void mqfq_wake_throttled(void *context, unsigned int leaf)
@@ -98,52 +98,52 @@ static bool mqfq_wake_nearest(struct mqfq_policy *p, unsigned int leaf)
 {
 	for (;;) {
 		int target = ready_set_nearest(&p->ready, leaf);
-		struct mqfq_queue *q;
+		struct mqfq_queue *mq;
 
 		if (target == READY_SET_NONE)
 			return false;
 		/* Somebody else's, or it has found a slot by itself: not our agent, look again. */
-		q = mqfq_queue_of_leaf(p, target);
-		if (!ready_set_del(&p->ready, target) || !mqfq_wake(q, MQFQ_READY))
+		mq = mqfq_queue_of_leaf(p, target);
+		if (!ready_set_del(&p->ready, target) || !mqfq_wake(mq, MQFQ_READY))
 			continue;
-		atomic64_inc(&q->nr_woken[p->topology.node[topology_lca(&p->topology, leaf, target)].level]);
+		atomic64_inc(&mq->nr_woken[p->topology.node[topology_lca(&p->topology, leaf, target)].level]);
 		return true;
 	}
 }
 
 /* This queue can not use the slots that it was woken for, or holds in its leaf. */
-static void mqfq_pass_on(struct mqfq_queue *q)
+static void mqfq_pass_on(struct mqfq_queue *mq)
 {
-	struct mqfq_policy *p = q->policy;
+	struct mqfq_policy *p = mq->policy;
 	int n;
 
-	if (ready_set_nearest(&p->ready, q->leaf) == READY_SET_NONE)
+	if (ready_set_nearest(&p->ready, mq->leaf) == READY_SET_NONE)
 		return;
 	for (n = token_tree_nr_free(&p->tokens); n > 0; n--)
-		if (!mqfq_wake_nearest(p, q->leaf))
+		if (!mqfq_wake_nearest(p, mq->leaf))
 			return;
 }
 
 /* ---- virtual time ---- */
 
-static noinline void mqfq_publish(struct mqfq_queue *q, u64 value)
+static noinline void mqfq_publish(struct mqfq_queue *mq, u64 value)
 {
-	struct mqfq_policy *p = q->policy;
+	struct mqfq_policy *p = mq->policy;
 	u64 old_vt;
 
-	lockdep_assert_held(&q->lock);
+	lockdep_assert_held(&mq->lock);
 
-	if (mindicator_set(&p->vt, q->leaf, value, &old_vt))
+	if (mindicator_set(&p->vt, mq->leaf, value, &old_vt))
 		vt_wheel_turn(&p->wheel, old_vt, mqfq_vt(p));
 }
 
 /* @first is the start tag of the first request that stays. */
-static void mqfq_publish_lazily(struct mqfq_queue *q, u64 first)
+static void mqfq_publish_lazily(struct mqfq_queue *mq, u64 first)
 {
-	u64 shown = mindicator_leaf(&q->policy->vt, q->leaf);
+	u64 shown = mindicator_leaf(&mq->policy->vt, mq->leaf);
 
-	if (shown == VT_NONE || first - shown > READ_ONCE(q->policy->grain_vt))
-		mqfq_publish(q, first);
+	if (shown == VT_NONE || first - shown > READ_ONCE(mq->policy->grain_vt))
+		mqfq_publish(mq, first);
 }
 
 /* ---- queues ---- */
@@ -153,40 +153,40 @@ static void mqfq_publish_lazily(struct mqfq_queue *q, u64 first)
  * a list, and only who comes with an earlier tag than the list's last is sorted into a tree. All
  * in the tree are earlier than the list's last, so of equals in both the list's came first.
  */
-static struct mqfq_entry *mqfq_first(const struct mqfq_queue *q)
+static struct mqfq_entry *mqfq_first(const struct mqfq_queue *mq)
 {
-	struct mqfq_entry *in_order = q->in_order.first;
-	struct mqfq_entry *other = rb_entry_safe(rb_first_cached(&q->others), struct mqfq_entry, node);
+	struct mqfq_entry *in_order = mq->in_order.first;
+	struct mqfq_entry *other = rb_entry_safe(rb_first_cached(&mq->others), struct mqfq_entry, node);
 
 	if (!other)
 		return in_order;
 	return in_order && !vt_after(in_order->start, other->start) ? in_order : other;
 }
 
-static bool mqfq_is_latest(const struct mqfq_queue *q, const struct mqfq_entry *e)
+static bool mqfq_is_latest(const struct mqfq_queue *mq, const struct mqfq_entry *e)
 {
 	struct rb_node *last;
 
-	if (q->in_order.first)
-		return !vt_after(q->in_order.last->start, e->start);
-	last = rb_last(&q->others.rb_root);
+	if (mq->in_order.first)
+		return !vt_after(mq->in_order.last->start, e->start);
+	last = rb_last(&mq->others.rb_root);
 	return !last || vt_after(e->start, rb_entry(last, struct mqfq_entry, node)->start);
 }
 
-static void mqfq_append(struct mqfq_queue *q, struct mqfq_entry *e)
+static void mqfq_append(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
 	e->next = NULL;
-	if (q->in_order.first)
-		q->in_order.last->next = e;
+	if (mq->in_order.first)
+		mq->in_order.last->next = e;
 	else
-		q->in_order.first = e;
-	q->in_order.last = e;
+		mq->in_order.first = e;
+	mq->in_order.last = e;
 }
 
 /* Equal tags stay in the order in which they came. */
-static void mqfq_sort(struct mqfq_queue *q, struct mqfq_entry *e)
+static void mqfq_sort(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
-	struct rb_node **link = &q->others.rb_root.rb_node, *parent = NULL;
+	struct rb_node **link = &mq->others.rb_root.rb_node, *parent = NULL;
 	bool first = true;
 
 	while (*link) {
@@ -199,56 +199,56 @@ static void mqfq_sort(struct mqfq_queue *q, struct mqfq_entry *e)
 		}
 	}
 	rb_link_node(&e->node, parent, link);
-	rb_insert_color_cached(&e->node, &q->others, first);
+	rb_insert_color_cached(&e->node, &mq->others, first);
 }
 
 /* Takes the first entry out. */
-static void mqfq_unlink_first(struct mqfq_queue *q, struct mqfq_entry *e)
+static void mqfq_unlink_first(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
-	if (q->in_order.first == e)
-		q->in_order.first = e->next;
+	if (mq->in_order.first == e)
+		mq->in_order.first = e->next;
 	else
-		rb_erase_cached(&e->node, &q->others);
+		rb_erase_cached(&e->node, &mq->others);
 }
 
-static u16 *mqfq_counter(struct mqfq_queue *q, const struct mqfq_entry *e)
+static u16 *mqfq_counter(struct mqfq_queue *mq, const struct mqfq_entry *e)
 {
-	return &q->nr_queued[mqfq_entry_flow(e)->number % MQFQ_FLOW_COUNTERS];
+	return &mq->nr_queued[mqfq_entry_flow(e)->number % MQFQ_FLOW_COUNTERS];
 }
 
-static void mqfq_count_in(struct mqfq_queue *q, const struct mqfq_entry *e)
+static void mqfq_count_in(struct mqfq_queue *mq, const struct mqfq_entry *e)
 {
-	u16 *n = mqfq_counter(q, e);
+	u16 *n = mqfq_counter(mq, e);
 
 	if (!*n)
-		WRITE_ONCE(q->nr_flows, q->nr_flows + 1);
+		WRITE_ONCE(mq->nr_flows, mq->nr_flows + 1);
 	WRITE_ONCE(*n, *n + 1);
-	WRITE_ONCE(q->nr, q->nr + 1);
-	q->inserted++;
+	WRITE_ONCE(mq->nr, mq->nr + 1);
+	mq->inserted++;
 }
 
-static void mqfq_count_out(struct mqfq_queue *q, const struct mqfq_entry *e)
+static void mqfq_count_out(struct mqfq_queue *mq, const struct mqfq_entry *e)
 {
-	u16 *n = mqfq_counter(q, e);
+	u16 *n = mqfq_counter(mq, e);
 
 	WRITE_ONCE(*n, *n - 1);
 	if (!*n)
-		WRITE_ONCE(q->nr_flows, q->nr_flows - 1);
-	WRITE_ONCE(q->nr, q->nr - 1);
-	q->taken++;
+		WRITE_ONCE(mq->nr_flows, mq->nr_flows - 1);
+	WRITE_ONCE(mq->nr, mq->nr - 1);
+	mq->taken++;
 }
 
-void mqfq_insert(struct mqfq_queue *q, struct mqfq_entry *e, u64 start)
+void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
 {
-	lockdep_assert_held(&q->lock);
+	lockdep_assert_held(&mq->lock);
 
 	e->start = start;
-	if (mqfq_is_latest(q, e))
-		mqfq_append(q, e);
+	if (mqfq_is_latest(mq, e))
+		mqfq_append(mq, e);
 	else
-		mqfq_sort(q, e);
-	mqfq_count_in(q, e);
-	if (mqfq_first(q) != e)
+		mqfq_sort(mq, e);
+	mqfq_count_in(mq, e);
+	if (mqfq_first(mq) != e)
 		return;
 
 	/*
@@ -256,63 +256,63 @@ void mqfq_insert(struct mqfq_queue *q, struct mqfq_entry *e, u64 start)
 	 * moment does the same (pairs with mqfq_wake()). Waiting for a slot: nobody will look at the
 	 * new request before there is one, so tell its tag.
 	 */
-	if (atomic_read(&q->state) == MQFQ_THROTTLED)
-		atomic_cmpxchg(&q->state, MQFQ_THROTTLED, MQFQ_RUNNABLE);
-	else if (atomic_read(&q->state) == MQFQ_READY)
-		mqfq_publish(q, start);
+	if (atomic_read(&mq->state) == MQFQ_THROTTLED)
+		atomic_cmpxchg(&mq->state, MQFQ_THROTTLED, MQFQ_RUNNABLE);
+	else if (atomic_read(&mq->state) == MQFQ_READY)
+		mqfq_publish(mq, start);
 }
 
-static void mqfq_dequeue(struct mqfq_queue *q, struct mqfq_entry *e)
+static void mqfq_dequeue(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
 	struct mqfq_entry *first;
 
-	lockdep_assert_held(&q->lock);
+	lockdep_assert_held(&mq->lock);
 
-	mqfq_unlink_first(q, e);
-	mqfq_count_out(q, e);
+	mqfq_unlink_first(mq, e);
+	mqfq_count_out(mq, e);
 
-	first = mqfq_first(q);
+	first = mqfq_first(mq);
 	if (first)
-		mqfq_publish_lazily(q, first->start);
+		mqfq_publish_lazily(mq, first->start);
 	else
-		mqfq_publish(q, VT_NONE);
+		mqfq_publish(mq, VT_NONE);
 }
 
 /* ---- waiting ---- */
 
-static void mqfq_note_throttled(struct mqfq_queue *q, struct flow *f)
+static void mqfq_note_throttled(struct mqfq_queue *mq, struct flow *f)
 {
-	q->throttles++;
-	q->throttled_flow = f;
-	q->throttled_at_ns = q->policy->ops->clock_ns();
+	mq->throttles++;
+	mq->throttled_flow = f;
+	mq->throttled_at_ns = mq->policy->ops->clock_ns();
 }
 
-static void mqfq_note_unthrottled(struct mqfq_queue *q)
+static void mqfq_note_unthrottled(struct mqfq_queue *mq)
 {
-	atomic64_add(q->policy->ops->clock_ns() - q->throttled_at_ns, &q->throttled_flow->throttled_ns);
-	q->throttled_flow = NULL;
+	atomic64_add(mq->policy->ops->clock_ns() - mq->throttled_at_ns, &mq->throttled_flow->throttled_ns);
+	mq->throttled_flow = NULL;
 }
 
 /* May @e go once virtual time knows of it? If not, the queue is THROTTLED. */
-static noinline bool mqfq_may_go_ahead(struct mqfq_queue *q, struct mqfq_entry *e)
+static noinline bool mqfq_may_go_ahead(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
-	struct mqfq_policy *p = q->policy;
+	struct mqfq_policy *p = mq->policy;
 	u64 throttle_vt = READ_ONCE(p->throttle_vt);
 
-	lockdep_assert_held(&q->lock);
+	lockdep_assert_held(&mq->lock);
 
-	mqfq_publish(q, e->start);
+	mqfq_publish(mq, e->start);
 	while (vt_after(e->start, mqfq_vt(p) + throttle_vt)) {
-		WRITE_ONCE(q->wake_vt, e->start - throttle_vt);
-		atomic_set(&q->state, MQFQ_THROTTLED);
+		WRITE_ONCE(mq->wake_vt, e->start - throttle_vt);
+		atomic_set(&mq->state, MQFQ_THROTTLED);
 		/* Full barrier; pairs with mindicator_set() and mqfq_set_throttle(). */
-		vt_wheel_park(&p->wheel, q->leaf, q->wake_vt, &p->vt.vt);
-		if (vt_after(q->wake_vt, mqfq_vt(p)) && READ_ONCE(p->throttle_vt) == throttle_vt) {
-			mqfq_note_throttled(q, mqfq_entry_flow(e));
+		vt_wheel_park(&p->wheel, mq->leaf, mq->wake_vt, &p->vt.vt);
+		if (vt_after(mq->wake_vt, mqfq_vt(p)) && READ_ONCE(p->throttle_vt) == throttle_vt) {
+			mqfq_note_throttled(mq, mqfq_entry_flow(e));
 			return false;
 		}
 		/* Its time came meanwhile. If somebody has seen that as well, we are run once more. */
-		atomic_set(&q->state, MQFQ_RUNNABLE);
+		atomic_set(&mq->state, MQFQ_RUNNABLE);
 		throttle_vt = READ_ONCE(p->throttle_vt);
 	}
 	return true;
@@ -322,111 +322,111 @@ static noinline bool mqfq_may_go_ahead(struct mqfq_queue *q, struct mqfq_entry *
  * Is @e within the window? Virtual time moves on with what passes without waiting, too: a flow that
  * is alone must not run far ahead of it, and wait for those who come later to catch up.
  */
-static bool mqfq_may_go(struct mqfq_queue *q, struct mqfq_entry *e)
+static bool mqfq_may_go(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
-	const struct mqfq_policy *p = q->policy;
+	const struct mqfq_policy *p = mq->policy;
 
-	return !vt_after(e->start, mqfq_vt(p) + READ_ONCE(p->grain_vt)) || mqfq_may_go_ahead(q, e);
+	return !vt_after(e->start, mqfq_vt(p) + READ_ONCE(p->grain_vt)) || mqfq_may_go_ahead(mq, e);
 }
 
 /* Is there a slot somewhere else? If not, the queue is READY. */
-static noinline bool mqfq_find_slot(struct mqfq_queue *q, struct mqfq_entry *e)
+static noinline bool mqfq_find_slot(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
-	struct mqfq_policy *p = q->policy;
+	struct mqfq_policy *p = mq->policy;
 
-	lockdep_assert_held(&q->lock);
+	lockdep_assert_held(&mq->lock);
 
-	mqfq_publish_lazily(q, e->start);
-	atomic_set(&q->state, MQFQ_READY);
+	mqfq_publish_lazily(mq, e->start);
+	atomic_set(&mq->state, MQFQ_READY);
 	/* Full barrier; pairs with mqfq_release() and mqfq_set_slots(). */
-	ready_set_add(&p->ready, q->leaf);
-	if (!token_tree_steal(&p->tokens, q->leaf)) {
-		q->slot_waits++;
+	ready_set_add(&p->ready, mq->leaf);
+	if (!token_tree_steal(&p->tokens, mq->leaf)) {
+		mq->slot_waits++;
 		return false;
 	}
-	ready_set_del(&p->ready, q->leaf);
+	ready_set_del(&p->ready, mq->leaf);
 	/*
 	 * Woken meanwhile, for another slot, which this queue may not need any more: others may.
 	 * Pairs with mqfq_wake().
 	 */
-	if (atomic_cmpxchg(&q->state, MQFQ_READY, MQFQ_RUNNABLE) != MQFQ_READY) {
+	if (atomic_cmpxchg(&mq->state, MQFQ_READY, MQFQ_RUNNABLE) != MQFQ_READY) {
 		/* State before ready set: one that fails orders nothing. Pairs with ready_set_add() of whom the slot has missed. */
 		smp_mb();
-		mqfq_pass_on(q);
+		mqfq_pass_on(mq);
 	}
 	return true;
 }
 
-struct mqfq_entry *mqfq_take(struct mqfq_queue *q)
+struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
 {
-	struct mqfq_policy *p = q->policy;
+	struct mqfq_policy *p = mq->policy;
 	struct mqfq_entry *e;
 
-	lockdep_assert_held(&q->lock);
+	lockdep_assert_held(&mq->lock);
 
-	q->verdict = MQFQ_EMPTY;
-	if (!mqfq_has_work(q))
+	mq->verdict = MQFQ_EMPTY;
+	if (!mqfq_has_work(mq))
 		return NULL;
-	if (q->throttled_flow)
-		mqfq_note_unthrottled(q);
+	if (mq->throttled_flow)
+		mqfq_note_unthrottled(mq);
 
-	e = mqfq_first(q);
-	if (!mqfq_may_go(q, e)) {
-		q->verdict = MQFQ_TOO_FAR_AHEAD;
-		mqfq_pass_on(q);
+	e = mqfq_first(mq);
+	if (!mqfq_may_go(mq, e)) {
+		mq->verdict = MQFQ_TOO_FAR_AHEAD;
+		mqfq_pass_on(mq);
 		return NULL;
 	}
-	q->verdict = MQFQ_NO_SLOT;
-	if (!token_tree_take(&p->tokens, q->leaf, min_t(int, q->nr, MQFQ_SLOT_BATCH)) &&
-	    !mqfq_find_slot(q, e))
+	mq->verdict = MQFQ_NO_SLOT;
+	if (!token_tree_take(&p->tokens, mq->leaf, min_t(int, mq->nr, MQFQ_SLOT_BATCH)) &&
+	    !mqfq_find_slot(mq, e))
 		return NULL;
-	q->verdict = MQFQ_GO;
-	mqfq_dequeue(q, e);
+	mq->verdict = MQFQ_GO;
+	mqfq_dequeue(mq, e);
 	return e;
 }
 
 /* A token that lies at @at, and perhaps somebody who waits: bring it to him. */
-static noinline void mqfq_bring(struct mqfq_queue *q, unsigned int at)
+static noinline void mqfq_bring(struct mqfq_queue *mq, unsigned int at)
 {
-	struct mqfq_policy *p = q->policy;
-	int target = ready_set_nearest(&p->ready, q->leaf);
+	struct mqfq_policy *p = mq->policy;
+	int target = ready_set_nearest(&p->ready, mq->leaf);
 
 	if (target == READY_SET_NONE)
 		return;
 	token_tree_move(&p->tokens, at, target);
-	mqfq_wake_nearest(p, q->leaf);
+	mqfq_wake_nearest(p, mq->leaf);
 }
 
 /* Somebody waits: the token is put where he finds it. */
-static noinline void mqfq_release_to_nearest(struct mqfq_queue *q)
+static noinline void mqfq_release_to_nearest(struct mqfq_queue *mq)
 {
-	struct mqfq_policy *p = q->policy;
-	int target = ready_set_nearest(&p->ready, q->leaf);
+	struct mqfq_policy *p = mq->policy;
+	int target = ready_set_nearest(&p->ready, mq->leaf);
 	unsigned int at;
 
 	if (target != READY_SET_NONE)
-		at = token_tree_put(&p->tokens, q->leaf, target);
+		at = token_tree_put(&p->tokens, mq->leaf, target);
 	else
-		at = token_tree_rest(&p->tokens, q->leaf);
+		at = token_tree_rest(&p->tokens, mq->leaf);
 	/* Token before bits. Pairs with ready_set_add() in mqfq_find_slot(). */
 	smp_mb__after_atomic();
-	mqfq_bring(q, at);
+	mqfq_bring(mq, at);
 }
 
-void mqfq_release(struct mqfq_queue *q)
+void mqfq_release(struct mqfq_queue *mq)
 {
-	struct mqfq_policy *p = q->policy;
+	struct mqfq_policy *p = mq->policy;
 	unsigned int at;
 
 	if (!ready_set_is_empty(&p->ready)) {
-		mqfq_release_to_nearest(q);
+		mqfq_release_to_nearest(mq);
 		return;
 	}
-	at = token_tree_rest(&p->tokens, q->leaf);
+	at = token_tree_rest(&p->tokens, mq->leaf);
 	/* Token before bits. Pairs with ready_set_add() in mqfq_find_slot(). */
 	smp_mb__after_atomic();
 	if (!ready_set_is_empty(&p->ready))
-		mqfq_bring(q, at);
+		mqfq_bring(mq, at);
 }
 
 /* ---- making, changing ---- */
@@ -483,13 +483,13 @@ void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry)
 }
 
 /* All into the tree, where they can be moved about. */
-static void mqfq_sort_all(struct mqfq_queue *q)
+static void mqfq_sort_all(struct mqfq_queue *mq)
 {
 	struct mqfq_entry *e;
 
-	while ((e = q->in_order.first)) {
-		q->in_order.first = e->next;
-		mqfq_sort(q, e);
+	while ((e = mq->in_order.first)) {
+		mq->in_order.first = e->next;
+		mqfq_sort(mq, e);
 	}
 }
 
@@ -500,15 +500,15 @@ static void mqfq_sort_all(struct mqfq_queue *q)
  * What came since the change has its tag by the new weight. It starts at the new finish tag or later, and if tags grow no other
  * does: it stays, or it would be put off twice. If tags shrink it may come nearer twice, and overtakes requests of its own flow.
  */
-static void mqfq_rescale_entries(struct mqfq_queue *q, struct flow *f, const struct flow_reweigh *change)
+static void mqfq_rescale_entries(struct mqfq_queue *mq, struct flow *f, const struct flow_reweigh *change)
 {
 	bool grow = change->new_weight < change->old_weight;
 	struct rb_node *node, *next;
 
-	lockdep_assert_held(&q->lock);
+	lockdep_assert_held(&mq->lock);
 
-	mqfq_sort_all(q);
-	node = grow ? rb_last(&q->others.rb_root) : rb_first(&q->others.rb_root);
+	mqfq_sort_all(mq);
+	node = grow ? rb_last(&mq->others.rb_root) : rb_first(&mq->others.rb_root);
 	for (; node; node = next) {
 		struct mqfq_entry *e = rb_entry(node, struct mqfq_entry, node);
 		u64 start;
@@ -520,14 +520,14 @@ static void mqfq_rescale_entries(struct mqfq_queue *q, struct flow *f, const str
 			continue;
 		/* Virtual time may have moved on since the change, and no tag goes behind it. */
 		start = flow_scaled(change, e->start);
-		if (vt_after(mqfq_vt(q->policy), start))
-			start = mqfq_vt(q->policy);
+		if (vt_after(mqfq_vt(mq->policy), start))
+			start = mqfq_vt(mq->policy);
 		/* Who stays must not come to lie behind its equals: we would meet it again, and again. */
 		if (start == e->start)
 			continue;
-		rb_erase_cached(&e->node, &q->others);
+		rb_erase_cached(&e->node, &mq->others);
 		e->start = start;
-		mqfq_sort(q, e);
+		mqfq_sort(mq, e);
 	}
 }
 
@@ -536,30 +536,30 @@ void mqfq_rescale(struct mqfq_policy *p, struct flow *f, const struct flow_rewei
 	unsigned int i;
 
 	for (i = 0; i < p->nr_queues; i++) {
-		struct mqfq_queue *q = &p->queue[i];
+		struct mqfq_queue *mq = &p->queue[i];
 
-		spin_lock(&q->lock);
-		if (q->nr) {
-			mqfq_rescale_entries(q, f, change);
-			if (mindicator_leaf(&p->vt, q->leaf) != VT_NONE)
-				mqfq_publish(q, mqfq_first(q)->start);
+		spin_lock(&mq->lock);
+		if (mq->nr) {
+			mqfq_rescale_entries(mq, f, change);
+			if (mindicator_leaf(&p->vt, mq->leaf) != VT_NONE)
+				mqfq_publish(mq, mqfq_first(mq)->start);
 			/* What it waits for may have changed: let it ask again. */
-			mqfq_wake(q, MQFQ_THROTTLED);
+			mqfq_wake(mq, MQFQ_THROTTLED);
 		}
-		spin_unlock(&q->lock);
+		spin_unlock(&mq->lock);
 	}
 }
 
 static void mqfq_queue_init(struct mqfq_policy *p, unsigned int number)
 {
-	struct mqfq_queue *q = &p->queue[number];
+	struct mqfq_queue *mq = &p->queue[number];
 
-	q->policy = p;
-	q->number = number;
-	q->leaf = p->topology.leaf_of[number];
-	spin_lock_init(&q->lock);
-	q->others = RB_ROOT_CACHED;
-	INIT_LIST_HEAD(&q->recent);
+	mq->policy = p;
+	mq->number = number;
+	mq->leaf = p->topology.leaf_of[number];
+	spin_lock_init(&mq->lock);
+	mq->others = RB_ROOT_CACHED;
+	INIT_LIST_HEAD(&mq->recent);
 }
 
 int mqfq_policy_init(struct mqfq_policy *p, const struct topology_place *place,

@@ -217,38 +217,38 @@ static inline struct flow *mqfq_entry_flow(const struct mqfq_entry *e)
 
 /**
  * mqfq_insert() - queue an entry
- * @q:		queue, locked
+ * @mq:		queue, locked
  * @e:		entry; @e->flow is set and stays, with a reference, until the owner puts it
  * @start:	its start tag, from flow_tag() with mqfq_vt(), or mqfq_vt() for one that comes back
  *
  * The caller has the queue run afterwards.
  */
-void mqfq_insert(struct mqfq_queue *q, struct mqfq_entry *e, u64 start);
+void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start);
 
 /**
  * mqfq_take() - the next entry, if it may go now
- * @q:		queue, locked
+ * @mq:		queue, locked
  *
  * An entry that is returned holds a slot: the owner owes a mqfq_release(). Without one the queue
  * waits for an entry, virtual time or a slot, and is run when that has come.
  *
- * Return: the entry with the earliest start tag, or NULL; then @q->verdict says why.
+ * Return: the entry with the earliest start tag, or NULL; then @mq->verdict says why.
  */
-struct mqfq_entry *mqfq_take(struct mqfq_queue *q);
+struct mqfq_entry *mqfq_take(struct mqfq_queue *mq);
 
 /* May an entry go, as far as one can tell without the lock? If not, somebody will run the queue. */
-static inline bool mqfq_has_work(const struct mqfq_queue *q)
+static inline bool mqfq_has_work(const struct mqfq_queue *mq)
 {
-	return READ_ONCE(q->nr) && atomic_read(&q->state) == MQFQ_RUNNABLE;
+	return READ_ONCE(mq->nr) && atomic_read(&mq->state) == MQFQ_RUNNABLE;
 }
 
 /**
  * mqfq_release() - an entry's slot is free again
- * @q:		the queue that it was taken from; not locked
+ * @mq:		the queue that it was taken from; not locked
  *
  * Any context.
  */
-void mqfq_release(struct mqfq_queue *q);
+void mqfq_release(struct mqfq_queue *mq);
 
 void mqfq_set_throttle(struct mqfq_policy *p, u64 throttle_vt);
 void mqfq_set_slots(struct mqfq_policy *p, unsigned int slots);
@@ -266,9 +266,9 @@ void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry);
 void mqfq_rescale(struct mqfq_policy *p, struct flow *f, const struct flow_reweigh *change);
 
 /* How many entries of the flow wait in the queue; an estimate: from above, and without the lock. */
-static inline unsigned int mqfq_nr_queued(const struct mqfq_queue *q, const struct flow *f)
+static inline unsigned int mqfq_nr_queued(const struct mqfq_queue *mq, const struct flow *f)
 {
-	return READ_ONCE(q->nr_queued[f->number % MQFQ_FLOW_COUNTERS]);
+	return READ_ONCE(mq->nr_queued[f->number % MQFQ_FLOW_COUNTERS]);
 }
 
 #endif /* MQFAIR_MQFQ_POLICY_H */

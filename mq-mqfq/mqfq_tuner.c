@@ -35,19 +35,19 @@ static void mqfq_tuner_flow(void *context, struct flow *f)
 }
 
 /* Requests of the largest flow are among those that wait, and if none waits there is nothing to learn. */
-static u32 mqfq_tuner_largest_bytes(struct mqfq_queue *q)
+static u32 mqfq_tuner_largest_bytes(struct mqfq_queue *mq)
 {
 	unsigned int n = 0;
 	struct request *rq;
 	u32 largest = 0;
 
-	spin_lock(&q->lock);
-	list_for_each_entry(rq, &q->recent, queuelist) {
+	spin_lock(&mq->lock);
+	list_for_each_entry(rq, &mq->recent, queuelist) {
 		largest = max(largest, blk_rq_bytes(rq));
 		if (++n == MQFQ_TUNER_LOOK_AT)
 			break;
 	}
-	spin_unlock(&q->lock);
+	spin_unlock(&mq->lock);
 	return largest;
 }
 
@@ -61,11 +61,11 @@ static void mqfq_tuner_sum(struct mqfq_data *md, struct mqfq_auto_window *sum)
 
 	*sum = (struct mqfq_auto_window) {};
 	for (i = 0; i < p->nr_queues; i++) {
-		struct mqfq_queue *q = &p->queue[i];
+		struct mqfq_queue *mq = &p->queue[i];
 
-		sum->slot_waits += READ_ONCE(q->slot_waits);
-		sum->throttles += READ_ONCE(q->throttles);
-		largest = max(largest, mqfq_tuner_largest_bytes(q));
+		sum->slot_waits += READ_ONCE(mq->slot_waits);
+		sum->throttles += READ_ONCE(mq->throttles);
+		largest = max(largest, mqfq_tuner_largest_bytes(mq));
 	}
 	for_each_possible_cpu(cpu)
 		sum->requests += READ_ONCE(per_cpu_ptr(md->cpu_counters, cpu)->completed);

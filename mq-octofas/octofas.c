@@ -119,7 +119,7 @@
  * arrives.
  *
  * Names: od is the device's scheduler data, p its policy, oq our part of a hardware queue, rq a
- * request, tr what we keep in it, f a flow, t what it had in a queue, c a courier.
+ * request, orq what we keep in it, f a flow, t what it had in a queue, c a courier.
  */
 #define pr_fmt(fmt) "mq-octofas: " fmt
 
@@ -480,7 +480,7 @@ static bool octofas_arrive(struct octofas_data *od, struct request *rq, bool at_
 			   const struct octofas_parcel *parcel, u64 now_ns)
 {
 	struct octofas_queue *oq = rq->mq_hctx->sched_data;
-	struct octofas_rq *tr = octofas_rq(rq);
+	struct octofas_rq *orq = octofas_rq(rq);
 	u32 place, own, home = rq->mq_hctx->queue_num;
 	struct cgroup_subsys_state *css;
 	struct flow *f;
@@ -498,7 +498,7 @@ static bool octofas_arrive(struct octofas_data *od, struct request *rq, bool at_
 	if (parcel && parcel->home < od->nr_queues)
 		home = parcel->home;
 	own = atomic_fetch_inc(&od->queue[home].tally[place].outstanding);
-	*tr = (struct octofas_rq) {
+	*orq = (struct octofas_rq) {
 		.flow = f,
 		.place = place,
 		.others = octofas_others(atomic_fetch_inc(&oq->state->load), own),
@@ -525,15 +525,15 @@ static void octofas_insert_list(struct octofas_data *od, struct octofas_queue *o
 	u32 nr = 0, nr_patient = 0;
 
 	list_for_each_entry_safe(rq, next, list, queuelist) {
-		struct octofas_rq *tr = octofas_rq(rq);
+		struct octofas_rq *orq = octofas_rq(rq);
 
 		if (mqfair_adopt(rq))
 			octofas_prepare_request(rq);
-		if (tr->state == OCTOFAS_RQ_NONE && !octofas_arrive(od, rq, at_head, parcel, now_ns))
+		if (orq->state == OCTOFAS_RQ_NONE && !octofas_arrive(od, rq, at_head, parcel, now_ns))
 			continue;
-		tr->state = OCTOFAS_RQ_QUEUED;
+		orq->state = OCTOFAS_RQ_QUEUED;
 		nr++;
-		nr_patient += tr->patient;
+		nr_patient += orq->patient;
 		trace_block_rq_insert(rq);
 	}
 	octofas_monitor_start(od);
@@ -574,9 +574,9 @@ static void octofas_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head
 
 /* Algorithm 3: a request that has been sent back as often as it may be need not be any more. */
 static bool octofas_is_due(const struct octofas_data *od, const struct octofas_queue *oq,
-			   const struct octofas_rq *tr)
+			   const struct octofas_rq *orq)
 {
-	return !tr->patient || (tr->backward >= octofas_backwards(&od->policy, tr->place) &&
+	return !orq->patient || (orq->backward >= octofas_backwards(&od->policy, orq->place) &&
 				octofas_may_send(oq->state, true));
 }
 
@@ -603,15 +603,15 @@ static struct request *octofas_pick(struct octofas_data *od, struct octofas_queu
 		return octofas_may_send(oq->state, true) ?
 		       list_first_entry(&oq->fifo, struct request, queuelist) : NULL;
 	list_for_each_entry_safe(rq, next, &oq->fifo, queuelist) {
-		struct octofas_rq *tr = octofas_rq(rq);
-		u32 limit = octofas_backwards(&od->policy, tr->place);
+		struct octofas_rq *orq = octofas_rq(rq);
+		u32 limit = octofas_backwards(&od->policy, orq->place);
 
 		if (rq == picked)
 			break;
-		if (tr->backward >= limit)
+		if (orq->backward >= limit)
 			continue;
-		tr->backward++;
-		trace_octofas_backward(rq, rq->mq_hctx->queue_num, tr->backward, limit);
+		orq->backward++;
+		trace_octofas_backward(rq, rq->mq_hctx->queue_num, orq->backward, limit);
 		list_move_tail(&rq->queuelist, &back);
 		atomic64_inc(&oq->state->backwarded);
 	}
@@ -624,7 +624,7 @@ static struct request *octofas_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct octofas_data *od = hctx->queue->elevator->elevator_data;
 	struct octofas_queue *oq = hctx->sched_data;
-	struct octofas_rq *tr;
+	struct octofas_rq *orq;
 	struct request *rq;
 
 	spin_lock(&oq->lock);
@@ -639,12 +639,12 @@ static struct request *octofas_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if (!rq)
 		return NULL;
 
-	tr = octofas_rq(rq);
+	orq = octofas_rq(rq);
 	atomic_inc(&oq->state->sent);
-	if (!tr->patient)
+	if (!orq->patient)
 		atomic_inc(&oq->state->sent_sparse);
-	tr->state = OCTOFAS_RQ_INFLIGHT;
-	tr->class = octofas_class(rq);
+	orq->state = OCTOFAS_RQ_INFLIGHT;
+	orq->class = octofas_class(rq);
 	/* If it comes back it must not be merged: the driver may have mapped it. */
 	rq->rq_flags |= RQF_STARTED;
 	return rq;
@@ -676,11 +676,11 @@ static void octofas_left(struct request *rq)
 static void octofas_requeue_request(struct request *rq)
 {
 	struct octofas_data *od = rq->q->elevator->elevator_data;
-	struct octofas_rq *tr = octofas_rq(rq);
+	struct octofas_rq *orq = octofas_rq(rq);
 
-	if (tr->state != OCTOFAS_RQ_INFLIGHT)
+	if (orq->state != OCTOFAS_RQ_INFLIGHT)
 		return;
-	tr->state = OCTOFAS_RQ_REQUEUED;
+	orq->state = OCTOFAS_RQ_REQUEUED;
 	this_cpu_inc(od->cpu_counters->requeued);
 	octofas_left(rq);
 }
@@ -688,12 +688,12 @@ static void octofas_requeue_request(struct request *rq)
 /* Called when a request ends, before finish_request, in any context. */
 static void octofas_completed_request(struct request *rq, u64 now_ns)
 {
-	struct octofas_rq *tr = octofas_rq(rq);
+	struct octofas_rq *orq = octofas_rq(rq);
 
-	if (tr->state != OCTOFAS_RQ_INFLIGHT || now_ns <= rq->fifo_time)
+	if (orq->state != OCTOFAS_RQ_INFLIGHT || now_ns <= rq->fifo_time)
 		return;
-	octofas_monitor_count(rq->q->elevator->elevator_data, rq->mq_hctx->queue_num, tr->home,
-			      tr->place, tr->class, now_ns - rq->fifo_time, tr->others);
+	octofas_monitor_count(rq->q->elevator->elevator_data, rq->mq_hctx->queue_num, orq->home,
+			      orq->place, orq->class, now_ns - rq->fifo_time, orq->others);
 }
 
 /*
@@ -704,15 +704,15 @@ static void octofas_finish_request(struct request *rq)
 {
 	struct octofas_data *od = rq->q->elevator->elevator_data;
 	struct octofas_queue *oq = rq->mq_hctx->sched_data;
-	struct octofas_rq *tr = octofas_rq(rq);
-	u8 state = tr->state;
+	struct octofas_rq *orq = octofas_rq(rq);
+	u8 state = orq->state;
 
 	if (state == OCTOFAS_RQ_NONE)
 		return;
-	tr->state = OCTOFAS_RQ_NONE;
-	atomic_dec(&od->queue[tr->home].tally[tr->place].outstanding);
+	orq->state = OCTOFAS_RQ_NONE;
+	atomic_dec(&od->queue[orq->home].tally[orq->place].outstanding);
 	atomic_dec(&oq->state->load);
-	flow_put(tr->flow);
+	flow_put(orq->flow);
 	if (state != OCTOFAS_RQ_INFLIGHT)
 		return;
 	this_cpu_inc(od->cpu_counters->completed);

@@ -67,13 +67,13 @@ static int octofas_queues_show(struct octofas_data *od, struct seq_file *m)
 	seq_puts(m, "queue usable home served latency_us share_pct bound patient_bound load sent moved arrived backwarded\n");
 	spin_lock(&od->lock);
 	for (i = 0; i < od->nr_queues; i++) {
-		struct octofas_queue_state *q = &od->policy.queue[i];
+		struct octofas_queue_state *oqs = &od->policy.queue[i];
 
-		seq_printf(m, "%u %d %u %u %llu %u %d %d %d %d %lld %lld %lld\n", i, q->usable, q->home,
-			   q->served, div_u64(q->latency_ns, NSEC_PER_USEC),
-			   q->share * 100 / OCTOFAS_CREDIT, (int)q->bound, (int)q->patient_bound, atomic_read(&q->load),
-			   atomic_read(&q->sent), (s64)atomic64_read(&q->moved),
-			   (s64)atomic64_read(&q->arrived), (s64)atomic64_read(&q->backwarded));
+		seq_printf(m, "%u %d %u %u %llu %u %d %d %d %d %lld %lld %lld\n", i, oqs->usable, oqs->home,
+			   oqs->served, div_u64(oqs->latency_ns, NSEC_PER_USEC),
+			   oqs->share * 100 / OCTOFAS_CREDIT, (int)oqs->bound, (int)oqs->patient_bound, atomic_read(&oqs->load),
+			   atomic_read(&oqs->sent), (s64)atomic64_read(&oqs->moved),
+			   (s64)atomic64_read(&oqs->arrived), (s64)atomic64_read(&oqs->backwarded));
 	}
 	spin_unlock(&od->lock);
 	return 0;

@@ -233,24 +233,24 @@ static bool octofas_look_at_queues(struct octofas_policy *p, const struct octofa
 
 	for (i = 0; i < p->nr_queues; i++) {
 		const struct octofas_queue_sample *qs = &s->queue[i];
-		struct octofas_queue_state *q = &p->queue[i];
+		struct octofas_queue_state *oqs = &p->queue[i];
 		u64 rate = octofas_per_s(qs->nr, s->length_ns);
 
 		for (ns = 0, f = 0; f < OCTOFAS_FLOWS; f++)
 			ns += s->home_ns[i * OCTOFAS_FLOWS + f];
-		q->usable = qs->usable;
-		q->home = octofas_utilization(ns, s->length_ns);
-		q->served = octofas_utilization(qs->latency_ns, s->length_ns);
-		q->latency_ns = qs->nr ? div64_u64(qs->latency_ns, qs->nr) : 0;
-		q->peak = max(rate, q->peak - q->peak / 8);
+		oqs->usable = qs->usable;
+		oqs->home = octofas_utilization(ns, s->length_ns);
+		oqs->served = octofas_utilization(qs->latency_ns, s->length_ns);
+		oqs->latency_ns = qs->nr ? div64_u64(qs->latency_ns, qs->nr) : 0;
+		oqs->peak = max(rate, oqs->peak - oqs->peak / 8);
 		r->nr += qs->nr;
-		if (!q->usable)
+		if (!oqs->usable)
 			continue;
-		home[0] = min(home[0], q->home);
-		home[1] = max(home[1], q->home);
-		served[0] = min(served[0], q->served);
-		served[1] = max(served[1], q->served);
-		sum += q->home;
+		home[0] = min(home[0], oqs->home);
+		home[1] = max(home[1], oqs->home);
+		served[0] = min(served[0], oqs->served);
+		served[1] = max(served[1], oqs->served);
+		sum += oqs->home;
 		nr++;
 	}
 	r->average = nr ? div64_u64(sum, nr) : 0;
@@ -265,19 +265,19 @@ static bool octofas_look_at_queues(struct octofas_policy *p, const struct octofa
 /* The share of what comes to queue @i that may move. */
 static u32 octofas_share(const struct octofas_policy *p, const struct octofas_sample *s, u32 i)
 {
-	const struct octofas_queue_state *q = &p->queue[i];
+	const struct octofas_queue_state *oqs = &p->queue[i];
 	u64 movable_ns = 0;
 	u32 movable, f;
 
-	if (!q->usable || q->home <= p->average)
+	if (!oqs->usable || oqs->home <= p->average)
 		return 0;
 	for (f = 0; f < OCTOFAS_FLOWS; f++)
 		if (p->flow[f].movable)
 			movable_ns += s->home_ns[i * OCTOFAS_FLOWS + f];
 	movable = octofas_utilization(movable_ns, s->length_ns);
-	if (q->home - p->average >= movable)
+	if (oqs->home - p->average >= movable)
 		return OCTOFAS_CREDIT;
-	return div_u64((u64)(q->home - p->average) * OCTOFAS_CREDIT, movable);
+	return div_u64((u64)(oqs->home - p->average) * OCTOFAS_CREDIT, movable);
 }
 
 /* Has the queue had a request of a sparse flow? */
@@ -293,24 +293,24 @@ static bool octofas_has_sparse(const struct octofas_policy *p, const struct octo
 
 static void octofas_decide_moves(struct octofas_policy *p, const struct octofas_sample *s, u32 i)
 {
-	struct octofas_queue_state *q = &p->queue[i];
+	struct octofas_queue_state *oqs = &p->queue[i];
 	u32 share = p->mode & OCTOFAS_INTER ? octofas_share(p, s, i) : 0;
 	bool yields = share && p->mode == OCTOFAS_HYBRID && octofas_has_sparse(p, s, i);
 
-	WRITE_ONCE(q->share, share);
-	WRITE_ONCE(q->yields, yields);
+	WRITE_ONCE(oqs->share, share);
+	WRITE_ONCE(oqs->yields, yields);
 	/* What was saved for another share is worth nothing now. */
 	if (!share)
-		atomic_set(&q->credit, 0);
+		atomic_set(&oqs->credit, 0);
 }
 
 /* How many places a low queue has in the round. */
-static u32 octofas_places(const struct octofas_policy *p, const struct octofas_queue_state *q,
+static u32 octofas_places(const struct octofas_policy *p, const struct octofas_queue_state *oqs,
 			  u64 room)
 {
 	if (p->config.spread == OCTOFAS_RR)
 		return 1;
-	return max_t(u64, 1, div64_u64((u64)(p->average - q->home) * (OCTOFAS_ROUND / 2), room));
+	return max_t(u64, 1, div64_u64((u64)(p->average - oqs->home) * (OCTOFAS_ROUND / 2), room));
 }
 
 /* The round of targets: in turn, each as many times as it has places. */
@@ -324,9 +324,9 @@ static void octofas_make_round(struct octofas_policy *p)
 			room += p->average - p->queue[i].home;
 	for (turn = 0; more && n < OCTOFAS_ROUND; turn++)
 		for (more = 0, i = 0; i < p->nr_queues && n < OCTOFAS_ROUND; i++) {
-			struct octofas_queue_state *q = &p->queue[i];
+			struct octofas_queue_state *oqs = &p->queue[i];
 
-			if (!q->usable || q->home >= p->average || octofas_places(p, q, room) <= turn)
+			if (!oqs->usable || oqs->home >= p->average || octofas_places(p, oqs, room) <= turn)
 				continue;
 			WRITE_ONCE(p->round[n], i);
 			n++;
@@ -336,24 +336,24 @@ static void octofas_make_round(struct octofas_policy *p)
 }
 
 /* What a queue needs at the device to keep it busy. */
-static u32 octofas_bound(const struct octofas_queue_state *q, const struct octofas_queue_sample *qs)
+static u32 octofas_bound(const struct octofas_queue_state *oqs, const struct octofas_queue_sample *qs)
 {
 	u64 base_ns = qs->nr ? div64_u64(qs->base_ns, qs->nr) : 0;
 
 	if (!base_ns)
 		return U32_MAX;
 	base_ns += base_ns / 8;
-	return 1 + min_t(u64, mul_u64_u64_div_u64(q->peak, base_ns, OCTOFAS_NS_PER_S), U32_MAX / 2);
+	return 1 + min_t(u64, mul_u64_u64_div_u64(oqs->peak, base_ns, OCTOFAS_NS_PER_S), U32_MAX / 2);
 }
 
 static void octofas_decide_bounds(struct octofas_policy *p, const struct octofas_sample *s, u32 i)
 {
-	struct octofas_queue_state *q = &p->queue[i];
-	u32 bound = p->mode & OCTOFAS_INTRA ? octofas_bound(q, &s->queue[i]) : U32_MAX;
+	struct octofas_queue_state *oqs = &p->queue[i];
+	u32 bound = p->mode & OCTOFAS_INTRA ? octofas_bound(oqs, &s->queue[i]) : U32_MAX;
 	bool share = bound != U32_MAX && octofas_has_sparse(p, s, i);
 
-	WRITE_ONCE(q->bound, bound);
-	WRITE_ONCE(q->patient_bound, share ? max(1U, bound - 1) : bound);
+	WRITE_ONCE(oqs->bound, bound);
+	WRITE_ONCE(oqs->patient_bound, share ? max(1U, bound - 1) : bound);
 }
 
 static void octofas_decide_queues(struct octofas_policy *p, const struct octofas_sample *s)
@@ -469,9 +469,9 @@ unsigned int octofas_window(struct octofas_policy *p, const struct octofas_sampl
 
 /* ---- for each request ---- */
 
-static u64 octofas_load(const struct octofas_queue_state *q)
+static u64 octofas_load(const struct octofas_queue_state *oqs)
 {
-	return (u64)(atomic_read(&q->load) + (q->coming ? atomic_read(q->coming) : 0)) * OCTOFAS_ONE;
+	return (u64)(atomic_read(&oqs->load) + (oqs->coming ? atomic_read(oqs->coming) : 0)) * OCTOFAS_ONE;
 }
 
 /* The next queue of the round that has less than the average outstanding. */
@@ -489,20 +489,20 @@ static int octofas_next_target(struct octofas_policy *p, u32 home)
 
 int octofas_choose_target(struct octofas_policy *p, u32 home, u32 flow)
 {
-	struct octofas_queue_state *q = &p->queue[home];
-	u32 share = READ_ONCE(q->share);
+	struct octofas_queue_state *oqs = &p->queue[home];
+	u32 share = READ_ONCE(oqs->share);
 	int credit, target;
 	bool yields;
 
 	if (!octofas_is_inter(p) || !share || !READ_ONCE(p->flow[flow].movable))
 		return OCTOFAS_NO_TARGET;
-	yields = READ_ONCE(q->yields) && READ_ONCE(p->flow[flow].backward);
+	yields = READ_ONCE(oqs->yields) && READ_ONCE(p->flow[flow].backward);
 	if (yields)
 		share = OCTOFAS_CREDIT;
-	credit = atomic_add_return(share, &q->credit);
+	credit = atomic_add_return(share, &oqs->credit);
 	if (credit > OCTOFAS_CREDIT_MAX)
-		atomic_sub(share, &q->credit);
-	if (credit < OCTOFAS_CREDIT || (!yields && octofas_load(q) < READ_ONCE(p->average)))
+		atomic_sub(share, &oqs->credit);
+	if (credit < OCTOFAS_CREDIT || (!yields && octofas_load(oqs) < READ_ONCE(p->average)))
 		return OCTOFAS_NO_TARGET;
 	target = octofas_next_target(p, home);
 	/*
@@ -510,7 +510,7 @@ int octofas_choose_target(struct octofas_policy *p, u32 home, u32 flow)
 	 * CPU at most, and has to be saved again before the next one moves.
 	 */
 	if (target != OCTOFAS_NO_TARGET)
-		atomic_sub(OCTOFAS_CREDIT, &q->credit);
+		atomic_sub(OCTOFAS_CREDIT, &oqs->credit);
 	return target;
 }
 

@@ -301,13 +301,13 @@ static inline u32 octofas_backwards(const struct octofas_policy *p, u32 flow)
 }
 
 /* @patient: a request that may be sent back. */
-static inline bool octofas_may_send(const struct octofas_queue_state *q, bool patient)
+static inline bool octofas_may_send(const struct octofas_queue_state *oqs, bool patient)
 {
-	u32 sent = atomic_read(&q->sent);
+	u32 sent = atomic_read(&oqs->sent);
 
-	if (patient && !atomic_read(&q->sent_sparse) && sent >= READ_ONCE(q->patient_bound))
+	if (patient && !atomic_read(&oqs->sent_sparse) && sent >= READ_ONCE(oqs->patient_bound))
 		return false;
-	return sent < READ_ONCE(q->bound);
+	return sent < READ_ONCE(oqs->bound);
 }
 
 /* The share of a request's latency beyond the least that is others' doing, in parts of 255. */
