@@ -114,6 +114,7 @@
 
 #include <trace/events/block.h>
 
+#include "blk/hctx.h"
 #include "blk/slot.h"
 #include "blk/submit.h"
 #include "blk/tag_share.h"
@@ -169,24 +170,6 @@ static void k2_unindex(struct k2_data *k2, struct request *rq)
 		elv_rqhash_del(rq->q, rq);
 	if (rq->q->last_merge == rq)
 		rq->q->last_merge = NULL;
-}
-
-void k2_wake_all(struct k2_data *k2)
-{
-	struct blk_mq_hw_ctx *hctx;
-	unsigned long i;
-
-	queue_for_each_hw_ctx(k2->q, hctx, i)
-		blk_mq_run_hw_queue(hctx, true);
-}
-
-/* Runs @hctx, or all queues if a run of @hctx would not ask for a request. Any context. */
-static void k2_wake(struct k2_data *k2, struct blk_mq_hw_ctx *hctx)
-{
-	if (!test_bit(BLK_MQ_S_STOPPED, &hctx->state) && list_empty_careful(&hctx->dispatch))
-		blk_mq_run_hw_queue(hctx, true);
-	else
-		k2_wake_all(k2);
 }
 
 /* ---- init and exit ---- */
@@ -457,7 +440,7 @@ static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	}
 	spin_unlock(&k2->lock);
 	if (rq && !slot_is_held(rq) && k2_policy_release(p))
-		k2_wake(k2, rq->mq_hctx);
+		hctx_wake(rq->mq_hctx);
 	return rq;
 }
 
@@ -483,7 +466,7 @@ static void k2_requeue_request(struct request *rq)
 	kr->state = K2_RQ_REQUEUED;
 	this_cpu_inc(k2->cpu_counters->requeued[kr->queue]);
 	if (slot_is_held(rq) && k2_policy_release(&k2->policy))
-		k2_wake(k2, rq->mq_hctx);
+		hctx_wake(rq->mq_hctx);
 }
 
 static void k2_trace_complete(struct k2_data *k2, struct request *rq)
@@ -513,7 +496,7 @@ static void k2_finish_request(struct request *rq)
 	kr->state = K2_RQ_NONE;
 	this_cpu_inc(k2->cpu_counters->completed[kr->queue]);
 	if (slot_is_held(rq) && k2_policy_release(&k2->policy))
-		k2_wake(k2, rq->mq_hctx);
+		hctx_wake(rq->mq_hctx);
 }
 
 /* ---- registration ---- */

@@ -108,8 +108,6 @@ static inline struct k2_rq *k2_rq(struct request *rq)
 
 /* k2.c */
 void k2_count(struct k2_data *k2, unsigned int queue, struct k2_counters *c);
-/* Runs all hardware queues. Any context. */
-void k2_wake_all(struct k2_data *k2);
 
 /* k2_tuner.c: the automatic bound */
 void k2_tuner_init(struct k2_data *k2, u32 max_inflight);

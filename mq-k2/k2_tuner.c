@@ -19,6 +19,7 @@
 #include <linux/printk.h>
 #include <linux/string.h>
 
+#include "blk/hctx.h"
 #include "k2.h"
 #include "trace.h"
 
@@ -137,7 +138,7 @@ static void k2_tuner_apply(struct k2_data *k2)
 	lockdep_assert_held(&k2->auto_mutex);
 
 	k2_policy_set_max_inflight(&k2->policy, k2->law.bound);
-	k2_wake_all(k2);
+	hctx_wake_all(k2->q);
 }
 
 void k2_tuner_set_targets(struct k2_data *k2)

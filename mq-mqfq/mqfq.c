@@ -138,7 +138,7 @@
 
 #include <trace/events/block.h>
 
-#include "blk/elevator.h"
+#include "blk/hctx.h"
 #include "blk/slot.h"
 #include "blk/submit.h"
 #include "blk/tag_share.h"
@@ -239,18 +239,6 @@ static u32 mqfq_weight_of(void *context, u64 key, void *who)
 		return mqfq_cgroup_weight(md, who);
 	weight = xa_load(&md->weight_of_id, mqfq_weight_index(key));
 	return weight ? xa_to_value(weight) : FLOW_WEIGHT_DEFAULT;
-}
-
-void mqfq_reweigh(struct mqfq_data *md, u64 key, u32 weight)
-{
-	struct flow_reweigh change;
-	struct flow *f = flow_set_weight(&md->flows, key, weight, mqfq_vt(&md->policy), &change);
-
-	if (!f)
-		return;
-	if (change.old_weight != weight)
-		mqfq_rescale(&md->policy, f, &change);
-	flow_put(f);
 }
 
 static void mqfq_reclaim(struct work_struct *work)
@@ -414,7 +402,7 @@ static int mqfq_init_sched(struct request_queue *q, struct elevator_queue *eq)
 	if (!md)
 		return -ENOMEM;
 	mqfq_cgroup_attach(md);
-	elevator_run_all_hctx(q);
+	hctx_run_each(q);
 	tag_share_update(q);
 	eq->elevator_data = md;
 	q->elevator = eq;
@@ -727,7 +715,7 @@ static struct elevator_type mqfq_elevator = {
 		.init_sched		= MQFAIR_INIT_SCHED(mqfq_init_sched),
 		.exit_sched		= mqfq_exit_sched,
 		.init_hctx		= mqfq_init_hctx,
-		.exit_hctx		= elevator_exit_hctx,
+		.exit_hctx		= hctx_exit,
 		.depth_updated		= MQFAIR_DEPTH_UPDATED(tag_share_update),
 		.limit_depth		= mqfq_limit_depth,
 		.allow_merge		= mqfq_allow_merge,

@@ -98,8 +98,6 @@ struct mqfq_counters {
 };
 
 void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c);
-/* A flow has another weight now, and what it has waiting, too. Process context. */
-void mqfq_reweigh(struct mqfq_data *md, u64 key, u32 weight);
 
 /* mqfq_tuner.c: T and D */
 void mqfq_tuner_init(struct mqfq_data *md, u32 slots, u32 throttle_kb);
@@ -119,7 +117,10 @@ extern const struct blk_mq_debugfs_attr mqfq_queue_debugfs_attrs[];
 extern const struct blk_mq_debugfs_attr mqfq_hctx_debugfs_attrs[];
 #endif
 
-/* mqfq_cgroup.c: weights in cgroupfs */
+/* mqfq_weight.c */
+/* Gives a flow, and the requests of it that wait, another weight. Process context. */
+void mqfq_reweigh(struct mqfq_data *md, u64 key, u32 weight);
+/* Weights in cgroupfs. */
 #ifdef CONFIG_BLK_CGROUP
 int mqfq_cgroup_init(void);
 void mqfq_cgroup_exit(void);

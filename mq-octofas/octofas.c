@@ -135,7 +135,7 @@
 
 #include <trace/events/block.h>
 
-#include "blk/elevator.h"
+#include "blk/hctx.h"
 #include "blk/submit.h"
 #include "blk/tag_share.h"
 #include "octofas.h"
@@ -363,7 +363,7 @@ static int octofas_init_sched(struct request_queue *q, struct elevator_queue *eq
 	if (od->nr_queues == 1)
 		pr_info_ratelimited("%s: one hardware queue: nowhere to move requests to\n",
 				    q->disk ? q->disk->disk_name : "?");
-	elevator_run_all_hctx(q);
+	hctx_run_each(q);
 	tag_share_update(q);
 	eq->elevator_data = od;
 	q->elevator = eq;
@@ -729,7 +729,7 @@ static struct elevator_type octofas_elevator = {
 		.init_sched		= MQFAIR_INIT_SCHED(octofas_init_sched),
 		.exit_sched		= octofas_exit_sched,
 		.init_hctx		= octofas_init_hctx,
-		.exit_hctx		= elevator_exit_hctx,
+		.exit_hctx		= hctx_exit,
 		.depth_updated		= MQFAIR_DEPTH_UPDATED(tag_share_update),
 		.limit_depth		= octofas_limit_depth,
 		.allow_merge		= octofas_allow_merge,

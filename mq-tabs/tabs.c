@@ -123,7 +123,7 @@
 
 #include <trace/events/block.h>
 
-#include "blk/elevator.h"
+#include "blk/hctx.h"
 #include "blk/submit.h"
 #include "blk/tag_share.h"
 #include "tabs.h"
@@ -222,24 +222,10 @@ static bool tabs_is_device_idle(const struct tabs_data *td)
 	return !atomic_read(&td->fua_inflight) && tabs_came(td, TABS_READ) == finished;
 }
 
-static void tabs_wake_all(struct tabs_data *td)
-{
-	struct blk_mq_hw_ctx *hctx;
-	unsigned long i;
-
-	queue_for_each_hw_ctx(td->q, hctx, i)
-		blk_mq_run_hw_queue(hctx, true);
-}
-
 /* A held write may go. Any context. */
 static void tabs_wake(struct tabs_data *td)
 {
-	struct blk_mq_hw_ctx *hctx = td->hctx[READ_ONCE(td->wake)];
-
-	if (!test_bit(BLK_MQ_S_STOPPED, &hctx->state) && list_empty_careful(&hctx->dispatch))
-		blk_mq_run_hw_queue(hctx, true);
-	else
-		tabs_wake_all(td);
+	hctx_wake(td->hctx[READ_ONCE(td->wake)]);
 }
 
 static bool tabs_may_send_held(const struct tabs_data *td)
@@ -348,7 +334,7 @@ void tabs_apply(struct tabs_data *td)
 	trace_tabs_phase(td->q, &td->policy);
 	spin_unlock(&td->lock);
 	WRITE_ONCE(td->configured, tabs_is_configured(&config));
-	tabs_wake_all(td);
+	hctx_wake_all(td->q);
 }
 
 /* ---- init and exit ---- */
@@ -462,7 +448,7 @@ static int tabs_init_sched(struct request_queue *q, struct elevator_queue *eq)
 				    q->disk ? q->disk->disk_name : "?", obstacle);
 	td->configured = false;
 
-	elevator_run_all_hctx(q);
+	hctx_run_each(q);
 	tag_share_update(q);
 	eq->elevator_data = td;
 	q->elevator = eq;
@@ -765,7 +751,7 @@ static struct elevator_type tabs_elevator = {
 		.init_sched		= MQFAIR_INIT_SCHED(tabs_init_sched),
 		.exit_sched		= tabs_exit_sched,
 		.init_hctx		= tabs_init_hctx,
-		.exit_hctx		= elevator_exit_hctx,
+		.exit_hctx		= hctx_exit,
 		.depth_updated		= MQFAIR_DEPTH_UPDATED(tag_share_update),
 		.limit_depth		= tabs_limit_depth,
 		.bio_merge		= tabs_bio_merge,

@@ -190,10 +190,10 @@ MUTANTS = [
      "return (void)now_ns, (void)since_ns, (void)max_ns, (void)spare_ns, false;",
      "tabs/max_delay", False),
     ("mq-tabs: what may go wakes nobody", "mq-tabs/tabs.c",
-     r"\tif \(!test_bit\(BLK_MQ_S_STOPPED[\s\S]*?\n\t\ttabs_wake_all\(td\);\n", "\t(void)hctx;\n",
+     r"\thctx_wake\(td->hctx[^;]*;\n", "\t(void)td;\n",
      "tabs/lost_wakeup", False),
     ("mq-tabs: the former scheduler's way to run queues stays", "mq-tabs/tabs.c",
-     r"\televator_run_all_hctx\([^;]*;\n", "", "every/nvme_reset_after_switch/mq-tabs", False),
+     r"\thctx_run_each\([^;]*;\n", "", "every/nvme_reset_after_switch/mq-tabs", False),
     ("no alias to load it by", "mq-k2/k2.c", r'MODULE_ALIAS\("mq-k2-iosched"\);\n', "",
      "every/load_by_name/mq-k2", False),
 ]

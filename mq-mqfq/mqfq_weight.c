@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mqfq_cgroup.c - weights of cgroups: io.mqfair.weight
+ * mqfq_weight.c - changes of weights, and the file io.mqfair.weight of each cgroup
  *
- * A line "default N" for all devices and lines "MAJ:MIN N" for some, in the manner of io.weight.
- * Written: "N" or "default N", "MAJ:MIN N", "MAJ:MIN default"; N from 1 to 10000. The block
- * cgroup controller keeps a structure of ours per cgroup; it is gone with the cgroup.
+ * The file has a line "default N" for all devices and lines "MAJ:MIN N" for some, as io.weight has.
+ * A user writes "N" or "default N", "MAJ:MIN N", or "MAJ:MIN default"; N is from 1 to 10000. The
+ * block cgroup controller keeps a structure of ours per cgroup and frees it with the cgroup.
  *
- * Locking: mqfq_cgroup_mutex guards the list of devices, and orders changes of weights. A new flow's
- * weight is read under its flow table's lock, a change is stored before that lock is taken to
- * tell the flow: either the new flow sees the change, or the change finds the flow.
+ * Locking: mqfq_cgroup_mutex guards the list of devices, and orders changes of weights. A new
+ * flow's weight is read under its flow table's lock. A change is stored before that lock is taken
+ * to tell the flow. So either the new flow sees the change, or the change finds the flow.
  */
 #include <linux/blkdev.h>
 #include <linux/blk-mq.h>
@@ -22,6 +22,18 @@
 #include <linux/xarray.h>
 
 #include "mqfq.h"
+
+void mqfq_reweigh(struct mqfq_data *md, u64 key, u32 weight)
+{
+	struct flow_reweigh change;
+	struct flow *f = flow_set_weight(&md->flows, key, weight, mqfq_vt(&md->policy), &change);
+
+	if (!f)
+		return;
+	if (change.old_weight != weight)
+		mqfq_rescale(&md->policy, f, &change);
+	flow_put(f);
+}
 
 #ifdef CONFIG_BLK_CGROUP
 
@@ -139,7 +151,8 @@ static int mqfq_store_device_weight(struct mqfq_cgroup *mc, char *device, const 
 	if (!colon)
 		return -EINVAL;
 	*colon = 0;
-	if (weight < 0 || kstrtouint(device, 10, &major) || kstrtouint(colon + 1, 10, &minor) || major >= 1U << (32 - MINORBITS) || minor > MINORMASK)
+	if (weight < 0 || kstrtouint(device, 10, &major) || kstrtouint(colon + 1, 10, &minor) ||
+	    major >= 1U << (32 - MINORBITS) || minor > MINORMASK)
 		return -EINVAL;
 	index = new_encode_dev(MKDEV(major, minor));
 	if (!weight)
@@ -170,8 +183,8 @@ static ssize_t mqfq_weight_write(struct kernfs_open_file *of, char *buf, size_t 
 	int ret;
 
 	/*
-	 * A device whose scheduler is being changed is frozen, and waits for the mutex: memory must
-	 * not be waited for by way of that device.
+	 * A device whose scheduler is being changed is frozen and waits for the mutex: no allocation
+	 * here may wait for that device.
 	 */
 	mutex_lock(&mqfq_cgroup_mutex);
 	noio = memalloc_noio_save();
@@ -179,7 +192,8 @@ static ssize_t mqfq_weight_write(struct kernfs_open_file *of, char *buf, size_t 
 	memalloc_noio_restore(noio);
 	if (!ret)
 		list_for_each_entry(md, &mqfq_devices, siblings)
-			mqfq_reweigh(md, flow_key_of_css(css), mqfq_cgroup_weight_on(mc, mqfq_dev(md)));
+			mqfq_reweigh(md, flow_key_of_css(css),
+				     mqfq_cgroup_weight_on(mc, mqfq_dev(md)));
 	mutex_unlock(&mqfq_cgroup_mutex);
 	return ret ? ret : count;
 }
