@@ -329,7 +329,7 @@ static void set_options(int fd)
 static void accepted(struct net *net, int result, uint32_t flags)
 {
 	const struct server *s = net->worker->server;
-	struct worker *whose;
+	struct worker *to;
 	uint64_t nr = 0;
 
 	if (!(flags & IORING_CQE_F_MORE))
@@ -346,12 +346,12 @@ static void accepted(struct net *net, int result, uint32_t flags)
 		return;
 	}
 	set_options(result);
-	whose = with_fewest(net);
-	count_conn(whose, 1);
-	if (whose == net->worker)
+	to = with_fewest(net);
+	count_conn(to, 1);
+	if (to == net->worker)
 		adopt(net, result);
 	else
-		hand_over(net, whose, result);
+		hand_over(net, to, result);
 }
 
 void net_complete(struct net *net, uint64_t user_data, int result, uint32_t flags)

@@ -7,9 +7,9 @@
  *
  * Locks. The index tells keys apart by identity only, so identities exclude each other: any number
  * of readers, or one writer, in the order of submission. A writer keeps its lock until its record
- * is durable. So nobody reads what a power cut could take back. What a writer has found stays true
- * until it has written. A record under a reader does not move: garbage collection is a writer as
- * well, and a segment is used again only when nothing in it is live.
+ * is durable. So no client reads what a power cut could take back. What a writer has found stays
+ * true until it has written. A record under a reader does not move: garbage collection is a writer
+ * as well, and a segment is used again only when nothing in it is live.
  *
  * Yielding. A writer that waits for room in the log would wait for ever if the move that makes room
  * is that of the record it has locked. So a move does not wait for such a writer: it borrows the

@@ -24,9 +24,9 @@
  *
  * After it. Recovery writes a checkpoint, with a number of lives that is beyond all that may have
  * been used, so that what is behind the end of the log is never looked at again. The flush of the
- * checkpoint makes durable what was found, before anybody can see it: after kill -9 it may still be
- * in the device's cache only. If there was a gap, a second checkpoint replaces the root from which
- * it could be seen: later batches will say that all before them were acknowledged.
+ * checkpoint makes durable what was found, before a client can see it: after kill -9 it may still
+ * be in the device's cache only. If there was a gap, a second checkpoint replaces the root from
+ * which it could be seen: later batches will say that all before them were acknowledged.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  * if it is the state when the read completes. After a cut, a key may be as acknowledged, or as
  * after the first, the first two, ... of the operations without an answer. The first read decides
  * which, and it stays. So a comparison with a list of at most a few states finds a lost
- * acknowledged write, a deletion that comes back, a value that nobody wrote, and one that changes
- * without cause.
+ * acknowledged write, a deletion that comes back, a value that was never written, and one that
+ * changes without cause.
  */
 #ifndef OKV_MODEL_H
 #define OKV_MODEL_H

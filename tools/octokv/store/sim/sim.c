@@ -311,7 +311,7 @@ static void walk_key(struct okv_scan *scan, const void *name, uint16_t name_len,
 			model_fail(w->s, "a walk shows key %u as it is not", i);
 		return;
 	}
-	model_fail(w->s, "a walk shows a key that nobody wrote");
+	model_fail(w->s, "a walk shows a key that was never written");
 }
 
 static void walk_done(struct okv_scan *scan)
