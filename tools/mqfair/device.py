@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A disk as the tools see it: its name, its scheduler, its files in sysfs and debugfs."""
+"""A disk: its name, its scheduler, its files in sysfs and debugfs."""
 import contextlib
 import errno
 import fcntl
@@ -11,14 +11,15 @@ import subprocess
 import sys
 
 BLOCK, DEBUG = "/sys/block", "/sys/kernel/debug/block"
-# What ends a command: what it changed is put back.
+# Signals that end a command; it undoes its changes first.
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Files of the queue that the kernel sets anew when the scheduler changes (block/elevator.c, block/blk-mq-sched.c).
-SET_ANEW = ("nr_requests", "async_depth")
+# Files of the queue that the kernel resets when the scheduler changes (block/elevator.c,
+# block/blk-mq-sched.c).
+RESET = ("nr_requests", "async_depth")
 
 
 class DeviceError(Exception):
-    """It can not be done; the text is one sentence."""
+    """The command failed; the text is one sentence."""
 
 
 class Device:
@@ -28,9 +29,11 @@ class Device:
         self.name = os.path.basename(os.path.realpath(name if "/" in name else f"/dev/{name}"))
         self.node = f"/dev/{self.name}"
         if not os.path.isdir(self.file("")):
-            raise DeviceError(f"{name} is no disk (a partition has no scheduler of its own: name the disk)")
+            raise DeviceError(f"{name} is no disk (a partition has no scheduler of its own: name "
+                              "the disk)")
         if not os.path.exists(self.queue("scheduler")):
-            raise DeviceError(f"{self.name} has no scheduler: it is no request-based disk; name the disks below it (of a multipath drive, its paths: nvme0c0n1)")
+            raise DeviceError(f"{self.name} has no scheduler: it is no request-based disk; name "
+                              "the disks below it (of a multipath drive, its paths: nvme0c0n1)")
 
     def file(self, name):
         """Path of a file in the disk's folder."""
@@ -45,13 +48,13 @@ class Device:
         return f"{DEBUG}/{self.name}/sched/{name}"
 
     def scheduler(self):
-        """The name of the one in use."""
+        """The name of the scheduler in use."""
         found = re.search(r"\[([\w-]+)\]", read(self.queue("scheduler")))
         return found.group(1) if found else "none"
 
     @contextlib.contextmanager
     def restored(self):
-        """Whatever happens to the scheduler while the context lasts: afterwards it is the old one, with the settings that it had."""
+        """Restore the scheduler and its settings when the context ends."""
         name, kept = self.scheduler(), self.settings()
         try:
             yield
@@ -65,15 +68,18 @@ class Device:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def settings(self):
-        """{file of the queue: text}: the scheduler's tunables, and what a change of the scheduler sets anew."""
-        folder = self.queue("iosched")
-        names = [f"iosched/{entry}" for entry in os.listdir(folder)] if self.scheduler() != "none" else []
-        # In the order in which they are written: schedulers follow nr_requests, and weights are those of the kind of flow.
+        """{file of the queue: text}: the scheduler's tunables, and RESET."""
+        folder, names = self.queue("iosched"), []
+        if self.scheduler() != "none":
+            names = [f"iosched/{entry}" for entry in os.listdir(folder)]
+        # The order in which they are written: schedulers adapt to nr_requests, and the weights
+        # belong to the kind of flow.
         names.sort(key=lambda entry: entry != "iosched/flow")
-        return {entry: read(self.queue(entry)) for entry in (*SET_ANEW, *names) if os.path.exists(self.queue(entry))}
+        return {entry: read(self.queue(entry)) for entry in (*RESET, *names)
+                if os.path.exists(self.queue(entry))}
 
     def _put_back(self, kept):
-        """Write what differs from @kept, a list (weights) line by line, and say what is refused."""
+        """Write the files that differ from @kept, a list (weights) line by line; print refusals."""
         for entry, text in kept.items():
             try:
                 if read(self.queue(entry)) != text:
@@ -84,13 +90,13 @@ class Device:
 
     @contextlib.contextmanager
     def without_scheduler(self):
-        """Under none, for as long as the context lasts."""
+        """Use none until the context ends."""
         with self.restored():
             self.choose("none")
             yield
 
     def choose(self, name, **tunables):
-        """Make @name the scheduler, unless it is, and set @tunables."""
+        """Choose scheduler @name, unless it is in use, and set @tunables."""
         if self.scheduler() != name:
             write(self.queue("scheduler"), name)
         for entry, value in tunables.items():
@@ -98,20 +104,24 @@ class Device:
 
     @contextlib.contextmanager
     def claimed(self, destroys=False):
-        """The disk is ours while the context lasts: its data, too, if @destroys and the person at the terminal agrees; nobody can mount it then.
+        """Lock the disk until the context ends.
 
-        udev leaves a locked disk alone. Else a rule that chooses a scheduler would act in the midst of a measurement: a disk is looked at anew
-        whenever one that wrote to it, as fio, closes it (systemd's manual, "Locking Block Device Access").
+        With @destroys its data is ours, too, if the user at the terminal agrees; then it cannot be
+        mounted. udev ignores a locked disk. Otherwise it would run its rules each time that a
+        program that wrote to the disk, such as fio, closes it, and a rule that chooses a scheduler
+        would act during a measurement (systemd's manual, "Locking Block Device Access").
         """
         if not os.path.exists(self.node):
-            raise DeviceError(f"there is no {self.node}, so nothing can be sent to {self.name} alone: measure the drive while nvme-core is loaded with multipath=N")
+            raise DeviceError(f"there is no {self.node}, so nothing can be sent to {self.name} "
+                              "alone: measure the drive while nvme-core is loaded with multipath=N")
         try:
             descriptor = os.open(self.node, os.O_RDWR | os.O_EXCL if destroys else os.O_RDONLY)
         except PermissionError:
             raise
         except OSError as error:
-            raise DeviceError(f"{self.node} can not be {'written' if destroys else 'read'}: {error.strerror}"
-                              + ("; unmount what is on it" if error.errno == errno.EBUSY else "")) from error
+            remedy = "; unmount what is on it" if error.errno == errno.EBUSY else ""
+            raise DeviceError(f"{self.node} cannot be {'written' if destroys else 'read'}: "
+                              f"{error.strerror}{remedy}") from error
         try:
             if destroys:
                 self._confirm_destruction()
@@ -121,22 +131,27 @@ class Device:
             os.close(descriptor)
 
     def _confirm_destruction(self):
-        """Return if the person at the terminal agrees."""
-        print(f"\nThis writes all over {self.node} and destroys what is there. Type its name to go on: ", end="", file=sys.stderr, flush=True)
+        """Return if the user at the terminal agrees."""
+        print(f"\nThis writes to all of {self.node} and destroys its data. Type its name to "
+              "continue: ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip() != self.name:
             raise DeviceError("nothing was written, nothing was measured")
 
     def fio_jobs(self, *argv):
-        """fio's result for each job on this disk, all of it under the scheduler of now."""
+        """fio's result for each job on this disk; an error if the scheduler changes meanwhile."""
         chosen = self.scheduler()
         jobs = fio_jobs(*argv)
         if self.scheduler() != chosen:
-            raise DeviceError(f"somebody chose {self.scheduler()} for {self.name} while it was measured under {chosen}: a udev rule, or TuneD? stop it meanwhile")
+            raise DeviceError(f"{self.scheduler()} was chosen for {self.name} during a measurement "
+                              f"under {chosen}: by a udev rule, or TuneD? stop it meanwhile")
         return jobs
 
 
 def end_by_signals():
-    """The first signal ends the work, by a KeyboardInterrupt; further ones must not end what puts things back. Signals that are ignored, as by nohup, stay so."""
+    """Let the first signal end the work, by a KeyboardInterrupt.
+
+    Further ones must not end the clean-up. Signals that are ignored, as by nohup, stay so.
+    """
     def stop(_number, _frame):
         for number in STOPS:
             signal.signal(number, lambda *_: None)
@@ -149,7 +164,8 @@ def end_by_signals():
 def fio_jobs(*argv):
     """fio's result for each job; needs the program."""
     try:
-        done = subprocess.run(["fio", *argv, "--output-format=json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(["fio", *argv, "--output-format=json"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False)
     except FileNotFoundError as error:
         raise DeviceError("there is no fio: install the package fio") from error
     if done.returncode != 0:
@@ -158,8 +174,9 @@ def fio_jobs(*argv):
 
 
 def printable(text):
-    """@text with what is no character of a line made visible: names of cgroups and processes are foreign text, and not always text."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    """@text with control characters escaped; names of cgroups and processes may hold any bytes."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode()
+                   for char in text)
 
 
 def read(path):

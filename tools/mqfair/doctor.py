@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Find out why a scheduler of mqfair does not do what you expect, from the kernel up to the weights, and say the remedy.
+"""Find out why a scheduler of mqfair does not do what you expect, and say the remedy.
 
-Looks at: the kernel against SUPPORTED, its type information, its headers, the modules that are installed for it and whether it will take
-them, DKMS, which disks use which scheduler, what else sets a scheduler (TuneD, udev rules), the tunables of each disk that uses one of
-ours, and the weights of cgroups. It changes nothing, and needs root only for what debugfs has.
+doctor checks the kernel against SUPPORTED, its type information and headers, the installed modules
+and whether the kernel accepts them, DKMS, the scheduler of each disk, what else sets a scheduler
+(TuneD, udev rules), the tunables of each disk with a scheduler of ours, and the weights of cgroups.
+It changes nothing and needs no root.
 
-Each finding is "ok", "note" (works, but look at it) or "fault" (does not work); the exit status is 1 if there is a fault. With DEV only that disk
-is looked at.
+Each finding is "ok", "note" (works, but look at it) or "fault" (does not work). The exit status is
+1 if there is a fault. With DEV only that disk is checked.
 """
 import glob
 import json
@@ -15,7 +16,7 @@ import re
 import subprocess
 from dataclasses import asdict, dataclass
 
-ONE_LINE = "say what is wrong with the installation, the kernel, the disks or the settings, and what to do"
+ONE_LINE = "find faults in the installation, the kernel, the disks or the settings; say what to do"
 DEVICE_OPTIONAL = True
 
 OURS = ("mq-k2", "mq-mqfq", "mq-tabs", "mq-octofas")
@@ -26,7 +27,7 @@ MOK = "/var/lib/dkms/mok.pub"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """One checked thing."""
     verdict: str
     about: str
     text: str
@@ -34,7 +35,7 @@ class Finding:
 
 
 class Machine:
-    """What doctor reads, below @root: a test plants its faults in a folder of its own."""
+    """The files that doctor reads, below @root: a test plants its faults in its own folder."""
 
     def __init__(self, root="/", release=None, run=None):
         self.root = root
@@ -46,7 +47,7 @@ class Machine:
         return os.path.join(self.root, name.lstrip("/"))
 
     def read(self, name):
-        """Text of a file; empty if there is none, or it can not be read."""
+        """Text of a file; empty if it does not exist or cannot be read."""
         try:
             with open(self.path(name), encoding="utf-8", errors="replace") as handle:
                 return handle.read().strip()
@@ -59,31 +60,34 @@ class Machine:
 
     def find(self, pattern):
         """Names, as seen from the root, that match."""
-        return sorted("/" + os.path.relpath(path, self.root) for path in glob.glob(self.path(pattern)))
+        return sorted("/" + os.path.relpath(path, self.root)
+                      for path in glob.glob(self.path(pattern)))
 
     @staticmethod
     def _run(*argv):
-        """Output of a program; None if it is not there or fails."""
+        """Output of a program; None if it is not installed or fails."""
         try:
-            done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False, timeout=30)
+            done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                  text=True, check=False, timeout=30)
         except (FileNotFoundError, subprocess.TimeoutExpired):
             return None
         return done.stdout if done.returncode == 0 else None
 
 
 def series(text):
-    """(6, 12) of "6.12.107+deb13-amd64"; None if there is none."""
+    """(6, 12) of "6.12.107+deb13-amd64"; None if @text has no such numbers."""
     found = re.match(r"(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2])) if found else None
 
 
 def supported():
-    """{"Minimum": (6, 12), ...} from the file SUPPORTED, beside this program or at the top of its checkout."""
+    """{"Minimum": (6, 12), ...} from SUPPORTED, beside this program or at the checkout's top."""
     here = os.path.dirname(os.path.realpath(__file__))
     for path in (f"{here}/SUPPORTED", f"{here}/../../SUPPORTED"):
         if os.path.exists(path):
             with open(path, encoding="utf-8") as handle:
-                return {name: series(value) for name, value in re.findall(r"^(Minimum|Maximum): *(\S+)", handle.read(), re.M)}
+                found = re.findall(r"^(Minimum|Maximum): *(\S+)", handle.read(), re.M)
+            return {name: series(value) for name, value in found}
     return {}
 
 
@@ -97,15 +101,17 @@ def kernel(machine):
     else:
         yield Finding(OK, "kernel", machine.release)
     if not machine.exists("/sys/kernel/btf/vmlinux"):
-        yield Finding(FAULT, "type information", "this kernel has no BTF, so modules can not be checked against it and are not built",
-                      "use a kernel with CONFIG_DEBUG_INFO_BTF=y; Debian's have it")
+        yield Finding(FAULT, "type information",
+                      "this kernel has no BTF, so modules cannot be checked against it and are "
+                      "not built", "use a kernel with CONFIG_DEBUG_INFO_BTF=y; Debian's have it")
     if not machine.exists(f"/lib/modules/{machine.release}/build/Makefile"):
-        yield Finding(FAULT, "headers", f"there are no headers of {machine.release}: no module can be built for it",
+        yield Finding(FAULT, "headers",
+                      f"there are no headers of {machine.release}: no module can be built for it",
                       f"apt install linux-headers-{machine.release}")
 
 
 def installed(machine):
-    """{module: path} of those that are installed for the running kernel."""
+    """{module: path} of our modules that are installed for the running kernel."""
     found = {}
     for pattern in ("updates/dkms", "updates", "extra", "updates/*"):
         for path in machine.find(f"/lib/modules/{machine.release}/{pattern}/mq-*.ko*"):
@@ -114,36 +120,42 @@ def installed(machine):
 
 
 def modules(machine):
-    """Modules: installed for this kernel, known to modprobe, acceptable to the kernel."""
+    """Modules: installed for this kernel, known to modprobe, accepted by the kernel."""
     found = installed(machine)
     if not found:
-        others = [path.split("/")[3] for path in machine.find("/lib/modules/*/updates/**/mq-*.ko*") + machine.find("/lib/modules/*/updates/mq-*.ko*")]
+        others = sorted({path.split("/")[3] for pattern in ("**/mq-*.ko*", "mq-*.ko*")
+                         for path in machine.find(f"/lib/modules/*/updates/{pattern}")})
         text = f"no module of mqfair is installed for {machine.release}"
         if machine.find("/var/lib/dkms/mqfair/*"):
             logs = machine.find("/var/lib/dkms/mqfair/*/build/make.log")
-            yield Finding(FAULT, "modules", text + "; DKMS knows mqfair but has not built it for this kernel" + (f" (see {logs[-1]})" if logs else ""),
-                          f"dkms autoinstall -k {machine.release}")
+            text += "; DKMS knows mqfair but has not built it for this kernel"
+            text += f" (see {logs[-1]})" if logs else ""
+            yield Finding(FAULT, "modules", text, f"dkms autoinstall -k {machine.release}")
         else:
-            yield Finding(FAULT, "modules", text + (f", only for {', '.join(sorted(set(others)))}" if others else ""),
+            text += f", only for {', '.join(others)}" if others else ""
+            yield Finding(FAULT, "modules", text,
                           "install mqfair-dkms, or in a checkout: make && make install")
         return
-    yield Finding(OK, "modules", f"{', '.join(sorted(found))} in {os.path.dirname(next(iter(found.values())))}")
+    yield Finding(OK, "modules",
+                  f"{', '.join(sorted(found))} in {os.path.dirname(next(iter(found.values())))}")
     aliases = machine.read(f"/lib/modules/{machine.release}/modules.alias")
     missing = [name for name in found if f"{name}-iosched" not in aliases]
     if missing:
-        yield Finding(FAULT, "aliases", f"modprobe does not know {', '.join(missing)}: writing the name to queue/scheduler will not load the module",
-                      f"depmod {machine.release}")
+        yield Finding(FAULT, "aliases",
+                      f"modprobe does not know {', '.join(missing)}: writing the name to "
+                      "queue/scheduler will not load the module", f"depmod {machine.release}")
     yield from signatures(machine, found)
 
 
 def signatures(machine, found):
-    """A kernel that takes signed modules only."""
+    """Signatures of the modules, if the kernel loads signed modules only."""
     lockdown = re.search(r"\[(\w+)\]", machine.read("/sys/kernel/security/lockdown"))
-    enforced = machine.read("/sys/module/module/parameters/sig_enforce") == "Y" or (lockdown and lockdown[1] != "none")
-    if not enforced:
+    locked = lockdown and lockdown[1] != "none"
+    if not locked and machine.read("/sys/module/module/parameters/sig_enforce") != "Y":
         return
     version = (machine.find("/var/lib/dkms/mqfair/[0-9]*") or ["VERSION"])[-1].split("/")[-1]
-    again = " && ".join(f"dkms {step} --force mqfair/{version} -k {machine.release}" for step in ("build", "install"))
+    again = " && ".join(f"dkms {step} --force mqfair/{version} -k {machine.release}"
+                        for step in ("build", "install"))
     enroll = f"mokutil --import {MOK}, reboot, and enroll the key when the firmware asks"
     for name, path in sorted(found.items()):
         if path.endswith(".ko"):
@@ -153,13 +165,18 @@ def signatures(machine, found):
         else:
             signed = bool((machine.run("modinfo", "-F", "signer", name) or "").strip())
         if not signed:
-            yield Finding(FAULT, "signature", f"this kernel loads signed modules only (Secure Boot), and {name} is not signed",
-                          f"dkms generate_mok && {again}; then {enroll}")
+            yield Finding(FAULT, "signature",
+                          f"this kernel loads signed modules only (Secure Boot), and {name} is not "
+                          "signed", f"dkms generate_mok && {again}; then {enroll}")
             return
     if "is not enrolled" in (machine.run("mokutil", "--test-key", MOK) or ""):
-        yield Finding(FAULT, "signature", f"this kernel loads signed modules only (Secure Boot), and does not know the key {MOK} with which DKMS signs", enroll)
+        yield Finding(FAULT, "signature",
+                      "this kernel loads signed modules only (Secure Boot), and does not know the "
+                      f"key {MOK} with which DKMS signs", enroll)
     elif not machine.exists("/usr/bin/mokutil"):
-        yield Finding(NOTE, "signature", "this kernel loads signed modules only (Secure Boot); ours are signed, but there is no mokutil to ask whether the firmware knows the key",
+        yield Finding(NOTE, "signature",
+                      "this kernel loads signed modules only (Secure Boot); ours are signed, but "
+                      "there is no mokutil to ask whether the firmware knows the key",
                       f"apt install mokutil; if modprobe says \"Key was rejected\": {enroll}")
 
 
@@ -170,109 +187,149 @@ def active(machine, disk):
 
 
 def path_disks(machine, disk):
-    """The paths (nvme0c0n1, ...) of an NVMe drive that may be reached by several."""
+    """The paths (nvme0c0n1, ...) of an NVMe drive with multipath."""
     found = re.fullmatch(r"(nvme\d+)(n\d+)", disk)
-    return [path.split("/")[3] for path in machine.find(f"/sys/block/{found[1]}c*{found[2]}")] if found else []
+    if not found:
+        return []
+    return [path.split("/")[3] for path in machine.find(f"/sys/block/{found[1]}c*{found[2]}")]
 
 
 def disks(machine, only):
-    """Which disks use which scheduler; those that can have none."""
+    """Which disks use which scheduler, and which cannot have one."""
     if only and not machine.exists(f"/sys/block/{only}"):
-        yield Finding(FAULT, only, "is no disk", "name a disk of /sys/block; a partition has no scheduler of its own")
+        yield Finding(FAULT, only, "is no disk",
+                      "name a disk of /sys/block; a partition has no scheduler of its own")
         return
-    names = [only, *path_disks(machine, only)] if only else [path.split("/")[3] for path in machine.find("/sys/block/*")]
+    names = [path.split("/")[3] for path in machine.find("/sys/block/*")]
+    if only:
+        names = [only, *path_disks(machine, only)]
     ours = {name: active(machine, name) for name in names if active(machine, name) in OURS}
     for name in names:
         others = [path for path in path_disks(machine, name) if path not in ours]
         if others:
-            yield Finding(NOTE, name, f"has its scheduler on each of its paths, and these do not use one of mqfair: {', '.join(others)}",
-                          f"echo mq-mqfq > /sys/block/{others[0]}/queue/scheduler, or load nvme-core with multipath=N")
+            yield Finding(NOTE, name, "has its scheduler on each of its paths, and these do not "
+                          f"use one of mqfair: {', '.join(others)}",
+                          f"echo mq-mqfq > /sys/block/{others[0]}/queue/scheduler, or load "
+                          "nvme-core with multipath=N")
     if not ours and not only:
-        yield Finding(NOTE, "disks", "none uses a scheduler of mqfair", "echo mq-mqfq > /sys/block/DISK/queue/scheduler")
+        yield Finding(NOTE, "disks", "none uses a scheduler of mqfair",
+                      "echo mq-mqfq > /sys/block/DISK/queue/scheduler")
     elif not ours and active(machine, only):
-        yield Finding(FAULT, only, f"does not use a scheduler of mqfair, but {active(machine, only)}", f"echo mq-mqfq > /sys/block/{only}/queue/scheduler")
+        yield Finding(FAULT, only,
+                      f"does not use a scheduler of mqfair, but {active(machine, only)}",
+                      f"echo mq-mqfq > /sys/block/{only}/queue/scheduler")
     elif not ours and names == [only]:
-        yield Finding(FAULT, only, "has no scheduler: it is no request-based disk (dm, md)", "set the scheduler of the disks below it")
+        yield Finding(FAULT, only, "has no scheduler: it is no request-based disk (dm, md)",
+                      "set the scheduler of the disks below it")
     for name, scheduler in ours.items():
         yield Finding(OK, name, f"uses {scheduler}")
         yield from tunables(machine, name, scheduler)
 
 
 def number(machine, disk, name):
-    """A tunable, or a file of the queue, as a number; None if it is none."""
+    """A tunable, or a file of the queue, as a number; None if it is no number."""
     text = machine.read(f"/sys/block/{disk}/queue/{name}")
     return int(text) if text.isdigit() else None
 
 
 def tunables(machine, disk, scheduler):
     """Settings with which a scheduler has no effect."""
-    deep = (number(machine, disk, "nr_requests") or 0) * max(1, len(machine.find(f"/sys/block/{disk}/mq/*")))
+    queues = max(1, len(machine.find(f"/sys/block/{disk}/mq/*")))
+    deep = (number(machine, disk, "nr_requests") or 0) * queues
     if scheduler == "mq-k2":
         bound = number(machine, disk, "iosched/max_inflight")
-        adapts = number(machine, disk, "iosched/target_p999_us") or number(machine, disk, "iosched/target_bw_pct")
-        if bound is not None and bound >= deep > 0 and not adapts:
-            yield Finding(NOTE, disk, f"max_inflight is {bound}, and no more than {deep} requests fit in its queues: the bound never acts",
+        auto = any(number(machine, disk, f"iosched/{name}")
+                   for name in ("target_p999_us", "target_bw_pct"))
+        if bound is not None and bound >= deep > 0 and not auto:
+            yield Finding(NOTE, disk, f"max_inflight is {bound}, and no more than {deep} requests "
+                          "fit in its queues: the bound never acts",
                           f"echo 8 > /sys/block/{disk}/queue/iosched/max_inflight")
     elif scheduler == "mq-mqfq":
         slots = number(machine, disk, "iosched/slots")
         if slots is not None and slots >= deep > 0:
-            yield Finding(NOTE, disk, f"slots is {slots}, and no more than {deep} requests fit in its queues: requests wait in the drive, where nobody sorts them",
+            yield Finding(NOTE, disk, f"slots is {slots}, and no more than {deep} requests fit in "
+                          "its queues: requests wait in the drive, where no scheduler orders them",
                           f"mqfair calibrate {disk}")
         if machine.read(f"/sys/block/{disk}/queue/iosched/flow") == "cgroup":
             yield from weights(machine)
     elif scheduler == "mq-tabs":
-        unset = [name for name in ("max_read_kbps", "max_fua_write_kbps") if number(machine, disk, f"iosched/{name}") == 0]
+        unset = [name for name in ("max_read_kbps", "max_fua_write_kbps")
+                 if number(machine, disk, f"iosched/{name}") == 0]
         if unset:
-            yield Finding(FAULT, disk, f"{' and '.join(unset)} not set: mq-tabs passes everything through", f"mqfair calibrate --tabs {disk}")
-        if machine.read(f"/sys/block/{disk}/queue/write_cache") == "write through" or machine.read(f"/sys/block/{disk}/queue/fua") == "0":
-            yield Finding(NOTE, disk, "has no volatile write cache, or no FUA: there are no FUA writes for mq-tabs to schedule", "use another scheduler")
+            yield Finding(FAULT, disk,
+                          f"{' and '.join(unset)} not set: mq-tabs holds no request back",
+                          f"mqfair calibrate --tabs {disk}")
+        queue = f"/sys/block/{disk}/queue"
+        if (machine.read(f"{queue}/write_cache") == "write through"
+                or machine.read(f"{queue}/fua") == "0"):
+            yield Finding(NOTE, disk, "has no volatile write cache, or no FUA: there are no FUA "
+                          "writes for mq-tabs to schedule", "use another scheduler")
 
 
 def weights(machine):
-    """Weights of cgroups: whether there can be any, and whether there are."""
+    """Weights of cgroups: whether they can be set, and whether they are."""
     top = "/sys/fs/cgroup"
     if "io" not in machine.read(f"{top}/cgroup.controllers").split():
-        yield Finding(FAULT, "weights", "the io controller is not in cgroup2: cgroups can not have weights", "boot without cgroup_no_v1=..., or cgroup_disable=io; unmount the v1 blkio hierarchy")
+        yield Finding(FAULT, "weights",
+                      "the io controller is not in cgroup2: cgroups cannot have weights",
+                      "boot without cgroup_no_v1=..., or cgroup_disable=io; unmount the v1 blkio "
+                      "hierarchy")
         return
     if "io" not in machine.read(f"{top}/cgroup.subtree_control").split():
-        yield Finding(FAULT, "weights", "the io controller is not enabled for cgroups: all tenants are one flow", f"echo +io > {top}/cgroup.subtree_control")
+        yield Finding(FAULT, "weights",
+                      "the io controller is not enabled for cgroups: all tenants are one flow",
+                      f"echo +io > {top}/cgroup.subtree_control")
         return
     files = machine.find(f"{top}/*/io.mqfair.weight") + machine.find(f"{top}/*/*/io.mqfair.weight")
-    if files and all(machine.read(path) in ("default 100", "100", "") for path in files):
-        yield Finding(NOTE, "weights", f"all {len(files)} cgroups have the default weight of 100: each gets the same", "echo 300 > /sys/fs/cgroup/GROUP/io.mqfair.weight")
+    changed = sum(machine.read(path) not in ("default 100", "100", "") for path in files)
+    if files and not changed:
+        yield Finding(NOTE, "weights",
+                      f"all {len(files)} cgroups have the default weight of 100: equal shares",
+                      "echo 300 > /sys/fs/cgroup/GROUP/io.mqfair.weight")
     elif files:
-        yield Finding(OK, "weights", f"{sum(machine.read(path) not in ('default 100', '100', '') for path in files)} of {len(files)} cgroups have one of their own")
+        yield Finding(OK, "weights",
+                      f"{changed} of {len(files)} cgroups have a weight of their own")
 
 
 def tuned_elevator(machine, profile, seen=()):
-    """The scheduler that a profile of TuneD sets, itself or by one that it includes; None if it sets none."""
+    """The scheduler that a profile of TuneD sets, itself or by an included profile; or None."""
     folders = ("/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned")
-    text = next(filter(None, (machine.read(f"{folder}/{profile}/tuned.conf") for folder in folders)), "")
+    text = next(filter(None,
+                       (machine.read(f"{folder}/{profile}/tuned.conf") for folder in folders)), "")
     found = re.search(r"^elevator\s*=\s*(\S+)", text, re.M)
     if found:
         return found[1]
     included = re.search(r"^include\s*=\s*(.+)", text, re.M)
-    names = [name for name in re.split(r"[,;\s]+", included[1].strip()) if name not in seen] if included else []
-    # What is included later goes first.
-    return next(filter(None, (tuned_elevator(machine, name, (*seen, profile)) for name in reversed(names))), None)
+    names = re.split(r"[,;\s]+", included[1].strip()) if included else []
+    names = [name for name in names if name not in seen]
+    # A profile that is included later overrides the earlier ones.
+    return next(filter(None, (tuned_elevator(machine, name, (*seen, profile))
+                              for name in reversed(names))), None)
 
 
 def rivals(machine):
-    """What else chooses a scheduler, now or at the next boot."""
+    """Other programs that choose a scheduler, now or at the next boot."""
     profiles = machine.read("/etc/tuned/active_profile").split()
-    chosen = next(filter(None, (tuned_elevator(machine, name) for name in reversed(profiles))), None)
+    schedulers = (tuned_elevator(machine, name) for name in reversed(profiles))
+    chosen = next(filter(None, schedulers), None)
     if chosen and chosen not in OURS:
-        yield Finding(FAULT, "TuneD", f"the profile {' '.join(profiles)} sets the scheduler {chosen}, and will do so again",
-                      f"put elevator=mq-mqfq into a profile of yours that includes {', '.join(profiles)}, and choose that one")
-    for path in [path for folder in ("/etc/udev/rules.d", "/run/udev/rules.d", "/usr/lib/udev/rules.d") for path in machine.find(folder + "/*.rules")]:
+        yield Finding(FAULT, "TuneD",
+                      f"the profile {' '.join(profiles)} sets the scheduler {chosen}, and will do "
+                      "so again", "put elevator=mq-mqfq into a profile of yours that includes "
+                      f"{', '.join(profiles)}, and choose your profile")
+    for path in [path for folder in ("/etc", "/run", "/usr/lib")
+                 for path in machine.find(f"{folder}/udev/rules.d/*.rules")]:
         for line in machine.read(path).splitlines():
             found = re.search(r'ATTR\{queue/scheduler\}="([\w-]+)"', line)
             if found and not line.startswith("#") and found[1] not in OURS:
-                yield Finding(NOTE, "udev", f"{path} sets the scheduler {found[1]} when a disk appears",
-                              f"put the rule of mqfair into /etc/udev/rules.d/ under a name that sorts after {os.path.basename(path)}")
+                yield Finding(NOTE, "udev",
+                              f"{path} sets the scheduler {found[1]} when a disk appears",
+                              "put the rule of mqfair into /etc/udev/rules.d/ under a name that "
+                              f"sorts after {os.path.basename(path)}")
     for word in machine.read("/proc/cmdline").split():
         if word.startswith("elevator="):
-            yield Finding(NOTE, "kernel command line", f"{word} has had no effect since 5.0", "use a udev rule")
+            yield Finding(NOTE, "kernel command line", f"{word} has had no effect since 5.0",
+                          "use a udev rule")
 
 
 def examine(machine, only=None):
@@ -282,16 +339,19 @@ def examine(machine, only=None):
 
 def arguments(parser):
     """The options of this command."""
-    parser.add_argument("--json", action="store_true", help="findings as JSON: verdict, about, text, remedy")
+    parser.add_argument("--json", action="store_true",
+                        help="findings as JSON: verdict, about, text, remedy")
 
 
 def run(args):
-    """Look and print; 1 if something is at fault."""
-    # As /dev has it, or a name of sysfs, or a link to one (/dev/disk/by-id/...).
-    found = examine(Machine(), os.path.basename(os.path.realpath(args.device)) if args.device else None)
+    """Examine and print; 1 if there is a fault."""
+    # A name in /dev or sysfs, or a link to one (/dev/disk/by-id/...).
+    found = examine(Machine(),
+                    os.path.basename(os.path.realpath(args.device)) if args.device else None)
     if args.json:
         print(json.dumps([asdict(finding) for finding in found], indent=2))
     else:
         for finding in found:
-            print(f"{finding.verdict:6}{finding.about}: {finding.text}" + (f"\n{'':8}do: {finding.remedy}" if finding.remedy else ""))
+            print(f"{finding.verdict:6}{finding.about}: {finding.text}"
+                  + (f"\n{'':8}do: {finding.remedy}" if finding.remedy else ""))
     return int(any(finding.verdict == FAULT for finding in found))

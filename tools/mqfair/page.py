@@ -94,7 +94,7 @@ def picture(draw, found, alt):
         out = io.BytesIO()
         try:
             draw(found, plt).savefig(out, format="svg", metadata={"Date": None})
-        # Whatever is odd in a file from elsewhere, its tables can be read.
+        # A file from elsewhere may hold anything: its tables can still be read.
         except Exception as error:      # pylint: disable=broad-except
             why = f"{text(type(error).__name__)}: {text(error)}"
             return f"<p><small>No picture: {why}.</small></p>\n"

@@ -38,7 +38,8 @@ def arguments(parser):
                         help="length of the look (default 5)")
     output = parser.add_mutually_exclusive_group(required=True)
     output.add_argument("-o", "--output", metavar="PAGE", help="the file to write")
-    output.add_argument("--json", action="store_true", help="print the page's content as a JSON array")
+    output.add_argument("--json", action="store_true",
+                        help="print the page's content as a JSON array")
 
 
 # ---- input ----
@@ -69,7 +70,7 @@ def load(path):
         with open(path, encoding="utf-8") as handle:
             found = json.load(handle)
     except OSError as error:
-        raise DeviceError(f"{path} can not be read: {error.strerror}") from error
+        raise DeviceError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise DeviceError(f"{path} is not JSON: {error}") from error
     sections = found if isinstance(found, list) else [found]
@@ -149,7 +150,7 @@ def writing(path):
     try:
         yield
     except OSError as error:
-        raise DeviceError(f"{path} can not be written: {error.strerror}") from error
+        raise DeviceError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def whole(path, make):
@@ -159,7 +160,7 @@ def whole(path, make):
     path = os.path.realpath(path)
     aside = f"{path}.{os.getpid()}.new"
     with writing(path), open(aside, "x", encoding="utf-8"):
-        pass                    # if it can not be written, say so before the long work
+        pass                    # if it cannot be written, say so before the long work
     try:
         content = make()
         with writing(path):

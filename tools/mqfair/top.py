@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Watch who gets how much of a drive under mq-mqfq.
+"""Watch each flow's share of a drive under mq-mqfq.
 
-One line per flow that had requests since the last look: its weight, the part of the bytes that it is due among those flows and the part that
-it got, its rate, requests that wait or are at the drive, how far its next tag is ahead of virtual time, and for how much of
-the time hardware queues waited because it was ahead.
+There is a line per flow that had requests since the last look:
+
+  weight      its weight
+  due         its due part of the bytes, by its weight among these flows
+  got         its real part of the bytes
+  MB/s        its rate
+  requests    its requests that wait or are at the drive
+  ahead KiB   how far its next tag is ahead of virtual time
+  throttled   the part of the time for which hardware queues waited because it was ahead
 """
 import contextlib
 import json
@@ -19,8 +25,10 @@ CGROUPS = "/sys/fs/cgroup"
 
 def arguments(parser):
     """The options of this command."""
-    parser.add_argument("--interval", type=float, default=1.0, metavar="S", help="seconds between two looks (default 1.0)")
-    parser.add_argument("--count", type=int, default=0, metavar="N", help="end after N looks (default: never)")
+    parser.add_argument("--interval", type=float, default=1.0, metavar="S",
+                        help="seconds between two looks (default 1.0)")
+    parser.add_argument("--count", type=int, default=0, metavar="N",
+                        help="end after N looks (default: never)")
     parser.add_argument("--json", action="store_true", help="an object per look, each on a line")
 
 
@@ -36,16 +44,16 @@ def flows(text):
 
 
 def cgroup_names():
-    """{inode: path}: that is how the scheduler numbers cgroups."""
+    """{inode: path}: the scheduler identifies cgroups by inode."""
     names = {}
     for folder, _, _ in os.walk(CGROUPS):
-        with contextlib.suppress(FileNotFoundError):    # it goes as we look
+        with contextlib.suppress(FileNotFoundError):    # it may be removed meanwhile
             names[os.stat(folder).st_ino] = os.path.relpath(folder, CGROUPS)
     return names
 
 
 def process_name(number):
-    """The command of a process, if it is still there."""
+    """The number and command of a process; the number alone if it has ended."""
     try:
         return f"{number} {read(f'/proc/{number}/comm')}"
     except DeviceError:
@@ -59,10 +67,11 @@ def ioprio_name(number):
 
 
 def flow_name(key, names):
-    """What people call a flow."""
+    """The name of a flow for people."""
     kind, number = key
     if kind == "cgroup":
-        return "/" if names.get(number) == "." else printable(names.get(number, f"cgroup {number} (gone)"))
+        name = names.get(number, f"cgroup {number} (gone)")
+        return "/" if name == "." else printable(name)
     return printable(process_name(number)) if kind == "process" else f"ioprio {ioprio_name(number)}"
 
 
@@ -71,23 +80,28 @@ def _since(before, now, name):
 
 
 def shares(before, after, elapsed_s, names):
-    """What each flow that had requests between two looks is due and got, largest first."""
+    """The due and the real share of each flow that had requests between two looks."""
     live = {key: _since(before.get(key), now, "service_bytes") for key, now in after.items()}
     live = {key: got for key, got in live.items() if got or after[key]["requests"]}
     weight = sum(after[key]["weight"] for key in live)
     total = sum(live.values()) or 1
-    return [{"flow": flow_name(key, names), "kind": key[0], "number": key[1], "weight": after[key]["weight"],
-             "due_pct": round(100 * after[key]["weight"] / weight, 2), "got_pct": round(100 * got / total, 2), "mb_s": round(got / elapsed_s / 1e6, 3),
+    return [{"flow": flow_name(key, names), "kind": key[0], "number": key[1],
+             "weight": after[key]["weight"],
+             "due_pct": round(100 * after[key]["weight"] / weight, 2),
+             "got_pct": round(100 * got / total, 2), "mb_s": round(got / elapsed_s / 1e6, 3),
              "requests": after[key]["requests"], "ahead_kb": round(after[key]["ahead"] / 1024),
-             "throttled_pct": round(_since(before.get(key), after[key], "throttled_ns") / elapsed_s / 1e7, 2)}
+             "throttled_pct": round(_since(before.get(key), after[key], "throttled_ns") / elapsed_s
+                                    / 1e7, 2)}
             for key, got in sorted(live.items(), key=lambda item: -item[1])]
 
 
 def table(rows):
     """The lines of one look."""
-    return [f"{'flow':32} {'weight':>6} {'due':>6} {'got':>6} {'MB/s':>9} {'requests':>8} {'ahead KiB':>10} {'throttled':>9}"] + [
-        f"{row['flow'][:32]:32} {row['weight']:6} {row['due_pct']:5.1f}% {row['got_pct']:5.1f}% {row['mb_s']:9.1f} {row['requests']:8} "
-        f"{row['ahead_kb']:10} {row['throttled_pct']:8.1f}%" for row in rows]
+    return [f"{'flow':32} {'weight':>6} {'due':>6} {'got':>6} {'MB/s':>9} {'requests':>8} "
+            f"{'ahead KiB':>10} {'throttled':>9}"] + [
+        f"{row['flow'][:32]:32} {row['weight']:6} {row['due_pct']:5.1f}% {row['got_pct']:5.1f}% "
+        f"{row['mb_s']:9.1f} {row['requests']:8} {row['ahead_kb']:10} {row['throttled_pct']:8.1f}%"
+        for row in rows]
 
 
 def run(args):
@@ -96,8 +110,8 @@ def run(args):
     if args.interval <= 0:
         raise DeviceError("--interval must be more than 0")
     if device.scheduler() != "mq-mqfq":
-        raise DeviceError(f"the scheduler of {device.name} is {device.scheduler()}; this is for mq-mqfq: "
-                          f"echo mq-mqfq > {device.queue('scheduler')}")
+        raise DeviceError(f"the scheduler of {device.name} is {device.scheduler()}; this is for "
+                          f"mq-mqfq: echo mq-mqfq > {device.queue('scheduler')}")
     before, looks = flows(read(device.debug("flows"))), 0
     at = time.monotonic()
     while not args.count or looks < args.count:
@@ -105,9 +119,11 @@ def run(args):
         after, now = flows(read(device.debug("flows"))), time.monotonic()
         rows = shares(before, after, now - at, cgroup_names())
         if args.json:
-            print(json.dumps({"device": device.name, "seconds": round(now - at, 3), "known": len(after), "flows": rows}), flush=True)
+            print(json.dumps({"device": device.name, "seconds": round(now - at, 3),
+                              "known": len(after), "flows": rows}), flush=True)
         else:
             if sys.stdout.isatty():
                 print("\033[H\033[J", end="")
-            print(f"{device.name}: {len(after)} flows known, {len(rows)} live\n" + "\n".join(table(rows)), flush=True)
+            print(f"{device.name}: {len(after)} flows known, {len(rows)} live\n"
+                  + "\n".join(table(rows)), flush=True)
         before, at, looks = after, now, looks + 1

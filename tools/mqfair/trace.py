@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Watch requests on their way through a scheduler, for some seconds.
 
-  latency    time in the scheduler and time at the drive, as histograms by I/O priority class and kind of request
+  latency    time in the scheduler and time at the drive, as histograms by I/O priority class and
+             kind of request
   inflight   how many requests the drive holds, over time and as a histogram
-  waits      mq-mqfq: how long hardware queues are throttled or without a slot, and who waited for whom
+  waits      mq-mqfq: how long hardware queues are throttled or without a slot, and which queue
+             woke which
 
-latency and waits need root and the package bpftrace, and make every request some microseconds longer while they last. inflight asks the
-kernel every 10 ms, and costs requests nothing.
+latency and waits need root and the package bpftrace, and add some microseconds to every request
+while they run. inflight reads a file of the kernel every 10 ms, and costs requests nothing.
 """
 import collections
 import json
@@ -33,48 +35,53 @@ def before_device(parser):
 
 def arguments(parser):
     """The options of this command."""
-    parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="for how long (default 5)")
+    parser.add_argument("--seconds", type=float, default=5.0, metavar="S",
+                        help="for how long (default 5)")
     parser.add_argument("--json", action="store_true", help="an object per line")
 
 
 def script(kind):
-    """The program: installed beside us, or in the checkout."""
+    """The bpftrace program: installed beside us, or in the checkout."""
     here = os.path.dirname(os.path.realpath(__file__))
-    return next(path for path in (f"{here}/trace/{kind}.bt", f"{here}/../trace/{kind}.bt") if os.path.exists(path))
+    return next(path for path in (f"{here}/trace/{kind}.bt", f"{here}/../trace/{kind}.bt")
+                if os.path.exists(path))
 
 
 def inflight(device, seconds, as_json):
-    """Sample how many requests the driver has; a line for every LINE_SAMPLES of them, and how often there were how many."""
+    """Sample the number of requests at the drive; a line per LINE_SAMPLES, then a histogram."""
     seen, started = [], time.monotonic()
     while time.monotonic() - started < seconds:
         seen.append(sum(map(int, read(f"/sys/block/{device.name}/inflight").split())))
         if len(seen) % LINE_SAMPLES == 0:
             part = seen[-LINE_SAMPLES:]
-            line = {"ms": round((time.monotonic() - started) * 1000), "least": min(part), "mean": sum(part) / len(part), "most": max(part)}
-            print(json.dumps(line) if as_json else "{ms:8} ms  {least:5} to {most:<5} mean {mean:.1f}".format(**line), flush=True)
+            line = {"ms": round((time.monotonic() - started) * 1000), "least": min(part),
+                    "mean": sum(part) / len(part), "most": max(part)}
+            words = "{ms:8} ms  {least:5} to {most:<5} mean {mean:.1f}".format(**line)
+            print(json.dumps(line) if as_json else words, flush=True)
         time.sleep(SAMPLE_S)
     counts = collections.Counter(seen)
     if as_json:
         print(json.dumps({"in_flight": sorted(counts.items())}))
         return
-    print(f"\n{len(seen)} looks at how many requests {device.name} holds:")
+    print(f"\nrequests that {device.name} holds, and how often of {len(seen)} times:")
     for number, times in sorted(counts.items()):
         print(f"  {number:5} {times:6} {'#' * max(1, round(BAR * times / max(counts.values())))}")
 
 
 def number_of(device):
-    """The kernel's number of a disk: major << 20 | minor. A path of a multipath drive has none."""
+    """The kernel's number of a disk: major << 20 | minor."""
     major, minor = map(int, read(f"/sys/block/{device.name}/dev").split(":"))
     return major << 20 | minor
 
 
 def run(args):
-    """Attach, wait, end it so that it prints; 1 if it failed."""
+    """Sample, or let bpftrace watch; 1 if bpftrace failed."""
     device = Device(args.device)
     if args.seconds <= 0:
         raise DeviceError("--seconds must be more than 0")
     if args.kind == "waits" and device.scheduler() != "mq-mqfq":
-        raise DeviceError(f"the scheduler of {device.name} is {device.scheduler()}; waits is for mq-mqfq")
+        raise DeviceError(f"the scheduler of {device.name} is {device.scheduler()}; waits is for "
+                          "mq-mqfq")
     if args.kind == "inflight":
         inflight(device, args.seconds, args.json)
         return 0
@@ -82,18 +89,21 @@ def run(args):
         raise DeviceError("there is no bpftrace: install the package bpftrace")
     if os.geteuid() != 0:
         raise DeviceError("tracing needs root")
-    argv = ["bpftrace", *(["-f", "json"] if args.json else []), script(args.kind), str(number_of(device))]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+    argv = ["bpftrace", *(["-f", "json"] if args.json else []), script(args.kind),
+            str(number_of(device))]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True) as child:
         try:
             return watch(child, device, args)
         finally:
-            child.kill()        # if it has ended, that is nothing to it
+            child.kill()        # no effect if it has ended
 
 
 def watch(child, device, args):
-    """Let bpftrace attach, wait, end it so that it prints."""
+    """Let bpftrace attach, wait, and end it so that it prints."""
     said = []
-    for line in child.stdout:       # "Attaching N probes": compiling takes seconds, and is not part of the time
+    # "Attaching N probes" comes after compiling, which takes seconds and does not count.
+    for line in child.stdout:
         said.append(line.strip())
         if re.search("[Aa]ttach", line):
             break
