@@ -327,12 +327,12 @@ def packages(report):
         report.fail("packages", f"test_packages: status {status}", detail=out + err)
 
 
-# Where modules, devices, hardware queues and CPUs come and go.
+# Tests in which modules, devices, hardware queues and CPUs come and go.
 LIFE = (r"^every/(?:load_|unload_|switch_|nr_requests|cpu_hotplug|hw_queues_|remove_|"
         r"nvme_tcp_reset|single_tag)")
-# In the short run, User-Mode Linux has the whole list. The same with KASAN and lockdep has the
-# tests that seek races and ends of life. Each stock kernel has half of the list, as emulation is
-# slow. The turns differ, so that a test shared among the schedulers meets three of the four.
+# In the short run, User-Mode Linux has the whole list. With KASAN and lockdep it has the tests that
+# look for races and use after free. Each stock kernel has half of the list, because emulation is
+# slow. The turns differ, so that a test of every scheduler runs with three of the four.
 DEBUG_SHARE = plan.Share(turn=0)
 SHARE_6_12 = plan.Share(turn=1, stock="6.12")
 SHARE_7_2 = plan.Share(turn=2, stock="7.2")
@@ -346,8 +346,8 @@ def vm_group(name, about, kernel, long=False, kernels=(), **selection):
 
 
 def debug_group(name, about, only):
-    """The list on the debug kernel is long: two groups, and two guests that run side by side."""
-    return vm_group(name, f"the list on 7.2 with KASAN and lockdep in QEMU, {about}", "debug",
+    """Half of the list on the debug kernel: it is long, so two guests run it side by side."""
+    return vm_group(name, f"the list on 7.2 with KASAN and lockdep in QEMU: {about}", "debug",
                     long=True, kernels=("debug",), only=only, share=DEBUG_SHARE)
 
 
@@ -362,8 +362,8 @@ GROUPS = [
           ssdsim, kernels=("uml",)),
     Group("mutants", "broken builds of the schedulers that the tests must notice", mutants,
           kernels=("uml",)),
-    debug_group("debug", "what is on top: drivers, file systems, policies", f"^(?!{LIFE[1:]})"),
-    debug_group("debug-life", "ends of life: modules, switches, hardware queues, removal", LIFE),
+    debug_group("debug", "drivers, file systems, policies", f"^(?!{LIFE[1:]})"),
+    debug_group("debug-life", "removals, switches, hardware queues", LIFE),
     vm_group("kcsan", "the list on 7.2 with the concurrency sanitizer and kmemleak", "kcsan",
              long=True, kernels=("kcsan",)),
     Group("packages", "the Debian packages: install, boot, a kernel arrives, remove", packages,
