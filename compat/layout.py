@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""layout.py - compares what compat/ declares with what the target kernel has
+"""layout.py - compares the declarations of compat/ with the target kernel
 
     layout.py probe IN.i OUT.c       OUT.c = IN.i, the preprocessed compat.h, plus a structure that
                                      names every declaration
@@ -109,7 +109,7 @@ def lists_several(words):
 
 
 def classify(stmt):
-    """What one declaration declares: (space, name), or None for what needs no check."""
+    """(space, name) of one declaration, or None if it needs no check."""
     words = without_attributes(stmt)
     if words[0] in ("static", "_Static_assert") or words == [";"]:
         return None
@@ -182,7 +182,7 @@ def report(what, e, ours, a, theirs, b, out):
 
 
 def probed(ours, probe=None):
-    """[(space, name, type)] of what the probe object lists.
+    """[(space, name, type)] of the declarations that the probe object lists.
 
     @probe is the type of the listing structure, if it is known.
     """

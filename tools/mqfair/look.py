@@ -117,7 +117,7 @@ def flows_part(found):
     if not found["flows"]:
         return ""
     more = len(found["flows"]) - FLOWS_DRAWN
-    return ("<h3>Who got what</h3>\n"
+    return ("<h3>Shares of flows</h3>\n"
             + picture(draw_flows, found, alt="share of each flow against its due")
             + picture(draw_windows, found, alt="flows over time")
             + (f"<p><small>The pictures have the {FLOWS_DRAWN} largest flows; {more} more are in "

@@ -29,7 +29,7 @@ BAR = 40
 
 
 def before_device(parser):
-    """What stands before the disk."""
+    """The arguments before the disk."""
     parser.add_argument("kind", choices=KINDS, help="what to watch")
 
 

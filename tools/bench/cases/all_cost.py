@@ -173,7 +173,7 @@ def _later(result, case, name):
 
 
 def draw(result, plt):
-    """A panel for each shape of load: what a scheduler adds to none's figure."""
+    """A panel for each shape of load: the difference of each scheduler to none."""
     colors = style.ordered(report.unique(result, "scheduler")[1:])
     nr = max(len(_cases(result, shape)) for shape in SHAPES)
     figure, axes = style.panels(plt, 1, 3, 3.9, 0.8 + 1.25 * nr)

@@ -121,7 +121,7 @@ def best_fixed(result, case):
 
 
 def _bounds(jobs, zero):
-    """[(second, bound)] from what the scheduler's debugfs file said during the run."""
+    """[(second, bound)] from the scheduler's debugfs file, which was read during the run."""
     texts = next(entry["texts"] for entry in jobs if entry["jobname"] == "watched")
     found = [((at - zero) / 1000, int(line.split()[1])) for at, text in texts
              for line in text.splitlines() if line.startswith("bound ")]

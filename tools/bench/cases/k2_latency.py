@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""latency: what a bound on the requests in flight gives a real-time task, and what the rest loses.
+"""latency: the gain of a real-time task from a bound on requests in flight, and the others' loss.
 
 Figures 4 and 5 of the K2 analysis, on a half filled ssdsim in virtual time: under none, under
 mq-k2 with bounds 1 to 64, and under the kernel's schedulers. kit/bounds.py has the load.

@@ -71,7 +71,7 @@ def steps(quick):
 
 
 def rows(step, answer):
-    """Jain's index and bandwidth of one step, and what was found."""
+    """Jain's index and bandwidth of one step, and the D and T that were found."""
     case, name = step["case"], step["name"]
     got = [answer[who] / step["window_s"] / 1e6 for who, _ in step["tenants"]]
     shares = [rate / weight for rate, (_, weight) in zip(got, step["tenants"])]

@@ -161,7 +161,7 @@ def table(result):
 
 # ---- the picture ----
 
-# Metric: what a panel says, where its line is.
+# Metric: title of the panel, place of its line.
 PANELS = {"slowdown": ("slowdown of a modest tenant\nbeside an antagonist", 1),
           "settle_coming": ("ms until shares settle\nwhen a tenant comes", None),
           "settle_going": ("ms until the other has\nall when it has gone", None),

@@ -144,7 +144,7 @@ def rows(step, jobs, alone_us):
 
 
 def all_rows(steps, answers):
-    """The rows of all steps; those of a flow that is alone are what the others are compared to."""
+    """The rows of all steps; steps with one flow are the reference for the others."""
     alone_us = {}
     for step, jobs in zip(steps, answers):
         if len(step["flows"]) == 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""defaults: which epoch_ms and idle_threshold mq-tabs should come with.
+"""defaults: sweeps of epoch_ms and idle_threshold, to choose mq-tabs's defaults.
 
 Two drives: ssdsim's default profile, and one with a quarter of its speed. A guest cannot have a
 drive faster than the first. But an epoch needs enough requests to tell how the types fare, and a
@@ -24,10 +24,10 @@ DRIVES = {"default profile": 1, "a quarter as fast": 4}
 TIMES_NS = {"fetch_ns": 1000, "cmd_ns": 4000, "dma_unit_ns": 2000, "xfer_unit_ns": 25700,
             "read_ns": 107500, "prog_ns": 1075000, "destage_ns": 2000000}
 EPOCHS_MS, THRESHOLDS = (50, 100, 250, 500, 1000), (50, 100, 200, 500, 1000, 5000)
-# The value of each tunable while the other one is swept. The slower drive has 700 requests in
-# 500 ms when both types are there.
+# The value of each tunable while the other one is swept. The slower drive serves 700 requests in
+# 500 ms under a load of both types.
 GIVEN = {"epoch_ms": 250, "idle_threshold": 200}
-# What mq-tabs comes with, because of these figures.
+# mq-tabs's defaults, chosen by these figures.
 DEFAULTS = {"epoch_ms": 500, "idle_threshold": 200}
 QUICK_EPOCHS_MS, QUICK_THRESHOLDS = (50, 250), (200, 1000)
 LIGHT = {"reads": 400, "writes": 100}
@@ -147,7 +147,7 @@ def table(result):
 
 # ---- the picture ----
 
-# Load, metric, what is swept, title.
+# Load, metric, swept tunable, title.
 PANELS = (("changing", "F", "epoch_ms", "F, worst phase of a changing load"),
           ("changing", "settle", "epoch_ms", "ms until settled, worst change"),
           ("1w1r", "F", "epoch_ms", "F of 1w1r"), ("1w1r", "F", "idle_threshold", "F of 1w1r"),

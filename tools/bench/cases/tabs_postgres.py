@@ -6,8 +6,8 @@ Its load is pgbench's simple-update script with several clients. Beside it fio r
 random places of the same drive. First each runs alone, then both under each scheduler. mq-tabs
 knows the drive's maxima, as in the benchmark tabs.
 
-Figures: what the reader and the transactions keep of what they have alone. The TABS paper does this
-with MySQL and sysbench (its figure 10).
+Figures: rates of the reader and of the transactions, in percent of their rates alone. The TABS
+paper does this with MySQL and sysbench (its figure 10).
 """
 from kit import fua, lab, report, style
 
@@ -65,7 +65,7 @@ def table(result):
 
 # ---- the picture ----
 
-# Metric: unit, and the case in which it is alone.
+# Metric: unit, and the case in which its load runs alone.
 PANELS = {"reads": ("MB/s", "reader alone"), "transactions": ("1/s", "database alone")}
 
 
@@ -84,7 +84,7 @@ def finding(result):
 
 
 def draw(result, plt):
-    """Left the reader, right the transactions; the dotted line is what each has alone."""
+    """On the left the reader, on the right the transactions; dotted lines: each alone."""
     names = [name for name in SCHEDULERS if report.value(result, "both", name, "reads")]
     figure, axes = style.panels(plt, 1, 2, 4.5, 2.9)
     for axis, (metric, (unit, alone)) in zip(axes[0], PANELS.items()):

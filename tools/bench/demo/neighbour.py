@@ -30,7 +30,7 @@ def steps():
 
 
 def collect(measured, how):
-    """The result dictionary from [(step, fio's jobs)] and what the demo says of itself."""
+    """The result dictionary from [(step, fio's jobs)] and the demo's description @how."""
     runs = {}
     for step, jobs in measured:
         runs.setdefault(step["name"], []).append(jobs)

@@ -57,7 +57,7 @@ def curve(pairs):
 
 
 def collect(measured, how):
-    """The result dictionary, with curves, from [(step, fio's jobs)] and the demo's own words."""
+    """The result dictionary, with curves, from [(step, fio's jobs)] and the description @how."""
     runs = {}
     for step, jobs in measured:
         runs.setdefault(step["name"], []).append(jobs)

@@ -90,7 +90,7 @@ def table(result):
 # ---- the picture ----
 
 def _tenfold(result, case):
-    """The largest bound whose p99.9 is at most a tenth of none's, else the one with the lowest."""
+    """The largest bound whose p99.9 is at most a tenth of none's, else that with the least."""
     tails = {name: report.value(result, case, name, "rt_p99.9")
              for name in report.unique(result, "scheduler") if name.startswith("mq-k2-")}
     limit = report.value(result, case, "none", "rt_p99.9") / 10

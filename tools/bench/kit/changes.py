@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Loads that change from phase to phase, bandwidth in windows, and when it has settled.
 
-For mq-tabs a reader is there all the time. A FUA writer comes after PHASE_MS; a second one joins it
-and leaves again; then the first one leaves. Each has 128 requests of 16 KiB in flight.
+For mq-tabs a reader runs all the time. A FUA writer starts after PHASE_MS; a second one starts and
+ends again; then the first one ends. Each has 128 requests of 16 KiB in flight.
 """
 from . import fio, fua
 from .say import BenchError

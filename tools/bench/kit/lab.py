@@ -64,7 +64,7 @@ def virtual(kernel, cpus):
 
 @dataclass(frozen=True)
 class Run:
-    """What a result says of the run that it came from."""
+    """The description of a run in its result."""
     backend: str
     kernel: str             # release
     started: float          # time.monotonic()
@@ -194,7 +194,7 @@ def run_plans(pairs):
 
 
 def measure(pairs):
-    """run_plans(), with what the result will say of it: (Run, a list of answers per plan)."""
+    """run_plans(), with its description for the result: (Run, a list of answers per plan)."""
     started = time.monotonic()
     release, results = run_plans(pairs)
     return Run(pairs[0][0].words(), release, started), results

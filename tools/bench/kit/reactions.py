@@ -2,7 +2,7 @@
 """What shares do not show: what a modest tenant loses, and how fast shares follow a change.
 
   slowdown   a tenant that asks for less than its share, alone and then beside an antagonist:
-             bandwidth alone over bandwidth beside it
+             bandwidth alone over bandwidth beside the antagonist
   settle     a tenant with 64 KiB requests; one with 4 KiB requests joins it and leaves again: time
              until each has half, and until the first has all again. Counted in windows of
              WINDOW_MS, from the change to the first of SETTLED windows in a row within BAND

@@ -10,7 +10,7 @@ import textwrap
 SCHEDULERS = {"none": "#b0413e", "mq-deadline": "#8a8a8a", "kyber": "#b9a44c", "bfq": "#5a9a6a",
               "io.cost": "#6b5b4f", "mq-mqfq": "#1f4e8c", "mq-k2": "#4d9fd6",
               "mq-tabs": "#d9730d", "mq-octofas": "#8e4f9e"}
-# What else has a colour: tenants in the order in which a benchmark names them, and octokvd's peers.
+# Other colours: tenants in the order in which a benchmark names them, and octokvd's peers.
 TENANTS = ("#1b7f79", "#d0a04f", "#a3486b")
 PEERS = {"fio": "#333333", "octokvd": "#1b7f79", "Host-KVS": "#a3486b", "Valkey": "#d0a04f",
          "RocksDB": "#7c8a9a"}
@@ -20,10 +20,10 @@ TITLE_PT, SMALL_PT, FOOTER_PT = 12, 7.5, 7.5
 # Characters of DejaVu Sans per inch, on the safe side.
 TITLE_CHARS, LEGEND_CHARS, FOOTER_CHARS = 9.4, 14, 17.5
 TITLE_LINE, LEGEND_LINE, FOOTER_LINE, EDGE = 0.21, 0.19, 0.135, 0.12
-# A value beside its mark stands on white, so that no line crosses it.
+# A value beside its mark has a white background, so that no line crosses it.
 VALUE = {"fontsize": SMALL_PT, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}}
 
-# Names are text from outside: a dollar sign in them does not begin a formula.
+# Names come from outside: a dollar sign in them must not begin a formula (parse_math).
 RC = {"font.size": 9, "axes.titlesize": 9, "axes.titleweight": "bold", "axes.labelsize": 8,
       "axes.spines.top": False, "axes.spines.right": False, "xtick.labelsize": 8,
       "ytick.labelsize": 8, "legend.fontsize": 8, "legend.frameon": False, "figure.dpi": 100,
@@ -31,7 +31,7 @@ RC = {"font.size": 9, "axes.titlesize": 9, "axes.titleweight": "bold", "axes.lab
 
 
 def color_of(name):
-    """The colour of a scheduler, also where its name goes on: "mq-k2-8", "mq-mqfq, weights 3:1"."""
+    """The colour of a scheduler, also of names such as "mq-k2-8" or "mq-mqfq, weights 3:1"."""
     found = [known for known in SCHEDULERS if name.startswith(known)]
     return SCHEDULERS[max(found, key=len)] if found else GUIDE
 
@@ -50,7 +50,7 @@ def ordered(names):
 # ---- the sheet ----
 
 def panels(plt, rows, columns, width, height, **more):
-    """A figure with a grid of panels, each @width by @height; finish() adds what stands around."""
+    """A figure with a grid of panels, each @width by @height; finish() adds the frame."""
     return plt.subplots(rows, columns, figsize=(width * columns, height * rows), squeeze=False,
                         **more)
 
@@ -128,7 +128,7 @@ def finish(figure, title, footer, legend=()):
 # ---- in a panel ----
 
 def guide(axis, at, across=False):
-    """A dotted line at the value @at of the axis of figures; @across: that axis goes upwards."""
+    """A dotted line at the value @at; @across: the axis of values is vertical."""
     draw = axis.axhline if across else axis.axvline
     draw(at, color=GUIDE, linewidth=0.8, linestyle=":", zorder=1)
 
@@ -197,7 +197,7 @@ def bars(axis, groups, series, value_of, form=None):
 
 
 def bars_down(axis, groups, series, value_of, form):
-    """Bars that lie, from top to bottom, with the value at the end of each."""
+    """Horizontal bars, from top to bottom, with the value at the end of each."""
     step = 1 / (len(series) + 1.2)
     for place, group in enumerate(groups):
         for number, (name, color) in enumerate(series.items()):

@@ -32,7 +32,7 @@ def job_text(tenants):
 
 
 def load(tenants, ramp_s, window_s):
-    """What a step says of its load: bytes per tenant in a window in which all of them have I/O."""
+    """A step's description of its load: bytes per tenant in a window in which all have I/O."""
     return {"measure": "shares", "ramp_s": ramp_s, "window_s": window_s,
             "job_text": job_text(tenants), "tenants": weights_of(tenants)}
 

@@ -20,7 +20,7 @@ GUEST_INIT = os.path.join(GUEST_DIR, "init")
 OWN_REPORTS = os.path.join(GUEST_DIR, "own-reports")
 KVM_PROBE_S = 20
 
-# What the kernel prints when it detects a fault of its own.
+# The kernel's messages about faults of its own.
 SPLAT_RE = re.compile(
     r"WARNING: |\bBUG: |\bBUG\b.*at |Oops|KASAN: |KCSAN: |UBSAN: |possible circular locking|"
     r"inconsistent lock state|suspicious RCU usage|blocked for more than \d+ seconds|"
@@ -160,12 +160,12 @@ class _Stream:
                 pass
 
     def started(self):
-        """The guest has its end; what it writes now flows."""
+        """Close our copy of the guest's end, and start to carry its output."""
         os.close(self.guest_end)
         self._thread.start()
 
     def drain(self):
-        """The guest is gone: pass on what is left."""
+        """The guest has ended: pass on the rest of its output."""
         self._thread.join(timeout=10)
         os.close(self._source)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Our modules for one kernel, as a folder that can stand at /lib/modules/RELEASE in a guest.
+"""Our modules for one kernel, as a folder to mount at /lib/modules/RELEASE in a guest.
 
-Built from a copy of the checkout by its own Makefile, so what is tested is what a user's `make`
-gives. The folder holds the kernel's own modules as hard links, ours below updates/, and a fresh
-modules.dep, so that modprobe in the guest finds both.
+They are built from a copy of the checkout by its own Makefile, so the tests run the modules that a
+user's `make` builds. The folder holds the kernel's own modules as hard links, ours below updates/,
+and a fresh modules.dep, so that modprobe in the guest finds both.
 """
 import glob
 import hashlib

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Groups that run in guests: the list on every kernel, KUnit, ssdsim, broken builds, other series.
 
-A guest is booted once per kernel and runs tools/test/guest, which says what it does in lines that
-start with "@".
+A guest is booted once per kernel and runs tools/test/guest, which reports its progress in lines
+that start with "@".
 """
 import glob
 import os
