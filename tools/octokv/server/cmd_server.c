@@ -410,7 +410,8 @@ static void start_config(struct request *r)
 	size_t nr = 0;
 
 	if (!req_is(r, 1, "get") || req_nr(r) < 3) {
-		request_fail(r, "ERR only CONFIG GET is supported: settings are options of octokvd");
+		request_fail(r, "ERR only CONFIG GET is supported: "
+				"settings are options of octokvd");
 		return;
 	}
 	for (uint32_t arg = 2; arg < req_nr(r); arg++) {
