@@ -80,7 +80,10 @@ struct ssdsim_rq {
 	struct ssdsim_cmd cmd;		/* last: has ops[] at its end */
 };
 
-/* ssdsim_main.c */
+/* ssdsim_request.c */
+extern const struct blk_mq_ops ssdsim_mq_ops;
+void ssdsim_request_init(struct ssdsim_dev *dev);
+void ssdsim_abort_all(struct ssdsim_dev *dev, u64 salt);
 int ssdsim_power_set(struct ssdsim_dev *dev, bool on);
 int ssdsim_fill_set(struct ssdsim_dev *dev, u32 pct);
 int ssdsim_queues_set(struct ssdsim_dev *dev, u32 nr);

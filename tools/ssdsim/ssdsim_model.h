@@ -2,8 +2,9 @@
 /*
  * ssdsim_model.h - the timing model of a simulated SSD: types and interface
  *
- * The model knows when things happen and nothing else: no data, no locks, no clock. Its owner (ssdsim_main.c, or a test)
- * serialises all calls for one device, passes the time in, and is told when to call again.
+ * The model knows when things happen and nothing else: no data, no locks, no clock. Its owner
+ * (ssdsim_request.c, or a test) serialises all calls for one device, passes the time in, and is
+ * told when to call again.
  *
  *	ssdsim_model_submit(m, cmd, queue, now);
  *	...
@@ -11,8 +12,9 @@
  *	take what is on m->done
  *	wake up at ssdsim_model_next_ns(m)
  *
- * A unit is 4 KiB: the grain of mapping, caching and transfer. A page is what a die programs at once: page_units units that
- * follow each other on the device. Times are nanoseconds, u64, never negative and never going back.
+ * A unit is 4 KiB: the grain of mapping, caching and transfer. A page is what a die programs at
+ * once: page_units units that follow each other on the device. Times are nanoseconds, u64, never
+ * negative and never going back.
  */
 #ifndef SSDSIM_MODEL_H
 #define SSDSIM_MODEL_H
@@ -262,16 +264,22 @@ const char *ssdsim_cfg_check(const struct ssdsim_cfg *cfg);
  */
 void ssdsim_model_submit(struct ssdsim_model *m, struct ssdsim_cmd *cmd, u32 hwq, u64 now);
 
-/* Let everything happen that is due at or before @now. Completed commands are appended to m->done. */
+/*
+ * Let everything happen that is due at or before @now. Completed commands are appended to m->done.
+ */
 void ssdsim_model_run(struct ssdsim_model *m, u64 now);
 
 /*
- * Return: a time at or before the next completion, and after now unless m->done is not empty; SSDSIM_NEVER if nothing is
- * under way. What no one can see does not need a call at its own time: ssdsim_model_run() catches up in order.
+ * Return: a time at or before the next completion, and after now unless m->done is not empty;
+ * SSDSIM_NEVER if nothing is under way. What no one can see does not need a call at its own time:
+ * ssdsim_model_run() catches up in order.
  */
 u64 ssdsim_model_next_ns(const struct ssdsim_model *m);
 
-/* End every command at once (aborted set, on m->done) and forget the write cache. The page map stays. */
+/*
+ * End every command at once (aborted set, on m->done) and forget the write cache. The page map
+ * stays.
+ */
 void ssdsim_model_power_cut(struct ssdsim_model *m, u64 now);
 
 /**
@@ -288,7 +296,8 @@ struct ssdsim_fill {
  * ssdsim_model_fill() - age a die without spending time, a piece at a time
  * @m: device
  * @die: of it
- * @pct: so many percent of its units are written once in order; above 100, the rest is random overwriting with collection as it comes
+ * @pct: so many percent of its units are written once in order; above 100, the rest is random
+ *   overwriting with collection as it comes
  * @fill: where the last piece has ended
  *
  * Between pieces the page map is as whole as between two programs, so commands may come and go.
@@ -324,7 +333,10 @@ void ssdsim_ftl_program(struct ssdsim_ftl *ftl, const u32 *units, u32 n);
 void ssdsim_ftl_unmap(struct ssdsim_ftl *ftl, u32 unit);
 u64 ssdsim_ftl_gc_step(struct ssdsim_ftl *ftl, const struct ssdsim_cfg *cfg);
 
-/* Units without a copy anywhere else, and valid units, must agree with a recount; for tests. Return: 0 or a line number. */
+/*
+ * Units without a copy anywhere else, and valid units, must agree with a recount; for tests.
+ * Return: 0 or a line number.
+ */
 int ssdsim_ftl_audit(const struct ssdsim_ftl *ftl);
 
 #endif /* SSDSIM_MODEL_H */

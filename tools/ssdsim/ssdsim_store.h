@@ -2,8 +2,8 @@
 /*
  * ssdsim_store.h - what a simulated SSD holds, and what of it survives: types and interface
  *
- * The store knows contents and nothing of time. See ssdsim_store.c for how versions work. The caller serialises all calls
- * for one store (ssdsim_main.c: dev->store_lock).
+ * The store knows contents and nothing of time. See ssdsim_store.c for how versions work. The
+ * caller serialises all calls for one store (ssdsim_request.c: dev->store_lock).
  */
 #ifndef SSDSIM_STORE_H
 #define SSDSIM_STORE_H
@@ -59,8 +59,8 @@ int ssdsim_store_init(struct ssdsim_store *st, u64 units);
 void ssdsim_store_exit(struct ssdsim_store *st);
 
 /*
- * All take a range within one unit, in sectors. Those that return int can fail with -ENOMEM and have then
- * changed nothing; none of them sleeps.
+ * All take a range within one unit, in sectors. Those that return int can fail with -ENOMEM and
+ * have then changed nothing; none of them sleeps.
  */
 void ssdsim_store_read(struct ssdsim_store *st, u64 sector, u32 n, void *dst);
 int ssdsim_store_write(struct ssdsim_store *st, u64 sector, u32 n, const void *src);
@@ -81,8 +81,8 @@ void ssdsim_store_flush_end(struct ssdsim_store *st, u64 epoch);
 void ssdsim_store_power_cut(struct ssdsim_store *st, u64 seed);
 
 /*
- * The decision for @sector: does what was written to it in @epoch reach the flash? (0: a FUA write.) A function of its arguments,
- * so that a test can foretell the result.
+ * The decision for @sector: does what was written to it in @epoch reach the flash? (0: a FUA
+ * write.) A function of its arguments, so that a test can foretell the result.
  */
 static inline bool ssdsim_store_coin(u64 seed, u64 sector, u64 epoch)
 {
