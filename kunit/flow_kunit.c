@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * flow_kunit.c - who pays: tags, weights, and the life of a flow
+ * flow_kunit.c - flows: their tags and weights, and how they are made and freed
  */
 #include <kunit/test.h>
 #include <linux/minmax.h>
@@ -27,7 +27,7 @@ struct twin {
 struct context {
 	struct flow_table t;
 	u32 weight;		/* of new flows */
-	u64 asked_key;		/* for whose weight the table has asked last */
+	u64 asked_key;		/* the flow whose weight the table asked for last */
 	u64 vt;
 	u32 random;
 	unsigned int nr_seen;
@@ -129,7 +129,9 @@ static void wrap_test(struct kunit *test)
 	flow_put(f);
 }
 
-/* What no tag holds back is charged up to where it is @ahead ahead, and never gives anything back. */
+/*
+ * What no tag holds back is charged up to where it is @ahead ahead, and never gives anything back.
+ */
 static void at_head_test(struct kunit *test)
 {
 	struct context *c = test->priv;
@@ -235,7 +237,7 @@ static void weight_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f->weight, 50U);
 	KUNIT_EXPECT_EQ(test, flow_cost_vt(f, 100), 3200ULL);
 	KUNIT_EXPECT_EQ(test, atomic_read(&f->refs), 2);
-	/* Whoever is there keeps its weight. */
+	/* Flows that exist keep their weight. */
 	of_new = 900;
 	KUNIT_EXPECT_PTR_EQ(test, flow_get(&c->t, 7, &of_new, 0), f);
 	KUNIT_EXPECT_EQ(test, f->weight, 50U);
@@ -247,7 +249,7 @@ static void reclaim_test(struct kunit *test)
 	struct flow *f = flow_get(&c->t, 7, NULL, 100);
 
 	flow_tag(f, 100, 50);
-	/* Somebody holds it. */
+	/* A reference is held. */
 	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 1000).nr_flows, 1U);
 	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 1000).nr_flows, 1U);
 	flow_put(f);
@@ -265,7 +267,7 @@ static void reclaim_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, flow_table_reclaim(&c->t, 150).nr_flows, 0U);
 }
 
-/* One that is dead, but was found before it left the table, is not held, but made anew. */
+/* A dead flow that was found before it left the table is not held: another one is made. */
 static void dead_test(struct kunit *test)
 {
 	struct context *c = test->priv;
@@ -351,7 +353,7 @@ static void twin_test(struct kunit *test)
 }
 
 #ifndef __KERNEL__
-/* Out of memory: all share one flow, which is never freed; who is there already is found. */
+/* Out of memory: new flows share one that is never freed; existing flows are found. */
 static void no_memory_test(struct kunit *test)
 {
 	struct context *c = test->priv;

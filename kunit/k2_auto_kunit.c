@@ -338,10 +338,11 @@ static void no_realtime_test(struct kunit *test)
 	KUNIT_EXPECT_GE(test, k2_world_judge(w, 100, 110).good_pct, 90U);
 }
 
-/* Nobody waits for the bound: it does not grow. Then somebody does. */
+/* No request waits for the bound: it does not grow. Then requests wait. */
 static void light_load_test(struct kunit *test)
 {
-	static const struct k2_world_load light = { 4, 100, 1, 2 * MS }, heavy = { 96, 100, 1, 2 * MS };
+	static const struct k2_world_load light = { 4, 100, 1, 2 * MS },
+					  heavy = { 96, 100, 1, 2 * MS };
 	struct k2_world *w = world(test);
 
 	k2_world_init(w, &light, 1, 9 * MS);
@@ -419,7 +420,10 @@ static void start_hold_above(struct kunit *test)
 	w->law.credit = 0;
 }
 
-/* After ten seconds without a request the first window is no shorter of bandwidth than the one before. */
+/*
+ * After ten seconds without a request the first window is no shorter of bandwidth than the one
+ * before.
+ */
 static void pause_test(struct kunit *test)
 {
 	struct k2_world *w = world(test);
@@ -433,7 +437,7 @@ static void pause_test(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, w->law.last.is_short);
 }
 
-/* Who asks for less than the reference and never waits for the bound needs no larger one. */
+/* A load of less than the reference that never waits for the bound needs no larger one. */
 static void less_load_test(struct kunit *test)
 {
 	struct k2_world *w = world(test);
@@ -572,7 +576,10 @@ static void ceiling_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, w->law.price, (u32)K2_AUTO_PRICE_MIN);
 }
 
-/* 97 in flight are too many, and nobody waits for the bound: the step starts there, and when requests wait that is what is tried first. */
+/*
+ * 97 in flight are too many, and no request waits for the bound: the step starts there. When
+ * requests wait, 97 is tried first.
+ */
 static void in_flight_test(struct kunit *test)
 {
 	struct k2_world *w = world(test);
@@ -606,8 +613,8 @@ static void old_suspect_test(struct kunit *test)
 }
 
 /*
- * The drive is late all by itself, while best effort has next to nothing under way. When it has more
- * again the bound is found again within seconds, not a step in minutes.
+ * The drive is late all by itself, while best effort has next to nothing under way. When it has
+ * more again the bound is found again within seconds, not a step in minutes.
  */
 static void moment_test(struct kunit *test)
 {
@@ -633,7 +640,8 @@ static void moment_test(struct kunit *test)
  */
 static void light_but_late_test(struct kunit *test)
 {
-	static const struct k2_world_load heavy = { 96, 0, 1, 2 * MS }, light = { 6, 0, 1, 2 * MS, true };
+	static const struct k2_world_load heavy = { 96, 0, 1, 2 * MS },
+					  light = { 6, 0, 1, 2 * MS, true };
 	struct k2_world *w = world(test);
 
 	k2_world_init(w, &heavy, 1, 8 * MS);

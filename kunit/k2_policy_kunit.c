@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * k2_policy_kunit.c - mq-k2's policy: order, bound, and whom a release owes a wake-up
+ * k2_policy_kunit.c - mq-k2's policy: order, bound, and when a release owes a wake-up
  *
  * Small tables say what is meant; a long random run against a naive twin finds what nobody
  * thought of. The twin keeps one array in order of arrival and looks through all of it for every
@@ -179,7 +179,7 @@ static void delay_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, k2_policy_pick(p, param->now_ns, param->be_at_ns), param->expected);
 }
 
-/* Only the best-effort queue has a deadline: without an entry there, nobody needs the time. */
+/* Only the best-effort queue has a deadline: without an entry there, the time is not needed. */
 static void needs_time_test(struct kunit *test)
 {
 	struct k2_policy *p = &context(test)->policy;
@@ -244,7 +244,7 @@ static void bound_test(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, k2_policy_release(p));
 }
 
-/* A full house that ends with nobody in wait: nobody is woken. */
+/* All slots are in use, no request waits: a release wakes nothing. */
 static void release_without_waiters_test(struct kunit *test)
 {
 	struct k2_policy *p = &context(test)->policy;

@@ -36,7 +36,8 @@ static struct context *make(struct kunit *test, const struct shape *shape, u64 v
 
 	KUNIT_ASSERT_NOT_NULL(test, c);
 	shape_places(shape, c->place);
-	KUNIT_ASSERT_EQ(test, topology_init(&c->topology, c->place, shape->nr_queues, GFP_KERNEL), 0);
+	KUNIT_ASSERT_EQ(test, topology_init(&c->topology, c->place, shape->nr_queues, GFP_KERNEL),
+			0);
 	KUNIT_ASSERT_EQ(test, mindicator_init(&c->m, &c->topology, vt, GFP_KERNEL), 0);
 	for (i = 0; i < shape->nr_queues; i++)
 		c->leaf[i] = VT_NONE;
@@ -156,13 +157,16 @@ static const struct table_param table_params[] = {
 	{ "an earlier tag does not turn it back", 5, { { 0, 9 }, { 1, 7 }, { -1 } }, 9 },
 	{ "a tag before the beginning", 5, { { 0, 3 }, { -1 } }, 5 },
 	{ "empty again", 5, { { 0, 9 }, { 0, VT_NONE }, { -1 } }, 9 },
-	{ "what is empty does not hold it", 5, { { 0, 6 }, { 7, 20 }, { 0, VT_NONE }, { -1 } }, 20 },
+	{ "what is empty does not hold it", 5,
+	  { { 0, 6 }, { 7, 20 }, { 0, VT_NONE }, { -1 } }, 20 },
 	{ "the slowest holds it", 5, { { 0, 6 }, { 7, 20 }, { 7, 30 }, { -1 } }, 6 },
 	{ "equal tags", 5, { { 0, 6 }, { 7, 6 }, { 0, 9 }, { -1 } }, 6 },
 	{ "both equal tags move on", 5, { { 0, 6 }, { 7, 6 }, { 0, 9 }, { 7, 8 }, { -1 } }, 8 },
 	{ "over the end", 0 - 5ULL, { { 0, 0 - 3ULL }, { 7, 4 }, { 0, 2 }, { -1 } }, 2 },
-	{ "what was before the end is earlier", 0 - 5ULL, { { 7, 4 }, { 0, 0 - 3ULL }, { -1 } }, 4 },
-	{ "the last tag before the end", 0 - 5ULL, { { 0, 0 - 2ULL }, { 7, 0 }, { 0, 1 }, { -1 } }, 0 },
+	{ "what was before the end is earlier", 0 - 5ULL,
+	  { { 7, 4 }, { 0, 0 - 3ULL }, { -1 } }, 4 },
+	{ "the last tag before the end", 0 - 5ULL,
+	  { { 0, 0 - 2ULL }, { 7, 0 }, { 0, 1 }, { -1 } }, 0 },
 };
 
 KUNIT_ARRAY_PARAM_DESC(table, table_params, name);

@@ -2,8 +2,8 @@
 /*
  * mqfq_auto_kunit.c - mq-mqfq's search for T and D, on devices that are a formula each
  *
- * A device says how many requests, and bytes, a window has with a D and a T. What the search makes of
- * the policy as it is, and of devices with dies, kunit/hosted/stress/mqfq_auto_sweep shows.
+ * A device says how many requests, and bytes, a window has with a D and a T. What the search makes
+ * of the policy as it is, and of devices with dies, kunit/hosted/stress/mqfq_auto_sweep shows.
  */
 #include <kunit/test.h>
 #include <linux/minmax.h>
@@ -196,7 +196,10 @@ static const struct {
 	const char *name;
 	u32 from, half_kb, largest_kb, throttle_kb;
 } falls[] = {
-	/* From 64 to 32 costs 1.5%, from 4096 to 128 all in all 0.8%; from 32 to 64 is not worth 2%. */
+	/*
+	 * From 64 to 32 costs 1.5%, from 4096 to 128 all in all 0.8%; from 32 to 64 is not worth
+	 * 2%.
+	 */
 	{ "one KiB is half",		64, 1, 4, 64 },
 	{ "one KiB is half, from above", 4096, 1, 4, 128 },
 	{ "one KiB is half, from below", 1, 1, 4, 32 },
@@ -423,13 +426,14 @@ static const struct {
 	u32 weight[4];
 	u32 jain_ppm;
 } shares[] = {
-	{ "nobody",		{ 0 }, { 100 }, 1000000 },
+	{ "no flow",		{ 0 }, { 100 }, 1000000 },
 	{ "one",		{ 1 << 20 }, { 100 }, 1000000 },
 	{ "two alike",		{ 1 << 20, 1 << 20 }, { 100, 100 }, 1000000 },
 	{ "1 to 3",		{ 1 << 20, 3 << 20 }, { 100, 100 }, 800000 },
 	{ "1 to 3, weights too", { 1 << 20, 3 << 20 }, { 100, 300 }, 1000000 },
 	{ "one of four has all", { 1ULL << 34, 64, 64, 64 }, { 100, 100, 100, 100 }, 250000 },
-	{ "who has none is not there", { 1 << 20, 0, 1 << 20 }, { 100, 100, 100 }, 1000000 },
+	{ "flows without a share do not count",
+	  { 1 << 20, 0, 1 << 20 }, { 100, 100, 100 }, 1000000 },
 	{ "a square that does not fit", { 256ULL << 30 }, { 100 }, 1000000 },
 	{ "squares that do not fit together", { 1ULL << 50, 59317 }, { 1, 1 }, 500021 },
 	{ "weights 1",		{ 500000000, 500000000, 1 << 30 }, { 1, 1, 1 }, 867233 },

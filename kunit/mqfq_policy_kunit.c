@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mqfq_policy_kunit.c - mq-mqfq's policy: order, the window, slots, and who is woken
+ * mqfq_policy_kunit.c - mq-mqfq's policy: order, the window, slots, and which queue is woken
  *
  * Small tables say what is meant, one thing at a time. Then the simulation, which knows the rules
- * as a whole, runs for a few hundred thousand requests; kunit/hosted/stress/mqfq_theorems runs it for
- * millions. Tags are written relative to a virtual time shortly before 2^64, so that they wrap.
+ * as a whole, runs for a few hundred thousand requests; kunit/hosted/stress/mqfq_theorems runs it
+ * for millions. Tags are written relative to a virtual time shortly before 2^64, so that they wrap.
  */
 #include <kunit/test.h>
 #include <linux/minmax.h>
@@ -17,8 +17,8 @@ enum {
 	NR_QUEUES	= 8,
 	NR_FLOWS	= 3,
 	NR_ENTRIES	= 128,
-	WIDE		= 1 << 30,	/* a T that nobody exceeds */
-	MANY		= 1000,		/* a D that nobody exceeds */
+	WIDE		= 1 << 30,	/* a T that is never exceeded */
+	MANY		= 1000,		/* a D that is never exceeded */
 	NOTHING		= '-',
 };
 
@@ -85,7 +85,7 @@ static void mqfq_policy_test_exit(struct kunit *test)
 		sim_free(c->simulation);
 }
 
-/* Queues 0 and 1 share a core, 0 to 3 a cache. The wheel wakes nobody early within 1000 units. */
+/* Queues 0 and 1 share a core, 0 to 3 a cache. The wheel wakes no queue early within 1000 units. */
 static void make_up(struct kunit *test, unsigned int nr_queues, u64 throttle_vt, unsigned int slots)
 {
 	const struct mqfq_config config = { throttle_vt, slots, { 4, 6 } };
@@ -262,7 +262,7 @@ static void window_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, take(test, 1), 'c');
 }
 
-/* Alone, nobody is ahead of anybody, however far the next tag is. */
+/* A flow that is alone is not ahead, however far the next tag is. */
 static void alone_test(struct kunit *test)
 {
 	make_up(test, 2, 0, MANY);
@@ -271,7 +271,7 @@ static void alone_test(struct kunit *test)
 	put(test, 0, 1 << 30);
 	KUNIT_EXPECT_EQ(test, take_all(test, 0), 3U);
 	KUNIT_EXPECT_EQ(test, woken(test), 0U);
-	/* Who has nothing that waits does not hold virtual time back, nor push it. */
+	/* A flow without a waiting request does not hold virtual time back, nor push it. */
 	KUNIT_EXPECT_EQ(test, vt(test), 1 << 30);
 }
 
@@ -339,7 +339,7 @@ static void earlier_entry_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, woken(test), 2U);
 }
 
-/* The time that a queue was throttled is the flow's whose entry it waited with. */
+/* Throttled time of a queue counts for the flow of the entry that waited. */
 static void throttled_time_test(struct kunit *test)
 {
 	struct context *c = context(test);
@@ -436,7 +436,7 @@ struct nearest_param {
 };
 
 static const struct nearest_param nearest_params[] = {
-	{ "nobody waits",		0x00, 2, 0x00, TOPOLOGY_SELF },
+	{ "no queue waits",		0x00, 2, 0x00, TOPOLOGY_SELF },
 	{ "itself first",		0xff, 2, 0x04, TOPOLOGY_SELF },
 	{ "the core",			0xfb, 2, 0x08, TOPOLOGY_CORE },
 	{ "the core, downwards",	0xf7, 3, 0x04, TOPOLOGY_CORE },
@@ -691,7 +691,10 @@ static void rescale_advance_test(struct kunit *test)
 	KUNIT_EXPECT_GE(test, (s64)(c->entry[3].start - BASE_VT), vt(test));
 }
 
-/* A request comes when the weight is another already and its queue has not been looked at: it has its tag, and keeps it. */
+/*
+ * A request comes when the weight is another already and its queue has not been looked at: it has
+ * its tag, and keeps it.
+ */
 static void rescale_late_test(struct kunit *test)
 {
 	struct context *c = context(test);

@@ -3,8 +3,8 @@
  * octofas_policy_kunit.c - mq-octofas's policy against closed forms
  *
  * Each test makes the counts of a window and computes by hand what the equations of the papers say
- * about them: slowdown and F, U and LB, who is dense, B, the truth table, how many requests move, and
- * to whom. What a decision does to a real load is judged in guests.
+ * about them: slowdown and F, U and LB, which flows are dense, B, the truth table, how many
+ * requests move, and where to. What a decision does to a real load is judged in guests.
  *
  * The policy is compiled into this file: the suite needs no other module, and runs in user space
  * under sanitizers as well (kunit/hosted).
@@ -47,9 +47,15 @@ static int octofas_policy_test_init(struct kunit *test)
 	if (!c)
 		return -ENOMEM;
 	test->priv = c;
-	c->config = (struct octofas_config) {
-		.mode = OCTOFAS_AUTO, .migrate = OCTOFAS_MOVE_DENSE, .spread = OCTOFAS_RR, .fair_pct = 90,
-		.balance_pct = 60, .overload_pct = 40, .alpha_pct = 500, .max_backward = 20,
+	c->config = (struct octofas_config){
+		.mode = OCTOFAS_AUTO,
+		.migrate = OCTOFAS_MOVE_DENSE,
+		.spread = OCTOFAS_RR,
+		.fair_pct = 90,
+		.balance_pct = 60,
+		.overload_pct = 40,
+		.alpha_pct = 500,
+		.max_backward = 20,
 	};
 	c->sample = (struct octofas_sample) {
 		.length_ns = 100 * MS, .flow = c->flow, .queue = c->queue, .home_ns = c->home_ns,
@@ -73,8 +79,12 @@ static void clear(struct context *c)
 		c->queue[i] = (struct octofas_queue_sample) { .usable = true };
 }
 
-/* @nr requests of a flow, which came to @home and were served by @served, each @latency_us long and @alone_us if alone. */
-static void add(struct context *c, u32 flow, u32 home, u32 served, u64 nr, u64 latency_us, u64 alone_us)
+/*
+ * @nr requests of a flow, which came to @home and were served by @served, each @latency_us long and
+ * @alone_us if alone.
+ */
+static void add(struct context *c, u32 flow, u32 home, u32 served, u64 nr, u64 latency_us,
+		u64 alone_us)
 {
 	c->flow[flow].nr += nr;
 	c->flow[flow].latency_ns += nr * latency_us * US;
@@ -86,9 +96,11 @@ static void add(struct context *c, u32 flow, u32 home, u32 served, u64 nr, u64 l
 }
 
 /* A load of @mean requests outstanding, with the latency that is given. */
-static void load(struct context *c, u32 flow, u32 queue, u32 mean_thousandths, u64 latency_us, u64 alone_us)
+static void load(struct context *c, u32 flow, u32 queue, u32 mean_thousandths, u64 latency_us,
+		 u64 alone_us)
 {
-	add(c, flow, queue, queue, (u64)mean_thousandths * 100 * MS / (1000 * latency_us * US), latency_us, alone_us);
+	add(c, flow, queue, queue, (u64)mean_thousandths * 100 * MS / (1000 * latency_us * US),
+	    latency_us, alone_us);
 }
 
 /* The paper's scenario: a dense flow fills two of six queues, in which a sparse one lives. */
@@ -105,7 +117,7 @@ static void crowded(struct context *c)
 		load(c, DENSE, i, 1000, 100, 100);
 }
 
-/* Everyone is alike, and so are the queues. */
+/* All flows are alike, and so are the queues. */
 static void calm(struct context *c)
 {
 	u32 i;
@@ -195,12 +207,16 @@ static void fairness_test(struct kunit *test)
 	alone_ns = c->flow[DENSE].alone_ns;
 	KUNIT_EXPECT_EQ(test, p->flow[SPARSE].slowdown, 2000);
 	KUNIT_EXPECT_EQ(test, p->flow[DENSE].slowdown, div64_u64(dense_ns * 1000, alone_ns));
-	KUNIT_EXPECT_EQ(test, octofas_last_window(p)->fairness, div_u64(p->flow[DENSE].slowdown * 1000ULL, 2000));
+	KUNIT_EXPECT_EQ(test, octofas_last_window(p)->fairness,
+			div_u64(p->flow[DENSE].slowdown * 1000ULL, 2000));
 	KUNIT_EXPECT_EQ(test, p->flow[DENSE].intensity, c->flow[DENSE].nr * 10);
 	KUNIT_EXPECT_TRUE(test, p->flow[DENSE].dense);
 	KUNIT_EXPECT_FALSE(test, p->flow[SPARSE].dense);
 
-	/* What is known of a flow stays while it has few requests, until it has had enough to be judged anew. */
+	/*
+	 * What is known of a flow stays while it has few requests, until it has had enough to be
+	 * judged again.
+	 */
 	clear(c);
 	load(c, DENSE, 0, 3000, 300, 100);
 	add(c, SPARSE, 0, 0, OCTOFAS_LEAST_REQUESTS / 2, 400, 100);
@@ -278,7 +294,10 @@ static void backward_test(struct kunit *test)
 	set(c, OCTOFAS_INTER, OCTOFAS_MOVE_DENSE, OCTOFAS_RR);
 	KUNIT_EXPECT_EQ(test, octofas_backwards(p, DENSE), 0);
 
-	/* 2500 requests in 100 ms, 100 us each: 2.5 at a time keep the device busy, 2.8 with the eighth. */
+	/*
+	 * 2500 requests in 100 ms, 100 us each: 2.5 at a time keep the device busy, 2.8 with the
+	 * eighth.
+	 */
 	set(c, OCTOFAS_INTRA, OCTOFAS_MOVE_DENSE, OCTOFAS_RR);
 	clear(c);
 	add(c, DENSE, 0, 0, 2500, 200, 100);
@@ -299,7 +318,10 @@ static void backward_test(struct kunit *test)
 	atomic_set(&p->queue[1].sent, 3);
 	KUNIT_EXPECT_FALSE(test, octofas_may_send(&p->queue[1], true));
 	KUNIT_EXPECT_FALSE(test, octofas_may_send(&p->queue[1], false));
-	/* One at a time, 1000 in 100 ms: the second may be sent, or a higher rate would never be seen. */
+	/*
+	 * One at a time, 1000 in 100 ms: the second may be sent, or a higher rate would never be
+	 * seen.
+	 */
 	clear(c);
 	add(c, DENSE, 3, 3, 995, 100, 100);
 	window(c);
@@ -355,7 +377,10 @@ static void truth_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->mode, OCTOFAS_NONE);
 }
 
-/* Sparse flows that are better off than the dense one by more than is fair: nothing is sent back for them. */
+/*
+ * Sparse flows that are better off than the dense one by more than is fair: nothing is sent back
+ * for them.
+ */
 static void enough_test(struct kunit *test)
 {
 	struct context *c = context(test);
@@ -443,7 +468,7 @@ static void hold_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, windows_until_calm(c), OCTOFAS_HOLD_MIN);
 }
 
-/* ---- who moves where ---- */
+/* ---- which requests move, and where to ---- */
 
 /* OctoKV's example: U_avg 0.4, two low queues with 0.2 and 0.3. */
 static void round_test(struct kunit *test)
@@ -537,7 +562,7 @@ static void room_test(struct kunit *test)
 	set(c, OCTOFAS_INTER, OCTOFAS_MOVE_DENSE, OCTOFAS_RR);
 	crowded(c);
 	window(c);
-	/* Its own queue has less than the average: the request stays, however much credit there is. */
+	/* Its own queue has less than the average: the request stays with any credit. */
 	atomic_set(&p->queue[0].load, 1);
 	for (i = 0; i < 100; i++)
 		KUNIT_EXPECT_EQ(test, octofas_choose_target(p, 0, DENSE), OCTOFAS_NO_TARGET);
@@ -562,7 +587,7 @@ static void room_test(struct kunit *test)
 	octofas_stay(p, 0);
 	KUNIT_EXPECT_EQ(test, octofas_choose_target(p, 0, DENSE), 4);
 
-	/* In hybrid it yields: with one request in its queue, and all at once, but to no full queue. */
+	/* In hybrid it yields: with one request in its queue, all at once, to no full queue. */
 	set(c, OCTOFAS_HYBRID, OCTOFAS_MOVE_DENSE, OCTOFAS_RR);
 	window(c);
 	atomic_set(&p->queue[0].load, 1);

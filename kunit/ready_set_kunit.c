@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ready_set_kunit.c - the queues that wait for a slot: the nearest is found, and only who is there
+ * ready_set_kunit.c - the queues that wait for a slot: the nearest one is found
  */
 #include <kunit/test.h>
 #include <linux/module.h>
@@ -30,7 +30,8 @@ static struct context *make(struct kunit *test, const struct shape *shape)
 
 	KUNIT_ASSERT_NOT_NULL(test, c);
 	shape_places(shape, c->place);
-	KUNIT_ASSERT_EQ(test, topology_init(&c->topology, c->place, shape->nr_queues, GFP_KERNEL), 0);
+	KUNIT_ASSERT_EQ(test, topology_init(&c->topology, c->place, shape->nr_queues, GFP_KERNEL),
+			0);
 	KUNIT_ASSERT_EQ(test, ready_set_init(&c->r, &c->topology, GFP_KERNEL), 0);
 	c->random = SEED;
 	return c;
@@ -42,7 +43,7 @@ static void unmake(struct context *c)
 	topology_destroy(&c->topology);
 }
 
-/* Who is met lowest in the tree; among those, who comes next, round the corner. */
+/* The queue that is met lowest in the tree; among several, the next one, with wrap-around. */
 static int twin_nearest(const struct context *c, unsigned int leaf)
 {
 	unsigned int n = c->topology.nr_queues, best_node = 0, step;
@@ -51,7 +52,8 @@ static int twin_nearest(const struct context *c, unsigned int leaf)
 	if (c->waits[leaf])
 		return leaf;
 	for (step = 1; step < n; step++) {
-		unsigned int other = (leaf + step) % n, node = topology_lca(&c->topology, leaf, other);
+		unsigned int other = (leaf + step) % n,
+			     node = topology_lca(&c->topology, leaf, other);
 
 		if (c->waits[other] && (best == READY_SET_NONE || node < best_node)) {
 			best = other;
@@ -97,15 +99,15 @@ static void alone_test(struct kunit *test)
 	unsigned int i;
 
 	for (i = 0; i < 200; i++) {
-		unsigned int who = shape_random_below(&c->random, shape->nr_queues);
+		unsigned int leaf = shape_random_below(&c->random, shape->nr_queues);
 		unsigned int from = shape_random_below(&c->random, shape->nr_queues);
 
 		KUNIT_ASSERT_EQ(test, ready_set_nearest(&c->r, from), (int)READY_SET_NONE);
-		ready_set_add(&c->r, who);
-		ready_set_add(&c->r, who);
-		KUNIT_ASSERT_EQ(test, ready_set_nearest(&c->r, from), (int)who);
-		KUNIT_ASSERT_TRUE(test, ready_set_del(&c->r, who));
-		KUNIT_ASSERT_FALSE(test, ready_set_del(&c->r, who));
+		ready_set_add(&c->r, leaf);
+		ready_set_add(&c->r, leaf);
+		KUNIT_ASSERT_EQ(test, ready_set_nearest(&c->r, from), (int)leaf);
+		KUNIT_ASSERT_TRUE(test, ready_set_del(&c->r, leaf));
+		KUNIT_ASSERT_FALSE(test, ready_set_del(&c->r, leaf));
 	}
 	unmake(c);
 }
@@ -119,7 +121,7 @@ struct near_param {
 
 /* 8 leaves: cores of two, caches of four. */
 static const struct near_param near_params[] = {
-	{ "nobody", "", 3, READY_SET_NONE },
+	{ "no queue", "", 3, READY_SET_NONE },
 	{ "itself first", "01234567", 3, 3 },
 	{ "core before what is next", "24", 3, 2 },
 	{ "cache before what is next", "04", 3, 0 },

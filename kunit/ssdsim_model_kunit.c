@@ -2,9 +2,10 @@
 /*
  * ssdsim_model_kunit.c - the timing of ssdsim against its closed forms
  *
- * The forms are those of the essay in tools/ssdsim/ssdsim_model.c, computed here from the configuration and compared with what
- * the model does: to the nanosecond where the form is exact, within a stated margin where dies idle by chance. A random mix is
- * compared with a naive twin that knows one die queue as a list of free times, and with itself when it is asked at other moments.
+ * The forms are those of the essay in tools/ssdsim/ssdsim_model.c, computed here from the
+ * configuration and compared with what the model does: to the nanosecond where the form is exact,
+ * within a stated margin where dies idle by chance. A random mix is compared with a naive twin that
+ * knows one die queue as a list of free times, and with itself when it is asked at other moments.
  */
 #include <kunit/test.h>
 #include <linux/math64.h>
@@ -20,18 +21,6 @@ static struct ssd_world *context(struct kunit *test)
 {
 	return test->priv;
 }
-
-/* @value is within @permille of @want. */
-static bool near(u64 value, u64 want, u32 permille)
-{
-	u64 off = value > want ? value - want : want - value;
-
-	return off * 1000 <= want * permille;
-}
-
-#define EXPECT_NEAR(test, value, want, permille)						\
-	KUNIT_EXPECT_TRUE_MSG(test, near(value, want, permille), "%llu, should be %llu within %u permille",	\
-			      (u64)(value), (u64)(want), permille)
 
 /* ---- one command at a time ---- */
 
@@ -58,18 +47,27 @@ static void depth1_test(struct kunit *test)
 
 	ssd_start(test, &cfg);
 	for (u = 1; u <= cfg.page_units; u++) {
-		KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, u), ssd_pipeline_ns(&cfg, u) + cfg.read_ns + u * cfg.xfer_unit_ns);
-		KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_WRITE, true, 0, u), ssd_pipeline_ns(&cfg, u) + u * cfg.xfer_unit_ns + cfg.prog_ns);
-		KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_WRITE, false, 0, u), ssd_pipeline_ns(&cfg, u));
+		KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, u),
+				ssd_pipeline_ns(&cfg, u) + cfg.read_ns + u * cfg.xfer_unit_ns);
+		KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_WRITE, true, 0, u),
+				ssd_pipeline_ns(&cfg, u) + u * cfg.xfer_unit_ns + cfg.prog_ns);
+		KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_WRITE, false, 0, u),
+				ssd_pipeline_ns(&cfg, u));
 	}
 	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_FLUSH, false, 0, 0), ssd_pipeline_ns(&cfg, 0));
-	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_DISCARD, false, 0, 64), ssd_pipeline_ns(&cfg, 0));
-	/* Two pages on two channels at once; two stripes, so two pages on one die, one after the other. */
+	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_DISCARD, false, 0, 64),
+			ssd_pipeline_ns(&cfg, 0));
+	/*
+	 * Two pages on two channels at once; two stripes, so two pages on one die, one after the
+	 * other.
+	 */
 	u = cfg.page_units;
-	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, 2 * u), ssd_pipeline_ns(&cfg, 2 * u) + cfg.read_ns + u * cfg.xfer_unit_ns);
+	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, 2 * u),
+			ssd_pipeline_ns(&cfg, 2 * u) + cfg.read_ns + u * cfg.xfer_unit_ns);
 	if (cfg.ways == 1)
 		KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, 2 * stripe),
-				ssd_pipeline_ns(&cfg, 2 * stripe) + 2 * (cfg.read_ns + u * cfg.xfer_unit_ns));
+				ssd_pipeline_ns(&cfg, 2 * stripe) +
+					2 * (cfg.read_ns + u * cfg.xfer_unit_ns));
 }
 
 /* A 970-class drive's published rates, and the proportions of both profiles. */
@@ -78,7 +76,8 @@ static void rates_test(struct kunit *test)
 	struct ssdsim_cfg cfg = profile_cfg(test);
 	bool big = cfg.channels == 8 && cfg.ways == 2;
 	u32 dies = cfg.channels * cfg.ways;
-	struct ssd_load r4 = ssd_reader(1, 384), r16 = ssd_reader(4, 128), f16 = ssd_writer(4, 128, true), w4 = ssd_writer(1, 384, false);
+	struct ssd_load r4 = ssd_reader(1, 384), r16 = ssd_reader(4, 128),
+			f16 = ssd_writer(4, 128, true), w4 = ssd_writer(1, 384, false);
 	struct ssd_load both[2] = { ssd_reader(4, 128), ssd_writer(4, 128, true) };
 
 	if (cfg.prog_ns < 5 * cfg.read_ns)
@@ -92,8 +91,9 @@ static void rates_test(struct kunit *test)
 	ssd_run_loads(test, &f16, 1, 100 * MSEC, SEC);
 	ssd_run_loads(test, &w4, 1, 100 * MSEC, SEC);
 	ssd_run_loads(test, both, 2, 100 * MSEC, SEC);
-	kunit_info(test, "4K reads %llu/s, 16K reads %llu/s, 16K FUA %llu/s, 4K buffered writes %llu/s, reader %llu/s beside FUA %llu/s\n",
-		   r4.done, r16.done, f16.done, w4.done, both[0].done, both[1].done);
+	kunit_info(test, "4K reads %llu/s, 16K reads %llu/s, 16K FUA %llu/s, 4K buffered %llu/s\n",
+		   r4.done, r16.done, f16.done, w4.done);
+	kunit_info(test, "reader %llu/s beside FUA %llu/s\n", both[0].done, both[1].done);
 	if (big) {
 		EXPECT_NEAR(test, r4.done, 138200, 10);		/* 566 MB/s */
 		EXPECT_NEAR(test, r16.done, 97900, 10);		/* 1530 MiB/s */
@@ -102,13 +102,19 @@ static void rates_test(struct kunit *test)
 	} else {
 		KUNIT_EXPECT_GE(test, r4.done, 25000);
 		KUNIT_EXPECT_LE(test, r4.done, 35000);
-		EXPECT_NEAR(test, r4.done, div_u64((u64)dies * SEC, cfg.read_ns + cfg.xfer_unit_ns), 10);
+		EXPECT_NEAR(test, r4.done, div_u64((u64)dies * SEC, cfg.read_ns + cfg.xfer_unit_ns),
+			    10);
 	}
 	EXPECT_NEAR(test, r16.done * 10, f16.done * 56, 40);
-	EXPECT_NEAR(test, cfg.prog_ns, 10 * (u64)(big ? cfg.read_ns + 4 * cfg.xfer_unit_ns : cfg.read_ns), 50);
-	/* The deeper the queues at the dies, the more equal: a command waits for others more than for itself. */
+	EXPECT_NEAR(test, cfg.prog_ns,
+		    10 * (u64)(big ? cfg.read_ns + 4 * cfg.xfer_unit_ns : cfg.read_ns), 50);
+	/*
+	 * The deeper the queues at the dies, the more equal: a command waits for others more than
+	 * for itself.
+	 */
 	EXPECT_NEAR(test, both[0].done, both[1].done, big ? 100 : 30);
-	EXPECT_NEAR(test, both[0].done, div_u64((u64)dies * SEC, cfg.read_ns + cfg.prog_ns + 8 * cfg.xfer_unit_ns), 60);
+	EXPECT_NEAR(test, both[0].done,
+		    div_u64((u64)dies * SEC, cfg.read_ns + cfg.prog_ns + 8 * cfg.xfer_unit_ns), 60);
 }
 
 /* ---- a core for each hardware queue ---- */
@@ -125,10 +131,15 @@ static void queue_service_test(struct kunit *test)
 	cfg.cmd_ns = 1000;
 	read = cfg.read_ns + cfg.xfer_unit_ns;
 	ssd_start(test, &cfg);
-	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, 1), cfg.queue_service_ns + ssd_pipeline_ns(&cfg, 1) + read);
-	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_FLUSH, false, 0, 0), cfg.queue_service_ns + ssd_pipeline_ns(&cfg, 0));
+	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, 1),
+			cfg.queue_service_ns + ssd_pipeline_ns(&cfg, 1) + read);
+	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_FLUSH, false, 0, 0),
+			cfg.queue_service_ns + ssd_pipeline_ns(&cfg, 0));
 
-	/* Four at once in one queue, for four dies: the core is what they wait for. One in another queue does not. */
+	/*
+	 * Four at once in one queue, for four dies: the core is what they wait for. One in another
+	 * queue does not.
+	 */
 	t0 = c->now;
 	for (i = 0; i < 4; i++)
 		ssd_submit(c, i, 0, SSDSIM_READ, false, i * cfg.page_units, 1);
@@ -137,20 +148,29 @@ static void queue_service_test(struct kunit *test)
 	ssd_run_until(test, SSDSIM_NEVER);
 	INIT_LIST_HEAD(&c->m->done);
 	for (i = 0; i < 4; i++)
-		KUNIT_EXPECT_EQ(test, ssd_cmd(c, i)->cmd.done_ns, t0 + (i + 1) * cfg.queue_service_ns + ssd_pipeline_ns(&cfg, 1) + read);
+		KUNIT_EXPECT_EQ(test, ssd_cmd(c, i)->cmd.done_ns,
+				t0 + (i + 1) * cfg.queue_service_ns + ssd_pipeline_ns(&cfg, 1) +
+					read);
 	/* Fetched after the first of the others, which came out of its core 10 ns earlier. */
 	KUNIT_EXPECT_EQ(test, ssd_cmd(c, 4)->cmd.done_ns,
-			t0 + cfg.queue_service_ns + cfg.fetch_ns + 2 * cfg.cmd_ns + cfg.dma_unit_ns);
+			t0 + cfg.queue_service_ns + cfg.fetch_ns + 2 * cfg.cmd_ns +
+				cfg.dma_unit_ns);
 
-	/* Two deep queues get what their cores can do each, and a third that asks for one at a time does not notice them. */
+	/*
+	 * Two deep queues get what their cores can do each, and a third that asks for one at a time
+	 * does not notice them.
+	 */
 	cfg.channels = 16;
 	ssd_start(test, &cfg);
 	loads[1].hwq = 1;
 	loads[2].hwq = 2;
 	ssd_run_loads(test, loads, 3, 10 * MSEC, 300 * MSEC);
-	EXPECT_NEAR(test, ssd_per_second(&loads[0], 300 * MSEC), div_u64(SEC, cfg.queue_service_ns), 10);
-	EXPECT_NEAR(test, ssd_per_second(&loads[1], 300 * MSEC), div_u64(SEC, cfg.queue_service_ns), 10);
-	EXPECT_NEAR(test, div64_u64(loads[2].latency_ns, loads[2].done), cfg.queue_service_ns + ssd_pipeline_ns(&cfg, 1) + read, 150);
+	EXPECT_NEAR(test, ssd_per_second(&loads[0], 300 * MSEC), div_u64(SEC, cfg.queue_service_ns),
+		    10);
+	EXPECT_NEAR(test, ssd_per_second(&loads[1], 300 * MSEC), div_u64(SEC, cfg.queue_service_ns),
+		    10);
+	EXPECT_NEAR(test, div64_u64(loads[2].latency_ns, loads[2].done),
+		    cfg.queue_service_ns + ssd_pipeline_ns(&cfg, 1) + read, 150);
 }
 
 /* ---- saturation ---- */
@@ -196,8 +216,10 @@ static void saturation_test(struct kunit *test)
 	ssd_start(test, &cfg);
 	ssd_run_loads(test, &l, 1, 50 * MSEC, s->fua ? 300 * MSEC : 200 * MSEC);
 	/* Channels lose a little more: a transfer that was booked late cannot start early. */
-	EXPECT_NEAR(test, ssd_per_second(&l, s->fua ? 300 * MSEC : 200 * MSEC), want, strstr(s->name, "channels,") ? 40 : 20);
-	KUNIT_EXPECT_LE(test, ssd_per_second(&l, s->fua ? 300 * MSEC : 200 * MSEC), want + want / 100);
+	EXPECT_NEAR(test, ssd_per_second(&l, s->fua ? 300 * MSEC : 200 * MSEC), want,
+		    strstr(s->name, "channels,") ? 40 : 20);
+	KUNIT_EXPECT_LE(test, ssd_per_second(&l, s->fua ? 300 * MSEC : 200 * MSEC),
+			want + want / 100);
 }
 
 static void cached_saturation_test(struct kunit *test)
@@ -228,14 +250,21 @@ struct share {
 };
 
 static const struct share shares[] = {
-	/* The controller has room for 8: a queue with more waiting than its part of that always has a command to fetch. */
+	/*
+	 * The controller has room for 8: a queue with more waiting than its part of that always has
+	 * a command to fetch.
+	 */
 	{ "equal queues", 8, 100, { 16, 16, 16, 16 }, { 1, 1, 1, 1 }, { 250, 250, 250, 250 } },
-	{ "one deep, three shallow", 8, 100, { 256, 8, 8, 8 }, { 1, 1, 1, 1 }, { 250, 250, 250, 250 } },
-	{ "one of four 16 times as large", 8, 100, { 32, 32, 32, 32 }, { 16, 1, 1, 1 }, { 250, 250, 250, 250 } },
+	{ "one deep, three shallow", 8, 100,
+	  { 256, 8, 8, 8 }, { 1, 1, 1, 1 }, { 250, 250, 250, 250 } },
+	{ "one of four 16 times as large", 8, 100,
+	  { 32, 32, 32, 32 }, { 16, 1, 1, 1 }, { 250, 250, 250, 250 } },
 	{ "two queues only", 8, 100, { 256, 8, 0, 0 }, { 1, 1, 1, 1 }, { 500, 500, 0, 0 } },
-	{ "short of fetching time", 1000, 20000, { 256, 16, 16, 16 }, { 1, 1, 1, 1 }, { 250, 250, 250, 250 } },
+	{ "short of fetching time", 1000, 20000,
+	  { 256, 16, 16, 16 }, { 1, 1, 1, 1 }, { 250, 250, 250, 250 } },
 	/* With room for everything nothing is fair: the parts are those of the depths. */
-	{ "room for all", 1000, 100, { 300, 100, 100, 100 }, { 1, 1, 1, 1 }, { 500, 167, 167, 167 } },
+	{ "room for all", 1000, 100,
+	  { 300, 100, 100, 100 }, { 1, 1, 1, 1 }, { 500, 167, 167, 167 } },
 };
 KUNIT_ARRAY_PARAM_DESC(share, shares, name);
 
@@ -262,7 +291,8 @@ static void share_test(struct kunit *test)
 		EXPECT_NEAR(test, l[i].done * 1000, sum * s->permille[i], 20);
 	/* By commands, whatever their size: so by bytes the large ones win 16 to 1. */
 	if (s->units[0] == 16)
-		EXPECT_NEAR(test, context(test)->m->queues[0].bytes, 16 * context(test)->m->queues[5].bytes, 30);
+		EXPECT_NEAR(test, context(test)->m->queues[0].bytes,
+			    16 * context(test)->m->queues[5].bytes, 30);
 }
 
 /* ---- waiting ---- */
@@ -288,7 +318,8 @@ static void behind_program_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, same->cmd.done_ns, w->cmd.done_ns + read);
 	KUNIT_EXPECT_EQ(test, late->cmd.done_ns, w->cmd.done_ns + 2 * read);
 	/* Behind it in the pipeline only. */
-	KUNIT_EXPECT_EQ(test, other->cmd.done_ns, t0 + 100000 + cfg.fetch_ns + 2 * (cfg.cmd_ns + cfg.dma_unit_ns) + read);
+	KUNIT_EXPECT_EQ(test, other->cmd.done_ns,
+			t0 + 100000 + cfg.fetch_ns + 2 * (cfg.cmd_ns + cfg.dma_unit_ns) + read);
 }
 
 static void arrival_order_test(struct kunit *test)
@@ -359,7 +390,8 @@ static void cache_hit_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, hit->cmd.done_ns - hit->submit_ns, ssd_pipeline_ns(&cfg, 2));
 	part = ssd_submit(c, 2, 0, SSDSIM_READ, false, 8, 3);
 	ssd_run_until(test, c->now + 100000);
-	KUNIT_EXPECT_EQ(test, part->cmd.done_ns - part->submit_ns, ssd_pipeline_ns(&cfg, 3) + cfg.read_ns + 3 * cfg.xfer_unit_ns);
+	KUNIT_EXPECT_EQ(test, part->cmd.done_ns - part->submit_ns,
+			ssd_pipeline_ns(&cfg, 3) + cfg.read_ns + 3 * cfg.xfer_unit_ns);
 	KUNIT_EXPECT_EQ(test, c->m->cache_hits, 1);
 	/* A partly filled page waits for destage_ns, then goes. */
 	KUNIT_EXPECT_EQ(test, c->m->dies[2].destages, 0);
@@ -392,12 +424,16 @@ static void flush_drains_test(struct kunit *test)
 	ready = flush->submit_ns + ssd_pipeline_ns(&cfg, 0);
 	/* Die 0 has two units; they gather into one program. */
 	KUNIT_EXPECT_EQ(test, flush->cmd.done_ns, ready + page + cfg.xfer_unit_ns);
-	KUNIT_EXPECT_EQ(test, second->cmd.done_ns, second->submit_ns + ssd_pipeline_ns(&cfg, 0) + page);
+	KUNIT_EXPECT_EQ(test, second->cmd.done_ns,
+			second->submit_ns + ssd_pipeline_ns(&cfg, 0) + page);
 	KUNIT_EXPECT_EQ(test, c->m->nr_cached, 0);
 	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_FLUSH, false, 0, 0), ssd_pipeline_ns(&cfg, 0));
 }
 
-/* A unit that is written again while its program is under way is dirty again, and a flush waits for the second program. */
+/*
+ * A unit that is written again while its program is under way is dirty again, and a flush waits for
+ * the second program.
+ */
 static void rewrite_test(struct kunit *test)
 {
 	struct ssdsim_cfg cfg = ssd_base_cfg();
@@ -414,14 +450,16 @@ static void rewrite_test(struct kunit *test)
 	ssd_run_until(test, c->now + 50000);
 	KUNIT_EXPECT_EQ(test, c->m->nr_cached, 1);
 	ssd_run_until(test, SSDSIM_NEVER);
-	KUNIT_EXPECT_EQ(test, f1->cmd.done_ns, f1->submit_ns + cfg.fetch_ns + 2 * cfg.cmd_ns + cfg.dma_unit_ns + page);
+	KUNIT_EXPECT_EQ(test, f1->cmd.done_ns,
+			f1->submit_ns + cfg.fetch_ns + 2 * cfg.cmd_ns + cfg.dma_unit_ns + page);
 	KUNIT_EXPECT_EQ(test, f2->cmd.done_ns, f1->cmd.done_ns + page);
 	/* A discard takes the dirty copy away, and a flush has nothing to wait for. */
 	ssd_submit(c, 4, 0, SSDSIM_WRITE, false, 0, 1);
 	ssd_submit(c, 5, 0, SSDSIM_DISCARD, false, 0, 4);
 	f1 = ssd_submit(c, 6, 0, SSDSIM_FLUSH, false, 0, 0);
 	ssd_run_until(test, SSDSIM_NEVER);
-	KUNIT_EXPECT_EQ(test, f1->cmd.done_ns - f1->submit_ns, cfg.fetch_ns + 3 * cfg.cmd_ns + cfg.dma_unit_ns);
+	KUNIT_EXPECT_EQ(test, f1->cmd.done_ns - f1->submit_ns,
+			cfg.fetch_ns + 3 * cfg.cmd_ns + cfg.dma_unit_ns);
 	KUNIT_EXPECT_EQ(test, c->m->nr_cached, 0);
 }
 
@@ -481,7 +519,8 @@ static void gc_cost_test(struct kunit *test)
 {
 	struct ssdsim_cfg cfg = ssd_base_cfg();
 	struct ssd_world *c = context(test);
-	struct ssd_load empty = ssd_writer(4, 64, true), full = ssd_writer(4, 64, true), r = ssd_reader(1, 256), mixed[2];
+	struct ssd_load empty = ssd_writer(4, 64, true), full = ssd_writer(4, 64, true),
+			r = ssd_reader(1, 256), mixed[2];
 	u64 steps = 0, host = 0, copied = 0, victims = 0, busy;
 	u32 i;
 
@@ -497,10 +536,12 @@ static void gc_cost_test(struct kunit *test)
 	audit(test);
 	KUNIT_EXPECT_GT(test, erases(c->m), 0);
 	/* Full costs more than half, and reads alone cost what they did. */
-	KUNIT_EXPECT_LT(test, ssd_per_second(&full, 2 * SEC) * 2, ssd_per_second(&empty, 200 * MSEC));
+	KUNIT_EXPECT_LT(test, ssd_per_second(&full, 2 * SEC) * 2,
+			ssd_per_second(&empty, 200 * MSEC));
 	ssd_run_loads(test, &r, 1, 200 * MSEC, 200 * MSEC);
-	EXPECT_NEAR(test, ssd_per_second(&r, 200 * MSEC), div64_u64(4 * SEC, cfg.read_ns + cfg.xfer_unit_ns), 30);
-	/* Writers and collection go on beside readers, and nobody starves. */
+	EXPECT_NEAR(test, ssd_per_second(&r, 200 * MSEC),
+		    div64_u64(4 * SEC, cfg.read_ns + cfg.xfer_unit_ns), 30);
+	/* Writers and collection go on beside readers, and none of them starves. */
 	mixed[0] = ssd_reader(1, 16);
 	mixed[1] = ssd_writer(4, 16, true);
 	mixed[1].nr_pages = 16000;
@@ -519,8 +560,10 @@ static void gc_cost_test(struct kunit *test)
 		copied += d->ftl.gc_copied;
 		victims += d->ftl.gc_victims;
 	}
-	kunit_info(test, "empty %llu/s, full %llu/s, %llu units copied for %llu written, %llu victims, %llu steps\n",
-		   ssd_per_second(&empty, 200 * MSEC), ssd_per_second(&full, 2 * SEC), copied, host, victims, steps);
+	kunit_info(test, "empty %llu/s, full %llu/s, %llu units copied for %llu written\n",
+		   ssd_per_second(&empty, 200 * MSEC), ssd_per_second(&full, 2 * SEC), copied,
+		   host);
+	kunit_info(test, "%llu victims, %llu steps\n", victims, steps);
 }
 
 /* Small writes fill pages with holes; collection squeezes them out. Discard makes victims cheap. */
@@ -539,7 +582,8 @@ static void gc_holes_test(struct kunit *test)
 		if (k == 0)
 			ssd_alone(test, SSDSIM_DISCARD, false, ssd_draw(c) % 1000, 16);
 		else
-			ssd_submit(c, i % NR_CMDS, 0, SSDSIM_WRITE, k < 12, ssd_draw(c) % 1000, 1 + ssd_draw(c) % 8);
+			ssd_submit(c, i % NR_CMDS, 0, SSDSIM_WRITE, k < 12, ssd_draw(c) % 1000,
+				   1 + ssd_draw(c) % 8);
 		ssd_run_until(test, SSDSIM_NEVER);
 		INIT_LIST_HEAD(&c->m->done);
 	}
@@ -547,7 +591,10 @@ static void gc_holes_test(struct kunit *test)
 	KUNIT_EXPECT_GT(test, erases(c->m), 100);
 }
 
-/* A piece ends with a page, here of 3 units; before the next one the drive does what it always does, and collects. */
+/*
+ * A piece ends with a page, here of 3 units; before the next one the drive does what it always
+ * does, and collects.
+ */
 static void fill_pieces_test(struct kunit *test)
 {
 	struct ssdsim_cfg cfg = ssd_base_cfg();
@@ -605,7 +652,8 @@ static void power_cut_test(struct kunit *test)
 
 	ssd_start(test, &cfg);
 	for (i = 0; i < 200; i++)
-		ssd_submit(c, i, i % 4, i % 5 ? (i % 2 ? SSDSIM_READ : SSDSIM_WRITE) : SSDSIM_FLUSH, i % 3 == 0 && i % 5 && !(i % 2), i * 8, i % 5 ? 4 : 0);
+		ssd_submit(c, i, i % 4, i % 5 ? (i % 2 ? SSDSIM_READ : SSDSIM_WRITE) : SSDSIM_FLUSH,
+			   i % 3 == 0 && i % 5 && !(i % 2), i * 8, i % 5 ? 4 : 0);
 	ssd_run_until(test, c->now + 700000);
 	ssdsim_model_power_cut(c->m, c->now);
 	list_for_each_entry(cmd, &c->m->done, link)
@@ -616,7 +664,8 @@ static void power_cut_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, c->m->nr_cached, 0);
 	INIT_LIST_HEAD(&c->m->done);
 	KUNIT_EXPECT_EQ(test, ssdsim_model_next_ns(c->m), SSDSIM_NEVER);
-	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, 1), ssd_pipeline_ns(&cfg, 1) + cfg.read_ns + cfg.xfer_unit_ns);
+	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_READ, false, 0, 1),
+			ssd_pipeline_ns(&cfg, 1) + cfg.read_ns + cfg.xfer_unit_ns);
 	audit(test);
 }
 
@@ -661,8 +710,9 @@ static void random_cmd(struct ssd_world *c, u32 slot)
 }
 
 /*
- * One random run of 600 commands at random times. @steps: besides, let time pass in small pieces. Return: a hash of all completion
- * times. A command must be reported when it is done, not later: ssdsim_model_next_ns() promises that.
+ * One random run of 600 commands at random times. @steps: besides, let time pass in small pieces.
+ * Return: a hash of all completion times. A command must be reported when it is done, not later:
+ * ssdsim_model_next_ns() promises that.
  */
 static u64 random_run(struct kunit *test, u64 seed, bool steps)
 {
@@ -726,12 +776,13 @@ static void lazy_test(struct kunit *test)
 	u64 seed;
 
 	for (seed = 1; seed <= 10; seed++)
-		KUNIT_EXPECT_TRUE(test, random_run(test, seed, false) == random_run(test, seed, true));
+		KUNIT_EXPECT_TRUE(test,
+				  random_run(test, seed, false) == random_run(test, seed, true));
 }
 
 /*
- * The twin: one hardware queue, one die per channel, no cached writes, single-page commands. Then each station is a time at which it is
- * free, and a command's times are maxima and sums.
+ * The twin: one hardware queue, one die per channel, no cached writes, single-page commands. Then
+ * each station is a time at which it is free, and a command's times are maxima and sums.
  */
 static void twin_test(struct kunit *test)
 {
@@ -759,7 +810,8 @@ static void twin_test(struct kunit *test)
 	}
 	ssd_run_until(test, SSDSIM_NEVER);
 	for (i = 0; i < NR_CMDS; i++)
-		KUNIT_EXPECT_EQ_MSG(test, ssd_cmd(c, i)->cmd.done_ns, ssd_cmd(c, i)->cmd.group, "command %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, ssd_cmd(c, i)->cmd.done_ns, ssd_cmd(c, i)->cmd.group,
+				    "command %u", i);
 }
 
 static void config_test(struct kunit *test)

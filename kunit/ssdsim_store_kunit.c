@@ -2,10 +2,11 @@
 /*
  * ssdsim_store_kunit.c - what ssdsim holds and what survives a power cut, against a naive twin
  *
- * The twin keeps for each 512-byte sector what is durable and a list of everything written since, with the epoch of each write. From
- * that and the coin, whose result is a function of seed, sector and epoch, it foretells every sector after a power cut. So
- * "loses exactly what was neither flushed nor written with FUA" is compared sector by sector, over many seeds and cuts,
- * with several flushes and FUA writes under way.
+ * The twin keeps for each 512-byte sector what is durable and a list of everything written since,
+ * with the epoch of each write. From that and the coin, whose result is a function of seed, sector
+ * and epoch, it foretells every sector after a power cut. So "loses exactly what was neither
+ * flushed nor written with FUA" is compared sector by sector, over many seeds and cuts, with
+ * several flushes and FUA writes under way.
  */
 #include <kunit/test.h>
 #include <linux/minmax.h>
@@ -155,7 +156,8 @@ static void compare(struct kunit *test, const char *when)
 	for (sector = 0; sector < NR_SECTORS; sector++) {
 		content(c->want, sector, twin_latest(&c->sectors[sector]));
 		ssdsim_store_read(&c->st, sector, 1, c->buf);
-		KUNIT_ASSERT_TRUE_MSG(test, !memcmp(c->buf, c->want, SSDSIM_SECTOR_BYTES), "%s: sector %llu", when, sector);
+		KUNIT_ASSERT_TRUE_MSG(test, !memcmp(c->buf, c->want, SSDSIM_SECTOR_BYTES),
+				      "%s: sector %llu", when, sector);
 	}
 }
 
@@ -243,7 +245,10 @@ static void do_cut(struct context *c)
 	u64 seed = draw(c);
 	u32 i, k;
 
-	/* Without memory, a sector that the coin favours would stay as it was: right, but not foretold. */
+	/*
+	 * Without memory, a sector that the coin favours would stay as it was: right, but not
+	 * foretold.
+	 */
 	scarce_memory(0);
 	for (i = 0; i < c->nr_fuas; i++) {
 		struct fua *f = &c->fuas[i];
@@ -327,7 +332,10 @@ static void write_all(struct kunit *test, u32 id)
 
 	for (unit = 0; unit < NR_UNITS; unit++) {
 		contents(c, unit * SSDSIM_UNIT_SECTORS, SSDSIM_UNIT_SECTORS, id);
-		KUNIT_ASSERT_EQ(test, ssdsim_store_write(&c->st, unit * SSDSIM_UNIT_SECTORS, SSDSIM_UNIT_SECTORS, c->buf), 0);
+		KUNIT_ASSERT_EQ(test,
+				ssdsim_store_write(&c->st, unit * SSDSIM_UNIT_SECTORS,
+						   SSDSIM_UNIT_SECTORS, c->buf),
+				0);
 	}
 }
 

@@ -2,8 +2,8 @@
 /*
  * tabs_policy_kunit.c - mq-tabs's policy beside a device that it does not know
  *
- * sim/tabs_world.h says what the device does and what its tasks do. The policy is judged by what each
- * type gets. A naive twin checks the credit.
+ * sim/tabs_world.h says what the device does and what its tasks do. The policy is judged by what
+ * each type gets. A naive twin checks the credit.
  *
  * The policy is compiled into this file: the suite needs no other module, and runs in user space
  * under sanitizers as well (kunit/hosted).
@@ -151,7 +151,7 @@ static void reads_stop_test(struct kunit *test)
 	KUNIT_EXPECT_GE(test, tabs_world_fairness_pct(w, &g, 1, 1), 80U);
 }
 
-/* FUA writes stop: the phase ends, and soon nobody looks any more. */
+/* FUA writes stop: the phase ends, and soon the ticks do. */
 static void writes_stop_test(struct kunit *test)
 {
 	struct tabs_world *w = world(test);
@@ -200,7 +200,7 @@ static struct tabs_world_gain measure_free(struct kunit *test, u64 ms)
 	return tabs_world_measure(free, ms);
 }
 
-/* One FUA write at a time beside a deep reader, who has his goal all the same. */
+/* One FUA write at a time beside a deep reader, which reaches its goal all the same. */
 static void sync_writer_test(struct kunit *test)
 {
 	struct tabs_world *w = world(test);
@@ -216,7 +216,7 @@ static void sync_writer_test(struct kunit *test)
 	KUNIT_EXPECT_GE(test, g.permille[TABS_READ], 900U);
 }
 
-/* A reader who wants a tenth of the device does not cost the writer more than that. */
+/* A reader that wants a tenth of the device does not cost the writer more than that. */
 static void modest_reader_test(struct kunit *test)
 {
 	struct tabs_world *w = world(test);
@@ -247,7 +247,7 @@ static void sync_reader_test(struct kunit *test)
 
 /* ---- bounds ---- */
 
-/* A goal that gives the writer next to nothing: max_delay is what lets him go. */
+/* A goal that gives the writer next to nothing: max_delay is what lets it go. */
 static void max_delay_test(struct kunit *test)
 {
 	struct tabs_world *w = world(test);
@@ -319,7 +319,9 @@ static void enough_for_both_test(struct kunit *test)
 	KUNIT_EXPECT_GE(test, g.permille[TABS_FUA], 310U);
 }
 
-/* Smaller reads than the maximum was measured with: the goal is out of reach, and alpha is at rest. */
+/*
+ * Smaller reads than the maximum was measured with: the goal is out of reach, and alpha is at rest.
+ */
 static void out_of_reach_test(struct kunit *test)
 {
 	struct tabs_world *w = world(test);
@@ -387,7 +389,7 @@ static void phases_test(struct kunit *test)
 	KUNIT_EXPECT_LE(test, tabs_last_epoch(&w->policy)->length_ns, 900 * MS);
 }
 
-/* Who was alone before says nothing of the shares, nor does the burst of who comes. */
+/* A type that was alone says nothing of the shares, nor does the first burst of the other. */
 static void newcomer_test(struct kunit *test)
 {
 	struct tabs_world *w = world(test);
@@ -407,14 +409,18 @@ static void newcomer_test(struct kunit *test)
 	}
 }
 
-/* What is outstanding when counting starts counts, also of a type of which nothing comes for a while. */
+/*
+ * What is outstanding when counting starts counts, also of a type of which nothing comes for a
+ * while.
+ */
 static void outstanding_test(struct kunit *test)
 {
 	struct tabs_policy *p = &world(test)->policy;
 	struct tabs_sample s = { .came = { 2000, 100 } };
 	u64 now_ns;
 
-	for (now_ns = TABS_TICK_NS; now_ns < 2000 * MS && p->phase == TABS_IDLE; now_ns += TABS_TICK_NS) {
+	for (now_ns = TABS_TICK_NS; now_ns < 2000 * MS && p->phase == TABS_IDLE;
+	     now_ns += TABS_TICK_NS) {
 		tabs_tick(p, &s, now_ns);
 		s.came[TABS_FUA] += 10;
 		s.done[TABS_FUA] += 10;
@@ -424,7 +430,9 @@ static void outstanding_test(struct kunit *test)
 	KUNIT_EXPECT_GE(test, p->issued[TABS_FUA], 100ULL);
 }
 
-/* Too slow for TABS_SURE in a period: then what came in all of it has to do, though it tells less. */
+/*
+ * Too slow for TABS_SURE in a period: then what came in all of it has to do, though it tells less.
+ */
 static void slow_device_test(struct kunit *test)
 {
 	struct tabs_world *w = world(test);
@@ -535,7 +543,7 @@ static const struct feedback_param feedback_params[] = {
 	{ "both, FUA more",		 80,  40, true,  true,  true,  2000 },
 	{ "both alike",			 50,  50, true,  true,  true,  1000 },
 	{ "reads below, ask little",	 10, 100, false, true,  true,  1333 },
-	{ "reads below, nobody held",	 10, 100, false, false, true,  1000 },
+	{ "reads below, none held",	 10, 100, false, false, true,  1000 },
 	{ "FUA below, not held",	100,  10, true,  false, true,  1000 },
 	{ "reads below, first time",	 80, 120, true,  true,  false,  500 },
 };
@@ -560,8 +568,10 @@ static void feedback_test(struct kunit *test)
 	p->odds_window.waiting[TABS_READ] = param->read_waits ? 2 : 1;
 	p->odds_window.waiting[TABS_FUA] = param->fua_waits ? 2 : 1;
 	alpha = tabs_feedback(p, &d, &e);
-	KUNIT_EXPECT_GE(test, alpha, (u32)((u64)TABS_ONE * param->expected_1000 / 1000 - TABS_ONE / 900));
-	KUNIT_EXPECT_LE(test, alpha, (u32)((u64)TABS_ONE * param->expected_1000 / 1000 + TABS_ONE / 900));
+	KUNIT_EXPECT_GE(test, alpha,
+			(u32)((u64)TABS_ONE * param->expected_1000 / 1000 - TABS_ONE / 900));
+	KUNIT_EXPECT_LE(test, alpha,
+			(u32)((u64)TABS_ONE * param->expected_1000 / 1000 + TABS_ONE / 900));
 }
 
 /* alpha stays in its range. */
@@ -572,7 +582,8 @@ static void edges_test(struct kunit *test)
 	struct tabs_epoch e = { .bytes_per_s = { 2000, 1 } };
 
 	p->fair_bytes_per_s[TABS_READ] = p->fair_bytes_per_s[TABS_FUA] = 1000;
-	p->odds_window.looks = p->odds_window.waiting[TABS_READ] = p->odds_window.waiting[TABS_FUA] = 4;
+	p->odds_window.looks = p->odds_window.waiting[TABS_READ] =
+		p->odds_window.waiting[TABS_FUA] = 4;
 	p->throttling = true;
 	p->turned = TABS_NR_TYPES;
 	p->alpha = TABS_ALPHA_MAX;
@@ -596,7 +607,10 @@ static void damp_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, tabs_damp(p, TABS_READ, TABS_ONE / 2), TABS_ONE / 2);
 }
 
-/* Help in vain: put back once, and nobody is content who gets less; each time it takes more to ask again. */
+/*
+ * Help in vain: put back once, and no type is content with less; each time it takes more to ask
+ * again.
+ */
 static void content_test(struct kunit *test)
 {
 	struct tabs_policy *p = &world(test)->policy;
@@ -637,7 +651,7 @@ static void content_test(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, tabs_judge_help(p, 749));
 		KUNIT_EXPECT_EQ(test, p->content, 0ULL);
 	}
-	/* Help that helps starts anew. */
+	/* Help that helps starts again. */
 	tabs_note_help(p, 1600, TABS_ONE, p->alpha);
 	KUNIT_EXPECT_FALSE(test, tabs_judge_help(p, 2000));
 	KUNIT_EXPECT_EQ(test, p->patience, TABS_PATIENCE_MIN);
@@ -669,7 +683,7 @@ static void small_steps_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->helped_from, 0ULL);
 }
 
-/* What is not reached holds nobody back: the correction starts from what FUA writes used. */
+/* An alpha that is not reached: the correction starts from what FUA writes used. */
 static void used_test(struct kunit *test)
 {
 	struct tabs_policy *p = &world(test)->policy;
@@ -769,7 +783,8 @@ static void credit_test(struct kunit *test)
 			set_bit(TABS_FLAG_NO_READS, &p->flags);
 			t.no_reads = true;
 		} else if (what < 98) {
-			tabs_set_alpha(p, max_t(u32, TABS_ALPHA_MIN, 3 * tabs_world_draw(w, TABS_ONE)));
+			tabs_set_alpha(
+				p, max_t(u32, TABS_ALPHA_MIN, 3 * tabs_world_draw(w, TABS_ONE)));
 		}
 		KUNIT_ASSERT_EQ(test, (s64)atomic64_read(&p->credit), t.credit);
 		KUNIT_ASSERT_EQ(test, (s64)earned, t.earned);
@@ -785,7 +800,10 @@ static u64 wild(struct tabs_world *w, unsigned int bits)
 	return value >> (64 - 1 - tabs_world_draw(w, bits));
 }
 
-/* Tunables at random in their ranges, counts that leap: no division fails, and alpha stays in bounds. */
+/*
+ * Tunables at random in their ranges, counts that leap: no division fails, and alpha stays in
+ * bounds.
+ */
 static void wild_test(struct kunit *test)
 {
 	struct tabs_world *w = world(test);
@@ -815,7 +833,8 @@ static void wild_test(struct kunit *test)
 			s->done[i] += n;
 			s->done_bytes[i] += (u64)n * (512 + tabs_world_draw(w, 1 << 20));
 		}
-		s->held = min_t(u64, tabs_world_draw(w, 100), s->came[TABS_FUA] - s->done[TABS_FUA]);
+		s->held =
+			min_t(u64, tabs_world_draw(w, 100), s->came[TABS_FUA] - s->done[TABS_FUA]);
 		s->oldest_ns = w->now_ns > 50 * MS ? w->now_ns - 50 * MS : 0;
 		w->now_ns += wild(w, 34);
 		w->nr_phases += tabs_tick(p, s, w->now_ns) & TABS_CHANGED_PHASE;

@@ -36,7 +36,8 @@ static struct context *make(struct kunit *test, const struct shape *shape, int s
 
 	KUNIT_ASSERT_NOT_NULL(test, c);
 	shape_places(shape, c->place);
-	KUNIT_ASSERT_EQ(test, topology_init(&c->topology, c->place, shape->nr_queues, GFP_KERNEL), 0);
+	KUNIT_ASSERT_EQ(test, topology_init(&c->topology, c->place, shape->nr_queues, GFP_KERNEL),
+			0);
 	KUNIT_ASSERT_EQ(test, token_tree_init(&c->t, &c->topology, slots, GFP_KERNEL), 0);
 	c->random = SEED;
 	return c;
@@ -118,7 +119,8 @@ static int nearest_leaf(const struct context *c, unsigned int leaf)
 	unsigned int i;
 
 	for (i = 0; i < c->topology.nr_queues; i++)
-		if (c->want[i] > 0 && (best == NOWHERE || meeting(c, leaf, i) < meeting(c, leaf, best)))
+		if (c->want[i] > 0 &&
+		    (best == NOWHERE || meeting(c, leaf, i) < meeting(c, leaf, best)))
 			best = i;
 	return best;
 }
@@ -228,7 +230,8 @@ static void twin_test(struct kunit *test)
 		else if (what < 98)
 			step_move(test, c, leaf);
 		else
-			step_resize(test, c, 1 + shape_random_below(&c->random, 4 * shape->nr_queues));
+			step_resize(test, c,
+				    1 + shape_random_below(&c->random, 4 * shape->nr_queues));
 	}
 	unmake(c);
 }
@@ -254,7 +257,7 @@ static void steal_anywhere_test(struct kunit *test)
 	unmake(c);
 }
 
-/* All are out, D shrinks, and all come back: D of them are found again, whoever brings them. */
+/* All are out, D shrinks, and all come back: D of them are found again. */
 static void debt_test(struct kunit *test)
 {
 	const struct shape *shape = test->param_value;

@@ -31,7 +31,8 @@ static struct context *make(struct kunit *test, const struct shape *shape)
 
 	KUNIT_ASSERT_NOT_NULL(test, c);
 	shape_places(shape, c->place);
-	KUNIT_ASSERT_EQ(test, topology_init(&c->topology, c->place, shape->nr_queues, GFP_KERNEL), 0);
+	KUNIT_ASSERT_EQ(test, topology_init(&c->topology, c->place, shape->nr_queues, GFP_KERNEL),
+			0);
 	return c;
 }
 
@@ -136,7 +137,8 @@ static void bounds_test(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, place);
 	t = &c->topology;
 	KUNIT_EXPECT_EQ(test, topology_init(t, place, 0, GFP_KERNEL), -EINVAL);
-	KUNIT_EXPECT_EQ(test, topology_init(t, place, TOPOLOGY_QUEUES_MAX + 1, GFP_KERNEL), -EINVAL);
+	KUNIT_EXPECT_EQ(test, topology_init(t, place, TOPOLOGY_QUEUES_MAX + 1, GFP_KERNEL),
+			-EINVAL);
 
 	/* All on one core: 16384 is 8 to the power of 14 / 3. */
 	KUNIT_ASSERT_EQ(test, topology_init(t, place, TOPOLOGY_QUEUES_MAX, GFP_KERNEL), 0);

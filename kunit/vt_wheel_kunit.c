@@ -2,9 +2,9 @@
 /*
  * vt_wheel_kunit.c - the queues that wait for virtual time: each is woken, when it is time
  *
- * The twin is a list of who waits for what. After every step of virtual time nobody may wait any
- * more whose time has come; who was woken early was told to come back, as the wheel's last bucket
- * may do, and comes back.
+ * The twin is a list of the queues and what they wait for. After every step of virtual time no
+ * queue may wait whose time has come. A queue that was woken early was told to come back, as the
+ * wheel's last bucket may do, and comes back.
  */
 #include <kunit/test.h>
 #include <linux/atomic.h>
@@ -26,7 +26,8 @@ enum {
 struct waiter {
 	bool waits;
 	bool far;		/* it was more than the wheel's reach ahead when it was parked */
-	bool left_bits;		/* it was parked or reshaped while it waited: bits may be anywhere */
+	/* It was parked or reshaped while it waited: bits may be anywhere. */
+	bool left_bits;
 	u64 wake_vt;
 	unsigned int nr_woken;
 };
@@ -38,7 +39,7 @@ struct context {
 	u64 vt;
 	u32 random;
 	unsigned int nr_early;
-	u64 park_again_vt;	/* who is woken waits for this at once, if not 0 */
+	u64 park_again_vt;	/* a woken queue waits for this at once, if not 0 */
 	char text[TEXT_SIZE];
 };
 
@@ -258,7 +259,7 @@ static void late_turn_test(struct kunit *test)
 	vt_wheel_destroy(&c->w);
 }
 
-/* The caller wakes all that wait; who is parked after that is found with the new geometry. */
+/* The caller wakes all that wait; queues parked later are found with the new geometry. */
 static void reshape_test(struct kunit *test)
 {
 	struct context *c = make(test, geometry_params[0].geometry, 0 - 77ULL);
@@ -269,7 +270,8 @@ static void reshape_test(struct kunit *test)
 
 		if (step % 50 == 49) {
 			struct vt_wheel_geometry geometry = { shape_random_below(&c->random, 20),
-							      1 + shape_random_below(&c->random, 10) };
+							      1 + shape_random_below(&c->random,
+										     10) };
 
 			vt_wheel_reshape(&c->w, geometry);
 			for (i = 0; i < NR_LEAVES; i++) {

@@ -212,8 +212,8 @@ struct k2_world_verdict k2_world_fixed(struct k2_world *w, const struct k2_world
 }
 
 /*
- * The most that a fixed bound gives which keeps the target in 95% of the seconds; 0: none does. Where
- * three steps in a row do not, none beyond does.
+ * The most that a fixed bound gives which keeps the target in 95% of the seconds; 0: none does.
+ * Where three steps in a row do not, none beyond does.
  */
 u64 k2_world_best_bytes_per_s(struct k2_world *w, const struct k2_world_load *load, u64 target_ns)
 {

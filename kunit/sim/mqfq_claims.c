@@ -40,7 +40,7 @@ u64 sim_earliest(const struct simulation *s)
 	return earliest;
 }
 
-/* A queue has been run and has entries: it waits, and somebody will know when it need not. */
+/* A queue has been run and has entries: it waits, and will be woken when it need not. */
 static void sim_check_wait(struct simulation *s, unsigned int queue)
 {
 	struct mqfq_queue *q = &s->policy.queue[queue];

@@ -350,7 +350,7 @@ static void sim_arrive(struct simulation *s, unsigned int number)
 		f->next_at = s->now + sim_draw_gap(s, SIM_LOOK_IN_TICKS) * s->mix.slots;
 }
 
-/* A request is done: those who wait for it go on. */
+/* A request is done: flows that wait for it go on. */
 static void sim_reissue(struct simulation *s, unsigned int number)
 {
 	struct sim_flow *f = &s->flow[number];
@@ -401,7 +401,7 @@ static void sim_complete(struct simulation *s)
 	r->alive = false;
 	r->next_free = s->free;
 	s->free = r;
-	/* Who waited for it may go on before its slot is free, or after. */
+	/* A flow that waited for it may go on before its slot is free, or after. */
 	if (early)
 		sim_reissue(s, number);
 	SIM_TRACE(s, "release queue %u", q->number);

@@ -112,7 +112,7 @@ static void sim_draw_flow(struct simulation *s, unsigned int number, unsigned in
 	}
 }
 
-/* Like the others, but nobody ever has nothing to send, and nobody is tiny. */
+/* Like the others, but every flow always has something to send, and none is tiny. */
 static void sim_draw_sharer(struct simulation *s, unsigned int number)
 {
 	struct sim_flow_mix *f = &s->mix.flow[number];

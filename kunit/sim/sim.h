@@ -3,10 +3,10 @@
  * sim.h - mq-mqfq's policy, as it is, with a simulated device below and tenants above
  *
  * The KUnit suite mqfq_policy runs it for a short time, the program mqfq_theorems for long. It is
- * linked with the program's own copy of mqfq_policy.c. One thread, a seed, no clock: a failure comes
- * back with its seed.
+ * linked with the program's own copy of mqfq_policy.c. One thread, a seed, no clock: the seed
+ * reproduces a failure.
  *
- *	mqfq_simulation.c	the device, the tenants, runs, changes, from the beginning to the end
+ *	mqfq_simulation.c	the device, the tenants, runs, changes, the whole run
  *	mqfq_claims.c		what must hold
  *	mqfq_worlds.c		random worlds
  *
@@ -18,7 +18,7 @@
  * entry is tagged and inserted under the queue's lock, the queue is run, and a run takes until it
  * gets nothing. The run that the policy asks for is noted, and executed when the operation that
  * asked for it has returned. If runs are "delayed" they stay noted for a while, stop half way, and
- * queues are run that nobody asked for.
+ * queues are run without being asked for.
  *
  * The claims
  * ==========

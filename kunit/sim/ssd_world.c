@@ -30,9 +30,22 @@ static struct ssd_cmd *to_tcmd(struct ssdsim_cmd *cmd)
 struct ssdsim_cfg ssd_base_cfg(void)
 {
 	struct ssdsim_cfg cfg = {
-		.units = 16384, .channels = 4, .ways = 1, .page_units = 4, .block_pages = 16, .op_pct = 10, .slots = 1000,
-		.cache_units = 64, .fetch_ns = 100, .cmd_ns = 400, .dma_unit_ns = 200, .xfer_unit_ns = 2000,
-		.read_ns = 50000, .prog_ns = 500000, .erase_ns = 2000000, .destage_ns = 1000000,
+		.units = 16384,
+		.channels = 4,
+		.ways = 1,
+		.page_units = 4,
+		.block_pages = 16,
+		.op_pct = 10,
+		.slots = 1000,
+		.cache_units = 64,
+		.fetch_ns = 100,
+		.cmd_ns = 400,
+		.dma_unit_ns = 200,
+		.xfer_unit_ns = 2000,
+		.read_ns = 50000,
+		.prog_ns = 500000,
+		.erase_ns = 2000000,
+		.destage_ns = 1000000,
 	};
 
 	return cfg;
@@ -49,7 +62,8 @@ void ssd_start(struct kunit *test, const struct ssdsim_cfg *cfg)
 	c->now = 12345;
 }
 
-struct ssd_cmd *ssd_submit(struct ssd_world *c, u32 i, u32 hwq, enum ssdsim_cmd_op op, bool fua, u32 unit, u32 units)
+struct ssd_cmd *ssd_submit(struct ssd_world *c, u32 i, u32 hwq, enum ssdsim_cmd_op op, bool fua,
+			   u32 unit, u32 units)
 {
 	struct ssd_cmd *t = ssd_cmd(c, i);
 
@@ -163,7 +177,9 @@ struct ssd_load ssd_reader(u32 units, u32 depth)
 
 struct ssd_load ssd_writer(u32 units, u32 depth, bool fua)
 {
-	struct ssd_load l = { .op = SSDSIM_WRITE, .fua = fua, .units = units, .depth = depth, .nr_pages = 4000 };
+	struct ssd_load l = {
+		.op = SSDSIM_WRITE, .fua = fua, .units = units, .depth = depth, .nr_pages = 4000
+	};
 
 	return l;
 }
@@ -171,4 +187,12 @@ struct ssd_load ssd_writer(u32 units, u32 depth, bool fua)
 u64 ssd_per_second(const struct ssd_load *l, u64 ns)
 {
 	return div64_u64(l->done * SEC, ns);
+}
+
+/* @value is within @permille of @want. */
+bool ssd_near(u64 value, u64 want, u32 permille)
+{
+	u64 off = value > want ? value - want : want - value;
+
+	return off * 1000 <= want * permille;
 }

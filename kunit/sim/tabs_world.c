@@ -24,14 +24,15 @@ static u64 alone_bytes_per_s(const struct tabs_world *w, enum tabs_type type)
 
 struct tabs_config tabs_world_paper_config(const struct tabs_world *w)
 {
-	return (struct tabs_config) {
-		.max_bytes_per_s = { alone_bytes_per_s(w, TABS_READ), alone_bytes_per_s(w, TABS_FUA) },
-		.idle_reset_ns	= 500 * MS,
-		.epoch_ns	= 1000 * MS,
-		.sched_ns	= 50000 * MS,
-		.max_delay_ns	= 500 * MS,
-		.idle_threshold	= 1000,
-		.feedback_pct	= 90,
+	return (struct tabs_config){
+		.max_bytes_per_s = { alone_bytes_per_s(w, TABS_READ),
+				     alone_bytes_per_s(w, TABS_FUA) },
+		.idle_reset_ns = 500 * MS,
+		.epoch_ns = 1000 * MS,
+		.sched_ns = 50000 * MS,
+		.max_delay_ns = 500 * MS,
+		.idle_threshold = 1000,
+		.feedback_pct = 90,
 	};
 }
 
@@ -194,12 +195,13 @@ struct tabs_world_gain tabs_world_measure(struct tabs_world *w, u64 ms)
 }
 
 /* Equation 2 in percent, the smaller over the larger: 100 is fair. */
-u32 tabs_world_fairness_pct(const struct tabs_world *w, const struct tabs_world_gain *g, u32 readers,
-			    u32 writers)
+u32 tabs_world_fairness_pct(const struct tabs_world *w, const struct tabs_world_gain *g,
+			    u32 readers, u32 writers)
 {
 	u64 reads = div64_u64(g->bytes_per_s[TABS_READ] << 20,
 			      alone_bytes_per_s(w, TABS_READ) * readers);
-	u64 fua = div64_u64(g->bytes_per_s[TABS_FUA] << 20, alone_bytes_per_s(w, TABS_FUA) * writers);
+	u64 fua =
+		div64_u64(g->bytes_per_s[TABS_FUA] << 20, alone_bytes_per_s(w, TABS_FUA) * writers);
 
 	return reads < fua ? div64_u64(100 * reads, fua) : div64_u64(100 * fua, max(reads, 1ULL));
 }

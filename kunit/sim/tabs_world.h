@@ -71,8 +71,8 @@ u32 tabs_world_draw(struct tabs_world *w, u32 below);
 struct tabs_config tabs_world_paper_config(const struct tabs_world *w);
 void tabs_world_run(struct tabs_world *w, u64 ms);
 struct tabs_world_gain tabs_world_measure(struct tabs_world *w, u64 ms);
-u32 tabs_world_fairness_pct(const struct tabs_world *w, const struct tabs_world_gain *g, u32 readers,
-			    u32 writers);
+u32 tabs_world_fairness_pct(const struct tabs_world *w, const struct tabs_world_gain *g,
+			    u32 readers, u32 writers);
 void tabs_world_set_tasks(struct tabs_world *w, u32 readers, u32 writers);
 
 #endif /* MQFAIR_TABS_WORLD_H */

@@ -2,32 +2,35 @@
 /*
  * ssdsim_ftl.c - page map and garbage collection of one die
  *
- * Each die has its own map: logical units of the die to slots, a slot being one unit of one page of one block. Writing is
- * log structured: the next page of the open block takes up to page_units units, and their old slots become holes. A page
- * that is programmed with fewer units than it has slots leaves holes from the start (what FUA writes smaller than a page
- * cost).
+ * Each die has its own map: logical units of the die to slots, a slot being one unit of one page of
+ * one block. Writing is log structured: the next page of the open block takes up to page_units
+ * units, and their old slots become holes. A page that is programmed with fewer units than it has
+ * slots leaves holes from the start (what FUA writes smaller than a page cost).
  *
- * Blocks. A die has blocks for its capacity plus op_pct percent, but never fewer spare ones than ftl_min_spare() says. Collection
- * starts when SSDSIM_GC_LOW or fewer are free, so not before
+ * Blocks. A die has blocks for its capacity plus op_pct percent, but never fewer spare ones than
+ * ftl_min_spare() says. Collection starts when SSDSIM_GC_LOW or fewer are free, so not before
  *
  *	(blocks - SSDSIM_GC_LOW - 1) x block_pages
  *
- * pages of the die have been programmed since it was new, and goes on until more than SSDSIM_GC_LOW are free.
+ * pages of the die have been programmed since it was new, and goes on until more than SSDSIM_GC_LOW
+ * are free.
  *
- * Room for copies. A program for the host leaves as many pages as collection can still need: a block, or the pages that are
- * left of the victim under way. So copying always finds a page.
+ * Room for copies. A program for the host leaves as many pages as collection can still need: a
+ * block, or the pages that are left of the victim under way. So copying always finds a page.
  *
- * Victim. Greedy: the closed block with the fewest valid units. Progress needs a victim with at least a page of holes: else its copies,
- * packed in whole pages, take as much as it gives. With B blocks in all, S of them spare, at most 2 free and 1 open, B - 3
- * closed blocks hold at most B - S blocks of valid units. If each had fewer holes than a page, there would be fewer than
- * B x (page_units - 1) holes; there are at least (S - 3) x block_units. ftl_min_spare() makes that a contradiction.
+ * Victim. Greedy: the closed block with the fewest valid units. Progress needs a victim with at
+ * least a page of holes: else its copies, packed in whole pages, take as much as it gives. With B
+ * blocks in all, S of them spare, at most 2 free and 1 open, B - 3 closed blocks hold at most B - S
+ * blocks of valid units. If each had fewer holes than a page, there would be fewer than B x
+ * (page_units - 1) holes; there are at least (S - 3) x block_units. ftl_min_spare() makes that a
+ * contradiction.
  *
- * A step of collection is what the die does in one go: read the pages that hold the next page_units valid units of the
- * victim and program them elsewhere (pages read x tR + tPROG, inside the die, no channel), or erase the emptied victim
- * (tERASE).
+ * A step of collection is what the die does in one go: read the pages that hold the next page_units
+ * valid units of the victim and program them elsewhere (pages read x tR + tPROG, inside the die, no
+ * channel), or erase the emptied victim (tERASE).
  *
- * Not modelled: wear, bad blocks, hot and cold streams, the cost of the map itself. The map moves when a program starts,
- * and a power cut does not roll it back: it decides times, never data.
+ * Not modelled: wear, bad blocks, hot and cold streams, the cost of the map itself. The map moves
+ * when a program starts, and a power cut does not roll it back: it decides times, never data.
  */
 #include <linux/types.h>
 #include <linux/errno.h>
@@ -60,7 +63,8 @@ int ssdsim_ftl_init(struct ssdsim_ftl *ftl, const struct ssdsim_cfg *cfg, u32 nr
 	spare = max_t(u32, div_u64((u64)need * cfg->op_pct, 100), ftl_min_spare(ftl, need));
 	ftl->nr_blocks = need + spare;
 	ftl->l2p = kvcalloc(nr_units, sizeof(*ftl->l2p), GFP_KERNEL);
-	ftl->p2l = kvcalloc((size_t)ftl->nr_blocks * ftl->block_units, sizeof(*ftl->p2l), GFP_KERNEL);
+	ftl->p2l =
+		kvcalloc((size_t)ftl->nr_blocks * ftl->block_units, sizeof(*ftl->p2l), GFP_KERNEL);
 	ftl->valid = kvcalloc(ftl->nr_blocks, sizeof(*ftl->valid), GFP_KERNEL);
 	ftl->free = kvcalloc(ftl->nr_blocks, sizeof(*ftl->free), GFP_KERNEL);
 	if (!ftl->l2p || !ftl->p2l || !ftl->valid || !ftl->free) {
@@ -128,7 +132,9 @@ static void ftl_append(struct ssdsim_ftl *ftl, const u32 *units, u32 n)
 	}
 }
 
-/* The host programs @n units of this die in one page. The caller has seen ssdsim_ftl_can_program(). */
+/*
+ * The host programs @n units of this die in one page. The caller has seen ssdsim_ftl_can_program().
+ */
 void ssdsim_ftl_program(struct ssdsim_ftl *ftl, const u32 *units, u32 n)
 {
 	ftl->host_units += n;
@@ -150,7 +156,8 @@ static u32 ftl_pick_victim(const struct ssdsim_ftl *ftl)
 	u32 best = SSDSIM_NONE, block;
 
 	for (block = 0; block < ftl->nr_blocks; block++) {
-		if (block == ftl->open || (best != SSDSIM_NONE && ftl->valid[block] >= ftl->valid[best]))
+		if (block == ftl->open ||
+		    (best != SSDSIM_NONE && ftl->valid[block] >= ftl->valid[best]))
 			continue;
 		if (ftl_is_free(ftl, block))
 			continue;
@@ -178,8 +185,9 @@ u64 ssdsim_ftl_gc_step(struct ssdsim_ftl *ftl, const struct ssdsim_cfg *cfg)
 				units[n++] = ftl->p2l[slot + i];
 		if (n > before)
 			pages++;
+		/* The rest of this page in the next step: its copied units are holes by then. */
 		if (i < ftl->page_units)
-			break;		/* more of this page in the next step: its copied units are holes by then */
+			break;
 		ftl->victim_page++;
 	}
 	if (n) {

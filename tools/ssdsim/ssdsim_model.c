@@ -9,51 +9,63 @@
  *	                            one command at a time    |           ^
  *	                                                     +-> cache --+ destage
  *
- * 0. Queue service. With queue_service_ns, each hardware queue has a core of its own, which serves the queue's commands one after
- *    another, in order of arrival, for queue_service_ns each; then they can be fetched. So a target behind a fabric has it, where
- *    one core polls one connection: a queue that gets more than 1 / queue_service_ns is overloaded while others idle. The
- *    default is 0: no core, no wait.
- * 1. Fetch. The controller holds at most `slots` commands. While it has room it takes one command from the next hardware
- *    queue that is not empty, whatever the command's size: fetch_ns each. Therefore, while the controller is short of room
- *    or of time, k queues that always have a command waiting get 1/k of the commands each, however deep they are, and a
- *    queue whose commands are 16 times as large gets 16 times the bytes.
- * 2. Pipeline. Commands are processed in the order of fetching, cmd_ns + units x dma_unit_ns each: the processor and the host
- *    link together. (Data of reads is charged here although it moves after the array was read.)
- * 3. Dies. Page p of the device lies on die p mod dies, die d on channel d mod channels. A die does one thing at a time, in
- *    order of arrival; nothing overtakes and nothing is suspended.
+ * 0. Queue service. With queue_service_ns, each hardware queue has a core of its own, which serves
+ *    the queue's commands one after another, in order of arrival, for queue_service_ns each; then
+ *    they can be fetched. So a target behind a fabric has it, where one core polls one connection:
+ *    a queue that gets more than 1 / queue_service_ns is overloaded while others idle. The default
+ *    is 0: no core, no wait.
+ * 1. Fetch. The controller holds at most `slots` commands. While it has room it takes one command
+ *    from the next hardware queue that is not empty, whatever the command's size: fetch_ns each.
+ *    Therefore, while the controller is short of room or of time, k queues that always have a
+ *    command waiting get 1/k of the commands each, however deep they are, and a queue whose
+ *    commands are 16 times as large gets 16 times the bytes.
+ * 2. Pipeline. Commands are processed in the order of fetching, cmd_ns + units x dma_unit_ns each:
+ *    the processor and the host link together. (Data of reads is charged here although it moves
+ *    after the array was read.)
+ * 3. Dies. Page p of the device lies on die p mod dies, die d on channel d mod channels. A die does
+ *    one thing at a time, in order of arrival; nothing overtakes and nothing is suspended.
  *	read of u units of one page:	read_ns in the die, then u x xfer_unit_ns on the channel
  *	program of u units:		u x xfer_unit_ns on the channel, then prog_ns in the die
- *    The transfer is on the die's critical path: the die has one register, so it is busy from the first to the last of these,
- *    also while it waits for a channel that another die holds.
- * 4. Write cache. cache_units units, of dirty data only. A write completes when all its units are in the cache; if there is no
- *    room it waits, in order, until programs have made some. Writing a unit that is dirty costs no room. Each die
- *    programs its dirty units oldest first, a page at a time, as one operation in its queue: when a full page of units has
- *    gathered, when the oldest is destage_ns old, when a writer waits for room or when a flush waits for it.
- *    A read completes from the cache, without a die, if all of its units are there.
- * 5. FUA write. Each page goes to its die at once as a program of its own, whatever its size; the write completes when the last
- *    is done.
- * 6. Flush. Completes when every unit that was cached when the flush left the pipeline has been programmed.
- * 7. Discard and write-zeroes. The units are unmapped and their dirty copies dropped; complete out of the pipeline.
- * 8. Collection: ssdsim_ftl.c. Its steps queue at the die like other operations, one at a time, so others get their turn between them;
- *    a program that finds no page runs steps in front of itself until there is one.
+ *    The transfer is on the die's critical path: the die has one register, so it is busy from the
+ *    first to the last of these, also while it waits for a channel that another die holds.
+ * 4. Write cache. cache_units units, of dirty data only. A write completes when all its units are
+ *    in the cache; if there is no room it waits, in order, until programs have made some. Writing a
+ *    unit that is dirty costs no room. Each die programs its dirty units oldest first, a page at a
+ *    time, as one operation in its queue: when a full page of units has gathered, when the oldest
+ *    is destage_ns old, when a writer waits for room or when a flush waits for it. A read completes
+ *    from the cache, without a die, if all of its units are there.
+ * 5. FUA write. Each page goes to its die at once as a program of its own, whatever its size; the
+ *    write completes when the last is done.
+ * 6. Flush. Completes when every unit that was cached when the flush left the pipeline has been
+ *    programmed.
+ * 7. Discard and write-zeroes. The units are unmapped and their dirty copies dropped; complete out
+ *    of the pipeline.
+ * 8. Collection: ssdsim_ftl.c. Its steps queue at the die like other operations, one at a time, so
+ *    others get their turn between them; a program that finds no page runs steps in front of itself
+ *    until there is one.
  *
  * Closed forms
  * ------------
  * With D = channels x ways dies, x = xfer_unit_ns, P = fetch_ns + cmd_ns + units x dma_unit_ns:
  *
- *	depth-1 read of u units in one page	queue_service_ns + P + read_ns + u x; the two below likewise
- *	depth-1 FUA write			P + u x + prog_ns
- *	depth-1 cached write, room		P
- *	saturated random reads per second	min(D / (read_ns + u x), 1 / (cmd_ns + u dma_unit_ns), channels / (u x), 1 / fetch_ns)
+ *	depth-1 read of u units in one page	queue_service_ns + P + read_ns + u x
+ *	depth-1 FUA write			queue_service_ns + P + u x + prog_ns
+ *	depth-1 cached write, room		queue_service_ns + P
+ *	saturated random reads per second	min(D / (read_ns + u x), channels / (u x),
+ *						    1 / (cmd_ns + u dma_unit_ns), 1 / fetch_ns)
  *	k queues, saturated, per second		at most k / queue_service_ns
  *	saturated FUA writes per second		the same with prog_ns in place of read_ns
- *	saturated cached writes, units/s	D x page_units / (page_units x + prog_ns), then less by collection
+ *	saturated cached writes, units/s	D x page_units / (page_units x + prog_ns), less what
+ *						collection takes
  *	read that arrives behind a program	waits for what is left of it, up to u x + prog_ns
- *	one reader, one FUA writer, both deep	each gets about D / (read_ns + prog_ns + 2 u x) commands per second
- *						(with W the wait at a die: reader / writer = (W + u x + prog_ns) / (W + u x + read_ns))
+ *	one reader, one FUA writer, both deep	each gets about D / (read_ns + prog_ns + 2 u x)
+ *						commands per second; with W the wait at a die,
+ *						reader / writer =
+ *						(W + u x + prog_ns) / (W + u x + read_ns)
  *
- * The first term of the saturated forms needs all dies busy. With N random commands in flight some die idles by chance; what is lost
- * is between nothing (N much larger than D) and, for N of the order of D, (D - 1) / (N + D - 1).
+ * The first term of the saturated forms needs all dies busy. With N random commands in flight some
+ * die idles by chance; what is lost is between nothing (N much larger than D) and, for N of the
+ * order of D, (D - 1) / (N + D - 1).
  *
  * Profiles
  * --------
@@ -61,19 +73,23 @@
  *
  * Not modelled
  * ------------
- * Several planes, cache reads and cache programs (register reuse), program and erase suspension, read retries, error correction time,
- * SLC caching, map misses, host-side flow control, thermal limits, the difference of sequential and random writes on an empty drive
- * (both are log structured here), read-modify-write of less than a unit (a partial unit costs a whole one).
- * A transfer is booked when its operation starts on the die, so one that is booked early with a later start
- * can push back a shorter one that would have fitted in time; with one way per channel there is nothing to push.
+ * Several planes, cache reads and cache programs (register reuse), program and erase suspension,
+ * read retries, error correction time, SLC caching, map misses, host-side flow control, thermal
+ * limits, the difference of sequential and random writes on an empty drive (both are log
+ * structured here), read-modify-write of less than a unit (a partial unit costs a whole one). A
+ * transfer is booked when its operation starts on the die, so one that is booked early with a
+ * later start can push back a shorter one that would have fitted in time; with one way per
+ * channel there is nothing to push.
  *
  * Events
  * ------
- * A die has one event: the end of what it does, or the time to look at its dirty list. The pipeline is a list in order of time,
- * and the next fetch is computed. So the event queue is a heap of dies, and a command on one die costs one event there. Events
- * that nobody can observe are not worth an interrupt: ssdsim_model_next_ns() says when something can next be seen,
- * and ssdsim_model_run() replays what happened before in its order, with its own times.
- * At equal times dies go first, then the pipeline, then the queues' cores, then fetching; the result never depends on how often run was called.
+ * A die has one event: the end of what it does, or the time to look at its dirty list. The
+ * pipeline is a list in order of time, and the next fetch is computed. So the event queue is a
+ * heap of dies, and a command on one die costs one event there. Events that cannot be observed
+ * are not worth an interrupt: ssdsim_model_next_ns() says when something can next be seen, and
+ * ssdsim_model_run() replays what happened before in its order, with its own times. At equal
+ * times dies go first, then the pipeline, then the queues' cores, then fetching; the result
+ * never depends on how often run was called.
  */
 #include <linux/types.h>
 #include <linux/bitops.h>
@@ -306,7 +322,8 @@ static u64 channel_book(struct ssdsim_model *m, struct ssdsim_die *die, u64 at, 
 		moved = false;
 		for (way = 0; way < m->cfg.ways; way++) {
 			other = &m->dies[die->id % m->cfg.channels + way * m->cfg.channels];
-			if (other == die || at >= other->xfer_end_ns || at + ns <= other->xfer_start_ns)
+			if (other == die || at >= other->xfer_end_ns ||
+			    at + ns <= other->xfer_start_ns)
 				continue;
 			at = other->xfer_end_ns;
 			moved = true;
@@ -393,7 +410,8 @@ static void die_start(struct ssdsim_model *m, struct ssdsim_die *die)
 	struct ssdsim_op *op = list_first_entry(&die->queue, struct ssdsim_op, link);
 	u64 end;
 
-	if ((op->kind == SSDSIM_DIE_FUA || op->kind == SSDSIM_DIE_DESTAGE) && !ssdsim_ftl_can_program(&die->ftl)) {
+	if ((op->kind == SSDSIM_DIE_FUA || op->kind == SSDSIM_DIE_DESTAGE) &&
+	    !ssdsim_ftl_can_program(&die->ftl)) {
 		if (!die->gc_queued)
 			list_add(&die->gc.link, &die->queue);
 		die->gc_queued = true;
@@ -673,14 +691,18 @@ static void fetch_event(struct ssdsim_model *m)
 	m->slots_used++;
 	m->fetch_free_ns = m->now_ns + m->cfg.fetch_ns;
 	start = m->fetch_free_ns > m->pipe_free_ns ? m->fetch_free_ns : m->pipe_free_ns;
-	cmd->ready_ns = start + m->cfg.cmd_ns + (((u64)cmd->bytes * m->cfg.dma_unit_ns) >> SSDSIM_UNIT_SHIFT);
+	cmd->ready_ns = start + m->cfg.cmd_ns +
+			(((u64)cmd->bytes * m->cfg.dma_unit_ns) >> SSDSIM_UNIT_SHIFT);
 	m->pipe_free_ns = cmd->ready_ns;
 	list_add_tail(&cmd->link, &m->pipe);
 }
 
 /* ---- the queues' cores ---- */
 
-/* Which queue's core is done first, the lowest of equals. Return: when, SSDSIM_NEVER if none has anything to do. */
+/*
+ * Which queue's core is done first, the lowest of equals. Return: when, SSDSIM_NEVER if none has
+ * anything to do.
+ */
 static u64 service_time(const struct ssdsim_model *m, u32 *hwq)
 {
 	u64 first_ns = SSDSIM_NEVER, mask;
@@ -784,6 +806,7 @@ u64 ssdsim_model_next_ns(const struct ssdsim_model *m)
 	}
 	/* A command that needs a die is not seen before its first page went through one. */
 	if (!m->nr_prompt && !m->nr_cached)
-		least = (u64)(m->cfg.read_ns < m->cfg.prog_ns ? m->cfg.read_ns : m->cfg.prog_ns) + m->cfg.xfer_unit_ns;
+		least = (u64)(m->cfg.read_ns < m->cfg.prog_ns ? m->cfg.read_ns : m->cfg.prog_ns) +
+			m->cfg.xfer_unit_ns;
 	return t < before + least ? t : before + least;
 }

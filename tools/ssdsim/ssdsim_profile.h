@@ -2,43 +2,52 @@
 /*
  * ssdsim_profile.h - the drives that ssdsim can pretend to be, and where their figures come from
  *
- * The forms are those of ssdsim_model.c; "unit" is 4 KiB. Every value can be overridden by the module parameter of its name.
+ * The forms are those of ssdsim_model.c; "unit" is 4 KiB. Every value can be overridden by the
+ * module parameter of its name.
  *
  * 970evoplus: a Samsung 970-class drive, 8 channels x 2 ways
  * ----------------------------------------------------------
- * From two published measurements of this class: the K2 analysis (970 EVO Plus 250 GB, 4 KiB requests) and the
- * TABS paper (970 Pro 512 GB, 16 KiB requests, depth 128).
+ * From two published measurements of this class: the K2 analysis (970 EVO Plus 250 GB, 4 KiB
+ * requests) and the TABS paper (970 Pro 512 GB, 16 KiB requests, depth 128).
  *
- *  - 566 MB/s of 4 KiB random reads is 138.2k/s, 7.24 us each. 1530 MiB/s of 16 KiB is 97.9k/s, 10.21 us each. With
- *    cmd_ns + dma_unit_ns = 7240 and cmd_ns + 4 dma_unit_ns = 10210: dma_unit_ns = 990 (4.1 GB/s, a PCIe 3 x4 link
- *    is 3.9), cmd_ns = 6250. So the controller bounds reads, not the dies: both figures with one pair of times.
- *  - A depth-1 read takes about 80 us (isolated reads of such drives do): 250 + 7240 + read_ns + xfer_unit_ns = 80 us. A channel of
- *    800 MB/s needs 5120 ns per unit, leaving read_ns = 67400. 16 dies then serve 220k reads/s, more than the controller asks for,
- *    at 60% use: the spread of real-time latencies comes from their queues.
- *  - 273 MiB/s of 16 KiB FUA writes is 17.5k/s: with 16 dies all busy, 916 us each. At depth 128 about 5% of the dies' time
- *    is lost to chance, so x 0.95 = 870 us = 4 x 5120 + prog_ns: prog_ns = 850000. It is 9.7 16-KiB reads long, and FUA
- *    writes reach 1/5.6 of the read bandwidth. One reader beside one FUA writer get about 16 / (67.4 + 850 + 41 us) =
- *    16.7k/s each, 0.25 GiB/s; the paper has 0.24 for both.
- *  - Buffered 4 KiB writes gather into 16 KiB pages: 16 x 16 KiB / 870 us = 301 MB/s; the paper has 299 (random, half full). It has 430
- *    for sequential writes; here they are as fast as random ones.
- *  - slots = 512: under none the paper's real-time reader waits 3251 us at 138k/s behind about 450 commands, so the drive
- *    takes them all in and does not save it by fetching fairly.
- *  - cache 4 MiB: 14 ms of programs. Smaller than the real one, so that short runs see the steady state.
+ *  - 566 MB/s of 4 KiB random reads is 138.2k/s, 7.24 us each. 1530 MiB/s of 16 KiB is 97.9k/s,
+ *    10.21 us each. With cmd_ns + dma_unit_ns = 7240 and cmd_ns + 4 dma_unit_ns = 10210:
+ *    dma_unit_ns = 990 (4.1 GB/s, a PCIe 3 x4 link is 3.9), cmd_ns = 6250. So the controller bounds
+ *    reads, not the dies: both figures with one pair of times.
+ *  - A depth-1 read takes about 80 us (isolated reads of such drives do): 250 + 7240 + read_ns +
+ *    xfer_unit_ns = 80 us. A channel of 800 MB/s needs 5120 ns per unit, leaving read_ns = 67400.
+ *    16 dies then serve 220k reads/s, more than the controller asks for, at 60% use: the spread of
+ *    real-time latencies comes from their queues.
+ *  - 273 MiB/s of 16 KiB FUA writes is 17.5k/s: with 16 dies all busy, 916 us each. At depth 128
+ *    about 5% of the dies' time is lost to chance, so x 0.95 = 870 us = 4 x 5120 + prog_ns: prog_ns
+ *    = 850000. It is 9.7 16-KiB reads long, and FUA writes reach 1/5.6 of the read bandwidth. One
+ *    reader beside one FUA writer get about 16 / (67.4 + 850 + 41 us) = 16.7k/s each, 0.25 GiB/s;
+ *    the paper has 0.24 for both.
+ *  - Buffered 4 KiB writes gather into 16 KiB pages: 16 x 16 KiB / 870 us = 301 MB/s; the paper has
+ *    299 (random, half full). It has 430 for sequential writes; here they are as fast as random
+ *    ones.
+ *  - slots = 512: under none the paper's real-time reader waits 3251 us at 138k/s behind about 450
+ *    commands, so the drive takes them all in and does not save it by fetching fairly.
+ *  - cache 4 MiB: 14 ms of programs. Smaller than the real one, so that short runs see the steady
+ *    state.
  *
  * default: the same drive for slow guests
  * ---------------------------------------
- * A guest under virtual time has 100k I/Os per second in all; the device must be slower than that, or the guest is what
- * saturates. 4 dies, one per channel, and reads bound by dies:
+ * A guest under virtual time has 100k I/Os per second in all; the device must be slower than
+ * that, or the guest is what saturates. 4 dies, one per channel, and reads bound by dies:
  *
  *  - 30k random 4 KiB reads/s: read_ns + xfer_unit_ns = 4 / 30k = 133 us.
- *  - FUA bandwidth 1/5.6 of read bandwidth, both with 16 KiB (as TABS measures it): 4 x + prog_ns = 5.6 (read_ns + 4 x), and a
- *    program as long as ten reads of the array: prog_ns = 10 read_ns. So 4 x = 0.957 read_ns; with the sum above:
- *    read_ns = 107500, xfer_unit_ns = 25700, prog_ns = 1075000.
- *  - reads of 16 KiB: 19.0k/s, 297 MiB/s; FUA writes of 16 KiB: 3.40k/s, 53 MiB/s; both at once: 2.88k/s each, so the reader loses 85%
- *    and the writer 15% (TABS: 84.3% and 12%).
- *  - 4 KiB FUA writes: 3.63k/s, 1/8.3 of 30k; buffered writes in full pages: 13.6k units/s, 56 MB/s.
+ *  - FUA bandwidth 1/5.6 of read bandwidth, both with 16 KiB (as TABS measures it): 4 x + prog_ns =
+ *    5.6 (read_ns + 4 x), and a program as long as ten reads of the array: prog_ns = 10 read_ns. So
+ *    4 x = 0.957 read_ns; with the sum above: read_ns = 107500, xfer_unit_ns = 25700, prog_ns =
+ *    1075000.
+ *  - reads of 16 KiB: 19.0k/s, 297 MiB/s; FUA writes of 16 KiB: 3.40k/s, 53 MiB/s; both at once:
+ *    2.88k/s each, so the reader loses 85% and the writer 15% (TABS: 84.3% and 12%).
+ *  - 4 KiB FUA writes: 3.63k/s, 1/8.3 of 30k; buffered writes in full pages: 13.6k units/s, 56
+ *    MB/s.
  *  - a depth-1 read: 1 + 4 + 2 + 133.2 = 140.2 us.
- *  - With N reads in flight a reader waits N / 30k: 96 in flight (three jobs of 32) make 3.2 ms, against at most 266 us with two.
+ *  - With N reads in flight a reader waits N / 30k: 96 in flight (three jobs of 32) make 3.2 ms,
+ *    against at most 266 us with two.
  *
  * fast: contention out of the way
  * -------------------------------
@@ -60,25 +69,32 @@ static const struct ssdsim_profile ssdsim_profiles[] = {
 		.name = "default",
 		.cache_kb = 1024,
 		.cfg = {
-			.channels = 4, .ways = 1, .page_units = 4, .block_pages = 32, .op_pct = 10, .slots = 512,
-			.fetch_ns = 1000, .cmd_ns = 4000, .dma_unit_ns = 2000, .xfer_unit_ns = 25700,
-			.read_ns = 107500, .prog_ns = 1075000, .erase_ns = 5000000, .destage_ns = 2000000,
+			.channels = 4, .ways = 1, .page_units = 4,
+			.block_pages = 32, .op_pct = 10, .slots = 512,
+			.fetch_ns = 1000, .cmd_ns = 4000,
+			.dma_unit_ns = 2000, .xfer_unit_ns = 25700,
+			.read_ns = 107500, .prog_ns = 1075000,
+			.erase_ns = 5000000, .destage_ns = 2000000,
 		},
 	}, {
 		.name = "970evoplus",
 		.cache_kb = 4096,
 		.cfg = {
-			.channels = 8, .ways = 2, .page_units = 4, .block_pages = 64, .op_pct = 10, .slots = 512,
+			.channels = 8, .ways = 2, .page_units = 4,
+			.block_pages = 64, .op_pct = 10, .slots = 512,
 			.fetch_ns = 250, .cmd_ns = 6250, .dma_unit_ns = 990, .xfer_unit_ns = 5120,
-			.read_ns = 67400, .prog_ns = 850000, .erase_ns = 3500000, .destage_ns = 2000000,
+			.read_ns = 67400, .prog_ns = 850000,
+			.erase_ns = 3500000, .destage_ns = 2000000,
 		},
 	}, {
 		.name = "fast",
 		.cache_kb = 8192,
 		.cfg = {
-			.channels = 16, .ways = 2, .page_units = 4, .block_pages = 64, .op_pct = 25, .slots = 1024,
+			.channels = 16, .ways = 2, .page_units = 4,
+			.block_pages = 64, .op_pct = 25, .slots = 1024,
 			.fetch_ns = 50, .cmd_ns = 100, .dma_unit_ns = 300, .xfer_unit_ns = 500,
-			.read_ns = 5000, .prog_ns = 15000, .erase_ns = 100000, .destage_ns = 100000,
+			.read_ns = 5000, .prog_ns = 15000,
+			.erase_ns = 100000, .destage_ns = 100000,
 		},
 	},
 };

@@ -72,7 +72,7 @@ void ssdsim_model_power_cut(struct ssdsim_model *m, u64 now)
 	model_reset(m);
 }
 
-/* The owner keeps everyone else out for a piece: a fraction of a millisecond. */
+/* The owner keeps all other callers out for a piece: a fraction of a millisecond. */
 #define FILL_PIECE_UNITS	2048
 
 bool ssdsim_model_fill(struct ssdsim_model *m, u32 die_id, u32 pct, struct ssdsim_fill *fill)
@@ -101,7 +101,8 @@ const char *ssdsim_cfg_check(const struct ssdsim_cfg *cfg)
 {
 	if (!cfg->channels || cfg->channels > SSDSIM_MAX_CHANNELS)
 		return "channels";
-	if (!cfg->ways || cfg->ways > SSDSIM_MAX_WAYS || cfg->channels * cfg->ways > SSDSIM_MAX_DIES)
+	if (!cfg->ways || cfg->ways > SSDSIM_MAX_WAYS ||
+	    cfg->channels * cfg->ways > SSDSIM_MAX_DIES)
 		return "ways";
 	if (!cfg->page_units || cfg->page_units > SSDSIM_MAX_PAGE_UNITS)
 		return "page_kb";

@@ -4,29 +4,32 @@
  *
  * The promise. After a power cut each 512-byte sector holds
  *
- *  - the content of the last write to it that was durable: written with FUA and completed, or completed
- *    before a flush was submitted that completed in turn;
- *  - or the content of any later write to it, by a coin that depends on the seed, the sector and the write's epoch only.
+ *  - the content of the last write to it that was durable: written with FUA and completed, or
+ *    completed before a flush was submitted that completed in turn;
+ *  - or the content of any later write to it, by a coin that depends on the seed, the sector and
+ *    the write's epoch only.
  *
- * So what was flushed or written with FUA is there, and all that was not is lost with even chance, sector by
- * sector. That is harsher than most drives on purpose: data that a drive wrote to flash in the background is also lost here until
- * a flush, as if the map of where it lies were kept in volatile memory. A program that forgets a flush is caught whenever
- * the power goes.
+ * So what was flushed or written with FUA is there, and all that was not is lost with even chance,
+ * sector by sector. That is harsher than most drives on purpose: data that a drive wrote to flash
+ * in the background is also lost here until a flush, as if the map of where it lies were kept in
+ * volatile memory. A program that forgets a flush is caught whenever the power goes.
  *
- * Versions. A unit has durable content, `base`, and a chain of versions, newest first. `epoch` counts submitted flushes; a write
- * goes into the newest version if that is of the current epoch, else into a new one, copied from what
- * the unit holds. So a version's page is always the unit's whole content as of its last write, and the newest page is what
- * reads see. When the flush that ended epoch e completes, all versions of epochs <= e are durable: durable = max(durable, e),
- * one assignment. Nothing is moved then; whoever next touches a unit settles it (the newest durable version becomes the base,
- * the older ones go), and each new version settles up to two of the oldest units, so that memory comes back
- * at the rate at which it is taken.
+ * Versions. A unit has durable content, `base`, and a chain of versions, newest first. `epoch`
+ * counts submitted flushes; a write goes into the newest version if that is of the current epoch,
+ * else into a new one, copied from what the unit holds. So a version's page is always the unit's
+ * whole content as of its last write, and the newest page is what reads see. When the flush that
+ * ended epoch e completes, all versions of epochs <= e are durable: durable = max(durable, e), one
+ * assignment. Nothing is moved then; the next access to a unit settles it (the newest durable
+ * version becomes the base, the older ones go), and each new version settles up to two of the
+ * oldest units, so that memory comes back at the rate at which it is taken.
  *
- * FUA writes change no version while they are under way: readers may see the old content until the write completes. On completion
- * their sectors go into the base and into every version, and are taken out of the versions' masks: a later loss
- * of a version cannot bring older content back.
+ * FUA writes change no version while they are under way: readers may see the old content until the
+ * write completes. On completion their sectors go into the base and into every version, and are
+ * taken out of the versions' masks: a later loss of a version cannot bring older content back.
  *
- * Discarded and zeroed units are versions without a page. Memory is taken for what was written and is not zero, nothing else:
- * 4 KiB for a unit that was flushed, up to two pages after a rewrite that was not, one more for each flush under way.
+ * Discarded and zeroed units are versions without a page. Memory is taken for what was written and
+ * is not zero, nothing else: 4 KiB for a unit that was flushed, up to two pages after a rewrite
+ * that was not, one more for each flush under way.
  */
 #include <linux/types.h>
 #include <linux/errno.h>
@@ -131,10 +134,11 @@ static void fill_page(void *page, const void *from)
 }
 
 /*
- * The version of the current epoch, made if there is none. @page: it must have a page (its content is what the unit held, or
- * whatever if @whole). Return: NULL without memory.
+ * The version of the current epoch, made if there is none. @page: it must have a page (its content
+ * is what the unit held, or whatever if @whole). Return: NULL without memory.
  */
-static struct ssdsim_ver *ver_now(struct ssdsim_store *st, struct ssdsim_slot *slot, u32 unit, bool page, bool whole)
+static struct ssdsim_ver *ver_now(struct ssdsim_store *st, struct ssdsim_slot *slot, u32 unit,
+				  bool page, bool whole)
 {
 	struct ssdsim_ver *v = slot->ver;
 	void *mem = NULL;
@@ -270,7 +274,10 @@ int ssdsim_store_fua_commit(struct ssdsim_store *st, u64 sector, u32 n, const vo
 	if (!slot)
 		return -ENOMEM;
 	slot_settle(st, slot);
-	/* Prepared, but a discard since then may have taken the page: then this takes another, or the write fails. */
+	/*
+	 * Prepared, but a discard since then may have taken the page: then this takes another, or
+	 * the write fails.
+	 */
 	if (slot_fill_pages(st, slot))
 		return -ENOMEM;
 	memcpy(slot->base + at, src, len);
@@ -294,7 +301,8 @@ void ssdsim_store_fua_tear(struct ssdsim_store *st, u64 sector, u32 n, const voi
 
 	for (i = 0; i < n; i++)
 		if (ssdsim_store_coin(seed, sector + i, 0))
-			ssdsim_store_fua_commit(st, sector + i, 1, src + (i << SSDSIM_SECTOR_SHIFT));
+			ssdsim_store_fua_commit(st, sector + i, 1,
+						src + (i << SSDSIM_SECTOR_SHIFT));
 }
 
 u64 ssdsim_store_flush_begin(struct ssdsim_store *st)
@@ -310,8 +318,12 @@ void ssdsim_store_flush_end(struct ssdsim_store *st, u64 epoch)
 
 #define STORE_MAX_VERS	62
 
-/* The content of sector @i of a unit after the cut: the latest of @chain (oldest first) whose coin fell right. */
-static void *sector_fate(struct ssdsim_store *st, void *base, struct ssdsim_ver **chain, u32 n, u32 i, u64 seed)
+/*
+ * The content of sector @i of a unit after the cut: the latest of @chain (oldest first) whose coin
+ * fell right.
+ */
+static void *sector_fate(struct ssdsim_store *st, void *base, struct ssdsim_ver **chain, u32 n,
+			 u32 i, u64 seed)
 {
 	u32 k;
 	void *page = base;
@@ -320,7 +332,8 @@ static void *sector_fate(struct ssdsim_store *st, void *base, struct ssdsim_ver 
 	for (k = 0; k < n; k++) {
 		if (!(chain[k]->mask & (1u << i)))
 			continue;
-		lost = !ssdsim_store_coin(seed, (u64)chain[k]->unit * SSDSIM_UNIT_SECTORS + i, chain[k]->epoch);
+		lost = !ssdsim_store_coin(seed, (u64)chain[k]->unit * SSDSIM_UNIT_SECTORS + i,
+					  chain[k]->epoch);
 		if (!lost)
 			page = chain[k]->page;
 	}
@@ -336,7 +349,10 @@ static void slot_cut(struct ssdsim_store *st, struct ssdsim_slot *slot, u64 seed
 
 	for (v = slot->ver; v && n < STORE_MAX_VERS; v = v->older)
 		chain[STORE_MAX_VERS - ++n] = v;
-	/* The result is built in place in some page of the unit: a sector only ever comes from the same sector of another. */
+	/*
+	 * The result is built in place in some page of the unit: a sector only ever comes from the
+	 * same sector of another.
+	 */
 	for (i = 0; i < n && !dst; i++)
 		dst = chain[STORE_MAX_VERS - 1 - i]->page;
 	if (!dst)

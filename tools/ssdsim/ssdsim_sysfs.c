@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ssdsim_sysfs.c - what can be seen and turned: /sys/block/ssdsimN/ssdsim/ and debugfs ssdsim/ssdsimN
+ * ssdsim_sysfs.c - what can be seen and turned: /sys/block/ssdsimN/ssdsim/ and debugfs
+ * ssdsim/ssdsimN
  *
- * One value per sysfs file; the tables (dies, queues) are in debugfs. Counters are read under dev->lock, so the values of
- * one read belong together. Documentation/reference/ssdsim.rst lists them.
+ * One value per sysfs file; the tables (dies, queues) are in debugfs. Counters are read under
+ * dev->lock, so the values of one read belong together. Documentation/reference/ssdsim.rst lists
+ * them.
  */
 #include <linux/debugfs.h>
 #include <linux/kstrtox.h>
@@ -27,7 +29,8 @@ static ssize_t power_cut_show(struct device *d, struct device_attribute *attr, c
 	return sysfs_emit(buf, "%d\n", !READ_ONCE(to_ssdsim(d)->powered));
 }
 
-static ssize_t power_cut_store(struct device *d, struct device_attribute *attr, const char *buf, size_t len)
+static ssize_t power_cut_store(struct device *d, struct device_attribute *attr, const char *buf,
+			       size_t len)
 {
 	bool cut;
 	int ret = kstrtobool(buf, &cut);
@@ -43,7 +46,8 @@ static ssize_t fill_show(struct device *d, struct device_attribute *attr, char *
 	return sysfs_emit(buf, "%u\n", READ_ONCE(to_ssdsim(d)->fill_pct));
 }
 
-static ssize_t fill_store(struct device *d, struct device_attribute *attr, const char *buf, size_t len)
+static ssize_t fill_store(struct device *d, struct device_attribute *attr, const char *buf,
+			  size_t len)
 {
 	u32 pct;
 	int ret = kstrtou32(buf, 0, &pct);
@@ -59,7 +63,8 @@ static ssize_t submit_queues_show(struct device *d, struct device_attribute *att
 	return sysfs_emit(buf, "%u\n", to_ssdsim(d)->set.nr_hw_queues);
 }
 
-static ssize_t submit_queues_store(struct device *d, struct device_attribute *attr, const char *buf, size_t len)
+static ssize_t submit_queues_store(struct device *d, struct device_attribute *attr, const char *buf,
+				   size_t len)
 {
 	u32 nr;
 	int ret = kstrtou32(buf, 0, &nr);
@@ -70,21 +75,22 @@ static ssize_t submit_queues_store(struct device *d, struct device_attribute *at
 }
 static DEVICE_ATTR_RW(submit_queues);
 
-#define EVERY_ATTR(name)										\
-static ssize_t name##_show(struct device *d, struct device_attribute *attr, char *buf)		\
-{													\
-	return sysfs_emit(buf, "%u\n", READ_ONCE(to_ssdsim(d)->name));					\
-}													\
-													\
-static ssize_t name##_store(struct device *d, struct device_attribute *attr, const char *buf, size_t len) \
-{													\
-	u32 n;												\
-	int ret = kstrtou32(buf, 0, &n);								\
-													\
-	if (!ret)											\
-		WRITE_ONCE(to_ssdsim(d)->name, n);							\
-	return ret ?: len;										\
-}													\
+#define EVERY_ATTR(name)								\
+static ssize_t name##_show(struct device *d, struct device_attribute *attr, char *buf)	\
+{											\
+	return sysfs_emit(buf, "%u\n", READ_ONCE(to_ssdsim(d)->name));			\
+}											\
+											\
+static ssize_t name##_store(struct device *d, struct device_attribute *attr,		\
+			    const char *buf, size_t len)				\
+{											\
+	u32 n;										\
+	int ret = kstrtou32(buf, 0, &n);						\
+											\
+	if (!ret)									\
+		WRITE_ONCE(to_ssdsim(d)->name, n);					\
+	return ret ?: len;								\
+}											\
 static DEVICE_ATTR_RW(name)
 
 EVERY_ATTR(requeue_every);
@@ -98,9 +104,22 @@ static ssize_t profile_show(struct device *d, struct device_attribute *attr, cha
 static DEVICE_ATTR_RO(profile);
 
 enum ssdsim_stat {
-	STAT_COMMANDS, STAT_COMPLETED, STAT_ABORTED, STAT_INFLIGHT, STAT_CACHE_DIRTY, STAT_CACHE_HITS, STAT_CACHE_WAITS,
-	STAT_READS, STAT_FUA, STAT_DESTAGES, STAT_GC_VICTIMS, STAT_GC_COPIED, STAT_ERASES, STAT_FREE_BLOCKS,
-	STAT_PROGRAMS, STAT_BUSY,
+	STAT_COMMANDS,
+	STAT_COMPLETED,
+	STAT_ABORTED,
+	STAT_INFLIGHT,
+	STAT_CACHE_DIRTY,
+	STAT_CACHE_HITS,
+	STAT_CACHE_WAITS,
+	STAT_READS,
+	STAT_FUA,
+	STAT_DESTAGES,
+	STAT_GC_VICTIMS,
+	STAT_GC_COPIED,
+	STAT_ERASES,
+	STAT_FREE_BLOCKS,
+	STAT_PROGRAMS,
+	STAT_BUSY,
 };
 
 static u64 die_stat(const struct ssdsim_die *die, enum ssdsim_stat what)
@@ -108,7 +127,8 @@ static u64 die_stat(const struct ssdsim_die *die, enum ssdsim_stat what)
 	switch (what) {
 	case STAT_READS:
 		return die->reads;
-	case STAT_FUA:		return die->fua_programs;
+	case STAT_FUA:
+		return die->fua_programs;
 	case STAT_DESTAGES:
 		return die->destages;
 	case STAT_GC_VICTIMS:
@@ -167,11 +187,11 @@ static u64 read_stat(struct ssdsim_dev *dev, enum ssdsim_stat what)
 	return value;
 }
 
-#define STAT_ATTR(name, what)										\
-static ssize_t name##_show(struct device *d, struct device_attribute *attr, char *buf)		\
-{													\
-	return sysfs_emit(buf, "%llu\n", read_stat(to_ssdsim(d), what));				\
-}													\
+#define STAT_ATTR(name, what)								\
+static ssize_t name##_show(struct device *d, struct device_attribute *attr, char *buf)	\
+{											\
+	return sysfs_emit(buf, "%llu\n", read_stat(to_ssdsim(d), what));		\
+}											\
 static DEVICE_ATTR_RO(name)
 
 STAT_ATTR(commands, STAT_COMMANDS);
@@ -276,13 +296,14 @@ static int dies_show(struct seq_file *s, void *unused)
 	unsigned long flags;
 	u32 i;
 
-	seq_puts(s, "# die busy_ns reads fua_programs destages gc_steps gc_copied_units erases free_blocks dirty_units\n");
+	seq_puts(s, "# die busy_ns reads fua_programs destages gc_steps ");
+	seq_puts(s, "gc_copied_units erases free_blocks dirty_units\n");
 	for (i = 0; i < dev->model->nr_dies; i++) {
 		die = &dev->model->dies[i];
 		spin_lock_irqsave(&dev->lock, flags);
-		seq_printf(s, "%u %llu %llu %llu %llu %llu %llu %llu %u %u\n", i, die->busy_ns, die->reads, die->fua_programs,
-			   die->destages, die->gc_steps, die->ftl.gc_copied, die->ftl.erases, die->ftl.nr_free,
-			   die->nr_dirty);
+		seq_printf(s, "%u %llu %llu %llu %llu %llu %llu %llu %u %u\n", i, die->busy_ns,
+			   die->reads, die->fua_programs, die->destages, die->gc_steps,
+			   die->ftl.gc_copied, die->ftl.erases, die->ftl.nr_free, die->nr_dirty);
 		spin_unlock_irqrestore(&dev->lock, flags);
 	}
 	return 0;
@@ -298,7 +319,8 @@ static int queues_show(struct seq_file *s, void *unused)
 	seq_puts(s, "# queue fetched_commands bytes\n");
 	spin_lock_irqsave(&dev->lock, flags);
 	for (i = 0; i < dev->set.nr_hw_queues; i++)
-		seq_printf(s, "%u %llu %llu\n", i, dev->model->queues[i].fetched, dev->model->queues[i].bytes);
+		seq_printf(s, "%u %llu %llu\n", i, dev->model->queues[i].fetched,
+			   dev->model->queues[i].bytes);
 	spin_unlock_irqrestore(&dev->lock, flags);
 	return 0;
 }
@@ -309,10 +331,13 @@ static int config_show(struct seq_file *s, void *unused)
 	const struct ssdsim_dev *dev = s->private;
 	const struct ssdsim_cfg *c = &dev->cfg;
 
-	seq_printf(s, "profile %s\nunits %llu\nchannels %u\nways %u\npage_units %u\nblock_pages %u\nop_pct %u\nslots %u\n",
-		   dev->profile, c->units, c->channels, c->ways, c->page_units, c->block_pages, c->op_pct, c->slots);
-	seq_printf(s, "cache_units %u\nqueue_service_ns %u\nfetch_ns %u\ncmd_ns %u\ndma_unit_ns %u\nxfer_unit_ns %u\n",
-		   c->cache_units, c->queue_service_ns, c->fetch_ns, c->cmd_ns, c->dma_unit_ns, c->xfer_unit_ns);
+	seq_printf(s, "profile %s\nunits %llu\nchannels %u\nways %u\npage_units %u\n",
+		   dev->profile, c->units, c->channels, c->ways, c->page_units);
+	seq_printf(s, "block_pages %u\nop_pct %u\nslots %u\ncache_units %u\n",
+		   c->block_pages, c->op_pct, c->slots, c->cache_units);
+	seq_printf(s, "queue_service_ns %u\nfetch_ns %u\ncmd_ns %u\ndma_unit_ns %u\n",
+		   c->queue_service_ns, c->fetch_ns, c->cmd_ns, c->dma_unit_ns);
+	seq_printf(s, "xfer_unit_ns %u\n", c->xfer_unit_ns);
 	seq_printf(s, "read_ns %u\nprog_ns %u\nerase_ns %u\ndestage_ns %u\n",
 		   c->read_ns, c->prog_ns, c->erase_ns, c->destage_ns);
 	return 0;

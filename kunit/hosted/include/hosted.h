@@ -2,8 +2,7 @@
 /*
  * hosted.h - small parts of the kernel's headers, for the user-space build of pure code
  *
- * The Makefile generates linux/cache.h and the others that are named below: each is a line that
- * includes this file.
+ * The Makefile generates the headers that are named below: each is a line that includes this file.
  */
 #ifndef HOSTED_H
 #define HOSTED_H
@@ -16,23 +15,23 @@
 #include <linux/compiler.h>
 #include <linux/types.h>
 
-/* ---- linux/cache.h: cache line placement ---- */
+/* ---- linux/cache: cache line placement ---- */
 
 #define SMP_CACHE_BYTES		64
 #define L1_CACHE_BYTES		64
 #define ____cacheline_aligned_in_smp	__attribute__((aligned(SMP_CACHE_BYTES)))
 
-/* ---- linux/export.h: nothing to export ---- */
+/* ---- linux/export: nothing to export ---- */
 
 #define EXPORT_SYMBOL_GPL(name)
 
-/* ---- linux/module.h: what a file says about its module ---- */
+/* ---- linux/module: what a file says about its module ---- */
 
 #define MODULE_LICENSE(text)		_Static_assert(1, text)
 #define MODULE_DESCRIPTION(text)	_Static_assert(1, text)
 #define MODULE_AUTHOR(text)		_Static_assert(1, text)
 
-/* ---- linux/minmax.h ---- */
+/* ---- linux/minmax ---- */
 
 #define hosted_pick(a, b, op)				\
 ({							\
@@ -49,7 +48,7 @@
 #define clamp(v, lo, hi)	min(max(v, lo), hi)
 #define clamp_t(type, v, lo, hi) min_t(type, max_t(type, v, lo), hi)
 
-/* ---- linux/math.h ---- */
+/* ---- linux/math ---- */
 
 #define DIV_ROUND_UP(n, d)	(((n) + (d) - 1) / (d))
 #define roundup(n, to)		(DIV_ROUND_UP(n, to) * (to))
@@ -66,7 +65,7 @@ static inline unsigned long int_sqrt(unsigned long x)
 	return root;
 }
 
-/* ---- linux/math64.h ---- */
+/* ---- linux/math64 ---- */
 
 static inline u64 div64_u64(u64 a, u64 b)
 {
@@ -88,7 +87,7 @@ static inline u64 mul_u64_u64_div_u64(u64 a, u64 mul, u64 divisor)
 	return (u64)((unsigned __int128)a * mul / divisor);
 }
 
-/* ---- linux/hash.h: multiplicative, not the kernel's numbers ---- */
+/* ---- linux/hash: multiplicative, not the kernel's numbers ---- */
 
 static inline u32 hash_64(u64 value, unsigned int bits)
 {
@@ -98,16 +97,16 @@ static inline u32 hash_64(u64 value, unsigned int bits)
 #define hash_32(value, bits)	hash_64((u32)(value), bits)
 #define hash_long(value, bits)	hash_64(value, bits)
 
-/* ---- linux/sort.h ---- */
+/* ---- linux/sort ---- */
 
 /* The kernel's last argument exchanges two elements; NULL is all that is used here. */
 #define sort(base, n, size, compare, swap)	((void)(swap), qsort(base, n, size, compare))
 
-/* ---- linux/string.h ---- */
+/* ---- linux/string ---- */
 
 #define strscpy(to, from, size)	((void)snprintf(to, size, "%s", from))
 
-/* ---- linux/seq_file.h: text into a buffer ---- */
+/* ---- linux/seq_file: text into a buffer ---- */
 
 /* @count reaches @size when the text does not fit. */
 struct seq_file {
@@ -139,7 +138,7 @@ static inline void seq_puts(struct seq_file *m, const char *text)
 	seq_printf(m, "%s", text);
 }
 
-/* ---- linux/gfp.h: pages, and memory that is missing ---- */
+/* ---- linux/gfp: pages, and memory that is missing ---- */
 
 #ifndef GFP_KERNEL
 #define GFP_KERNEL	0
@@ -173,7 +172,7 @@ static inline void *hosted_alloc(size_t size, gfp_t gfp)
 	return hosted_zeroed(size);
 }
 
-/* Memory that nobody has written to is not zero. */
+/* New memory is not zero. */
 static inline void *hosted_alloc_dirty(size_t size, gfp_t gfp)
 {
 	void *p = hosted_alloc(size, gfp);
@@ -193,7 +192,7 @@ static inline void free_page(unsigned long page)
 	free((void *)page);
 }
 
-/* ---- linux/slab.h and mm.h: memory ---- */
+/* ---- linux/slab and linux/mm: memory ---- */
 
 #define kmalloc(size, gfp)	hosted_alloc_dirty(size, gfp)
 #define kzalloc(size, gfp)	hosted_alloc(size, gfp)

@@ -4,27 +4,34 @@
 
 usage: litmus.py [--drop N] FILE...
 
-For machines without herd7, and for the few instructions that *.litmus here use: marked reads and writes,
-atomic operations with and without a value, the barriers, if. It tries every order of writes and every source of each read,
-and keeps what the model's axioms allow: coherence, atomicity, happens-before and propagates-before, with control
-dependencies but not data or address dependencies. herd7 is the authority; where it is installed check_models uses it.
+For machines without herd7, and for the few instructions that *.litmus here use: marked reads and
+writes, atomic operations with and without a value, the barriers, if. It tries every order of writes
+and every source of each read, and keeps what the model's axioms allow: coherence, atomicity,
+happens-before and propagates-before, with control dependencies but not data or address
+dependencies. herd7 is the authority: check_models uses it where it is installed.
 
-Prints a line per file. Exits with 1 if a result is not the one that the file says ("Result: Never"). --drop removes the
-Nth barrier, or takes the ordering from the Nth operation that returns a value, and turns the expectation round, unless the
-file says "Not needed alone: N". Exits with 2 if there are not so many.
+Prints a line per file. Exits with 1 if a result is not the one that the file says ("Result:
+Never"). --drop removes the Nth barrier, or takes the ordering from the Nth operation that returns a
+value, and turns the expectation round, unless the file says "Not needed alone: N". Exits with 2 if
+there are not so many.
 """
 import itertools
 import re
 import sys
 
 ORDERED = r"(?:atomic_(?:inc_return|dec_return|add_return|sub_return)|xchg)"
-BARRIER = re.compile(r"\bsmp_(mb|rmb|wmb|mb__before_atomic|mb__after_atomic)\(\);|\b" + ORDERED + r"\(")
+BARRIER = re.compile(
+    r"\bsmp_(mb|rmb|wmb|mb__before_atomic|mb__after_atomic)\(\);|\b" + ORDERED + r"\("
+)
 TOKEN = re.compile(r"\s*(\w+|[{}();=<>!]=?|&&|\|\||[-+*,])")
 
 
 def parse(text):
     text = re.sub(r"\(\*.*?\*\)", "", text, flags=re.S)
-    init = {k: int(v) for k, v in re.findall(r"(\w+)\s*=\s*(-?\d+);", text[text.index("{"):text.index("}")])}
+    init = {
+        k: int(v)
+        for k, v in re.findall(r"(\w+)\s*=\s*(-?\d+);", text[text.index("{") : text.index("}")])
+    }
     threads = []
     for m in re.finditer(r"P\d+\([^)]*\)\s*\{(.*?)\n\}", text, re.S):
         threads.append(block(tokens(m.group(1))))
@@ -67,7 +74,10 @@ def block(toks):
 
 READ = re.compile(r"(?:(\w+)=)?(READ_ONCE|atomic_read)\((\w+)\)$")
 WRITE = re.compile(r"(?:WRITE_ONCE|atomic_set)\((\w+),(-?\d+)\)$")
-RMW = re.compile(r"(?:(\w+)=)?(weak_)?(atomic_(inc|dec|add|sub)(_return)?|xchg)\((?:(-?\d+),)?(\w+)(?:,(-?\d+))?\)$")
+RMW = re.compile(
+    r"(?:(\w+)=)?(weak_)?(atomic_(inc|dec|add|sub)(_return)?|xchg)"
+    r"\((?:(-?\d+),)?(\w+)(?:,(-?\d+))?\)$"
+)
 
 
 def runs(statements, values, regs, events, ctrl):
@@ -94,7 +104,9 @@ def runs(statements, values, regs, events, ctrl):
         return
     m = WRITE.match(text)
     if m:
-        yield from runs(after, values, regs, events + [("W", m.group(1), None, int(m.group(2)), "", ctrl)], ctrl)
+        yield from runs(
+            after, values, regs, events + [("W", m.group(1), None, int(m.group(2)), "", ctrl)], ctrl
+        )
         return
     m = READ.match(text)
     if m:
@@ -112,8 +124,12 @@ def runs(statements, values, regs, events, ctrl):
         result = v if m.group(3) == "xchg" else new
         more = [("U", m.group(7), v, new, "full" if full else "", ctrl)]
         if full:
-            more = [("F", "mb", None, None, None, ctrl)] + more + [("F", "mb", None, None, None, ctrl)]
-        yield from runs(after, values, dict(regs, **{m.group(1) or "_": result}), events + more, ctrl)
+            more = (
+                [("F", "mb", None, None, None, ctrl)] + more + [("F", "mb", None, None, None, ctrl)]
+            )
+        yield from runs(
+            after, values, dict(regs, **{m.group(1) or "_": result}), events + more, ctrl
+        )
 
 
 def closure(r):
@@ -144,12 +160,25 @@ def allowed(events, po, rf, co):
     memory = {(a, b) for a, b in po if events[a][1] != "F" and events[b][1] != "F"}
     if cyclic({(a, b) for a, b in memory if same(a, b)} | rf | co | fr):
         return False
-    if any((s, w) in co and (w, u) in co for s, u in rf if events[u][1] == "U" for w in range(len(events)) if w != u):
+    if any(
+        (s, w) in co and (w, u) in co
+        for s, u in rf
+        if events[u][1] == "U"
+        for w in range(len(events))
+        if w != u
+    ):
         return False
 
     def fenced(kind):
-        return {(a, b) for f, e in enumerate(events) if e[1] == "F" and e[2] == kind
-                for a, x in po if x == f and events[a][1] != "F" for y, b in po if y == f and events[b][1] != "F"}
+        return {
+            (a, b)
+            for f, e in enumerate(events)
+            if e[1] == "F" and e[2] == kind
+            for a, x in po
+            if x == f and events[a][1] != "F"
+            for y, b in po
+            if y == f and events[b][1] != "F"
+        }
     mb = fenced("mb")
     rmb = {(a, b) for a, b in fenced("rmb") if is_r(a) and is_r(b)}
     wmb = {(a, b) for a, b in fenced("wmb") if is_w(a) and is_w(b)}
@@ -159,19 +188,27 @@ def allowed(events, po, rf, co):
     cumul = seq(rfe | ident, mb | wmb)
     overwrite = ext(co | fr)
     prop = seq(seq(overwrite | ident, closure(cumul) | ident), rfe | ident)
-    hb = ppo | rfe | {(a, b) for a, b in prop if a != b and events[a][0] == events[b][0] and events[a][0] >= 0}
+    hb = (
+        ppo
+        | rfe
+        | {(a, b) for a, b in prop if a != b and events[a][0] == events[b][0] and events[a][0] >= 0}
+    )
     if cyclic(hb):
         return False
     return not cyclic(seq(seq(prop, mb), closure(hb) | ident))
 
 
 def sometimes(init, threads, exists):
-    locations = sorted({loc for t in threads for loc in re.findall(r"[(,]([a-z]\w*)[,)]", repr(t))} | set(init))
+    locations = sorted(
+        {loc for t in threads for loc in re.findall(r"[(,]([a-z]\w*)[,)]", repr(t))} | set(init)
+    )
     values = range(-2, 4)
     condition = re.sub(r"(\d+):(\w+)\s*=\s*(-?\d+)", r"(r[\1].get('\2') == \3)", exists)
     condition = re.sub(r"\b([a-z]\w*)\s*=\s*(-?\d+)", r"(last['\1'] == \2)", condition)
     condition = condition.replace("/\\", " and ").replace("\\/", " or ").replace("~", " not ")
-    for combination in itertools.product(*[list(runs(t, values, {}, [], frozenset())) for t in threads]):
+    for combination in itertools.product(
+        *[list(runs(t, values, {}, [], frozenset())) for t in threads]
+    ):
         events = [(-1, "I", loc, None, init.get(loc, 0), "", frozenset()) for loc in locations]
         po = set()
         for number, (thread, _) in enumerate(combination):
@@ -180,8 +217,14 @@ def sometimes(init, threads, exists):
                 events.append((number, k, l, old, new, how, frozenset(base + i for i in ctrl)))
             po |= {(a, b) for a in range(base, len(events)) for b in range(a + 1, len(events))}
         reads = [i for i, e in enumerate(events) if e[1] in "RU"]
-        writes = {loc: [i for i, e in enumerate(events) if e[1] in "WUI" and e[2] == loc] for loc in locations}
-        sources = [[w for w in writes[events[r][2]] if events[w][4] == events[r][3] and w != r] for r in reads]
+        writes = {
+            loc: [i for i, e in enumerate(events) if e[1] in "WUI" and e[2] == loc]
+            for loc in locations
+        }
+        sources = [
+            [w for w in writes[events[r][2]] if events[w][4] == events[r][3] and w != r]
+            for r in reads
+        ]
         if not all(sources):
             continue
         regs = [regs for _, regs in combination]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * mq-mqfq-slots.pml - a model of who wakes whom when a slot is free: see "READY" at the top of
+ * mq-mqfq-slots.pml - a model of the wake-ups when a slot is free: see "READY" at the top of
  * mq-mqfq/mqfq_policy.c
  *
  * Three queues below a tree of two levels, and D tokens:
@@ -22,10 +22,10 @@
  *
  *	spin -a -DD=1 mq-mqfq-slots.pml; cc -O2 -DSAFETY -DCOLLAPSE -o pan pan.c; ./pan -m1000000
  *
- * check_models does this. D is the number of tokens, N0, N1 and N2 are how many
- * requests a queue gets, THROTTLES how often queues may be throttled. Defining NO_SECOND_LOOK,
- * STEAL_FIRST, NO_STEAL or KEEP_WAKE breaks the algorithm; a claim must fail then. NO_PASS_ON leaves
- * out what a throttled queue owes.
+ * check_models does this. D is the number of tokens, N0, N1 and N2 are how many requests a queue
+ * gets, THROTTLES how often queues may be throttled. Defining NO_SECOND_LOOK, STEAL_FIRST, NO_STEAL
+ * or KEEP_WAKE breaks the algorithm; a claim must fail then. NO_PASS_ON leaves out what a throttled
+ * queue owes.
  */
 #ifndef D
 #define D 1
@@ -66,7 +66,9 @@ byte throttles_left = THROTTLES;
 #define covers(node, leaf)	(node == leaf || node == ROOT || (node == CORE && leaf < 2))
 #define parent(node)		(CORE + (node >= 2))
 #define lca(a, b)		((a == b) * a + (a != b) * (ROOT - (a < 2 && b < 2)))
-/* The leaves in the order of their distance from @q: itself, the other one on the core, the rest. */
+/*
+ * The leaves in the order of their distance from @q: itself, the other one on the core, the rest.
+ */
 #define near(q, i)		((i == 0) * q + (i != 0) * ((q == 2) * (i - 1) + \
 				 (q != 2) * ((i == 1) * (1 - q) + (i == 2) * 2)))
 
@@ -101,7 +103,7 @@ inline nearest(q, found, i)
 	i = 0
 }
 
-/* mqfq_wake_nearest(); @found is NOBODY if there was nobody */
+/* mqfq_wake_nearest(); @found is NOBODY if no queue waits */
 inline wake_nearest(q, found, i, ok)
 {
 	do

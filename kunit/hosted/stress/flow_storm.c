@@ -3,8 +3,8 @@
  * flow_storm.c - tags and lives of flows under threads
  *
  * Threads find or make flows, charge them and let go, while another one reclaims as fast as it
- * can and changes weights. Whoever holds a flow must find it alive, with its key, and in the
- * table. Nobody's interval of tags may overlap another's: the finish tag of a flow that was never
+ * can and changes weights. A thread that holds a flow must find it alive, with its key, and in
+ * the table. No two intervals of tags may overlap: the finish tag of a flow that was never
  * reclaimed, because one reference is kept, is the sum of all its costs.
  */
 #include "../../../lib/flow.h"
@@ -12,7 +12,7 @@
 
 enum {
 	NR_THREADS	= 3,
-	NR_KEYS		= 5,	/* so few that everybody meets */
+	NR_KEYS		= 5,	/* so few that all threads meet */
 	KEPT		= 0,	/* the key of the flow that is never reclaimed */
 };
 
@@ -73,7 +73,8 @@ static void *reclaimer(void *data)
 	storm_random = 99;
 	while (!READ_ONCE(over)) {
 		struct flow_reweigh change;
-		struct flow *f = flow_set_weight(&table, draw(NR_KEYS), 1 + draw(1000), 1ULL << 60, &change);
+		struct flow *f =
+			flow_set_weight(&table, draw(NR_KEYS), 1 + draw(1000), 1ULL << 60, &change);
 
 		if (f)
 			flow_put(f);
@@ -118,7 +119,8 @@ int main(int argc, char **argv)
 		pthread_join(threads[i], NULL);
 	if (kept->finish != charged_vt)
 		storm_fail("charged %llu, but the finish tag is %llu", charged_vt, kept->finish);
-	if (atomic_read(&kept->refs) != 1 || flow_table_reclaim(&table, 1ULL << 60).nr_flows > NR_KEYS ||
+	if (atomic_read(&kept->refs) != 1 ||
+	    flow_table_reclaim(&table, 1ULL << 60).nr_flows > NR_KEYS ||
 	    flow_table_reclaim(&table, 1ULL << 60).nr_flows != 1)
 		storm_fail("references are left");
 	flow_table_destroy(&table);

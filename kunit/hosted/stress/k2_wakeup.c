@@ -3,11 +3,11 @@
  * k2_wakeup.c - mq-k2's promise that no wake-up is lost, under real threads
  *
  * Submitters queue one entry each and wait until it is completed, a worker dispatches when it is
- * woken, a completer releases what is in flight, and in the second half a tuner changes the
- * bound; each by the rules of k2_policy.c: insert asks has_work, a release that returns true wakes, a
- * change of the bound has has_work asked. Nobody asks twice. So a lost wake-up is not healed by
- * the next request: everything stands still, and the main thread, which only looks on, says so
- * and fails.
+ * woken, a completer releases what is in flight, and in the second half a tuner changes the bound;
+ * each by the rules of k2_policy.c: insert asks has_work, a release that returns true wakes, a
+ * change of the bound has has_work asked. No thread asks twice. So a lost wake-up is not healed by
+ * the next request: everything stands still, and the main thread, which only looks on, says so and
+ * fails.
  *
  * The lock is a spinlock whose unlock is a release store, as the kernel's is: pthread's would
  * hide a missing barrier behind its own. What a processor may reorder but this one does not is
@@ -36,7 +36,8 @@ struct entry {
 
 static struct k2_policy policy;
 static struct entry entries[NR_SUBMITTERS];
-static struct entry *at_device;		/* a stack; pushed by the worker, emptied by the completers */
+/* A stack: the worker pushes, the completers empty it. */
+static struct entry *at_device;
 static int lock, kicks, done, nr_completed;
 
 static void lock_policy(void)
@@ -58,8 +59,8 @@ static void kick(void)
 static void send_to_device(struct entry *entry)
 {
 	entry->next = __atomic_load_n(&at_device, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(&at_device, &entry->next, entry, false, __ATOMIC_RELEASE,
-					    __ATOMIC_RELAXED))
+	while (!__atomic_compare_exchange_n(&at_device, &entry->next, entry, false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 }
 
@@ -154,8 +155,9 @@ static void wait_for(int target)
 	while ((now = READ_ONCE(nr_completed)) < target) {
 		still_ms = now == before ? still_ms + 10 : 0;
 		if (still_ms > STALL_MS) {
-			printf("not ok 1 k2_wakeup # stands still: %d completed, %u queued, %d in flight, "
-			       "bound %u\n", now, policy.nr_queued_total, atomic_read(&policy.inflight),
+			printf("not ok 1 k2_wakeup # stands still: %d completed, %u queued, "
+			       "%d in flight, bound %u\n", now, policy.nr_queued_total,
+			       atomic_read(&policy.inflight),
 			       policy.max_inflight);
 			exit(1);
 		}

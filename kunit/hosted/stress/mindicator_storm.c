@@ -45,7 +45,8 @@ static void check_leaf(unsigned int leaf)
 		node = topology.node[node].parent;
 		value = READ_ONCE(m.node[node].value);
 		if (value == VT_NONE || vt_after(value, p->value))
-			storm_fail("leaf %u at %llu, but node %u at %llu", leaf, p->value, node, value);
+			storm_fail("leaf %u at %llu, but node %u at %llu", leaf, p->value, node,
+				   value);
 	} while (node != topology_root(&topology));
 }
 
@@ -99,7 +100,8 @@ static void check_all(void)
 		u64 min = VT_NONE;
 
 		for (child = 0; child < node->nr_children; child++)
-			min = vt_min(min, m.node[topology.children[node->first_child + child]].value);
+			min = vt_min(min,
+				     m.node[topology.children[node->first_child + child]].value);
 		if (m.node[i].value != min)
 			storm_fail("node %u is %llu, its children %llu", i, m.node[i].value, min);
 	}

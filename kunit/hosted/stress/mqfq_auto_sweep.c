@@ -5,24 +5,26 @@
  *	mqfq_auto_sweep			KTAP on standard output
  *	mqfq_auto_sweep long [WORLD]	all values and beginnings; only the world of that number
  *
- * The policy as it is, between tenants and a device that are simulated: events in a heap, a seed, no
- * clock. Tenants keep a number of requests outstanding each. A hardware queue has a CPU, which takes
- * some time for each request, and for the wake-up of a queue by another one. The device has dies; a
- * request goes to one at random, or to the first that is free, and then over a bus that all share.
+ * The policy as it is, between tenants and a device that are simulated: events in a heap, a seed,
+ * no clock. Tenants keep a number of requests outstanding each. A hardware queue has a CPU, which
+ * takes some time for each request, and for the wake-up of a queue by another one. The device has
+ * dies; a request goes to one at random, or to the first that is free, and then over a bus that all
+ * share.
  *
- * For each world, every pair of a D and a T is given in turn, for a moment. Of these settings the fair
- * ones are those whose Jain's index is within 0.01 of the best; of the fair ones, the best is the one
- * with the most bytes per second. Without fairness there is no best: on a device that serves
- * requests, whoever lets large ones displace small ones has the most bytes. Then the same world runs
- * with both found, from the defaults and from far too little, and if it is to be long from far too
- * much. After SETTLE_MS (twice that, from far too much), and over all that is tried later, there must
- * be
+ * For each world, every pair of a D and a T is given in turn, for a moment. Of these settings the
+ * fair ones are those whose Jain's index is within 0.01 of the best; of the fair ones, the best is
+ * the one with the most bytes per second. Without fairness there is no best: on a device that
+ * serves requests, a setting that lets large ones displace small ones has the most bytes. Then the
+ * same world runs with both found, from the defaults and from far too little, and if it is to be
+ * long from far too much. After SETTLE_MS (twice that, from far too much), and over all that is
+ * tried later, there must be
  *
  *  - at least 97% of the best fixed setting's throughput,
  *  - a Jain's index that is not lower by more than 0.01,
  *  - no value more than one step from where the others were: it is stable.
  *
- * Worlds whose load becomes another one do so before all this, when the first load has been learned.
+ * Worlds whose load becomes another one do so before all this, when the first load has been
+ * learned.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +74,8 @@ static const struct world worlds[] = {
 	  { { 16, 32, 4, 100 } } },
 	{ "32 dies, 4 KiB beside 64 KiB", 4, 32, true, 200, 400, 1500, 1000, 5000, 0, false,
 	  { { 1, 128, 4, 100 }, { 1, 128, 64, 100 } } },
-	{ "32 dies at random, 4 KiB beside 128 KiB", 4, 32, false, 200, 400, 1500, 1000, 5000, 0, false,
+	{ "32 dies at random, 4 KiB beside 128 KiB",
+	  4, 32, false, 200, 400, 1500, 1000, 5000, 0, false,
 	  { { 1, 128, 4, 100 }, { 1, 128, 128, 100 } } },
 	{ "64 dies, weights 1 to 3", 8, 64, true, 300, 900, 2000, 1000, 5000, 0, false,
 	  { { 2, 128, 4, 100 }, { 2, 128, 4, 300 } } },
@@ -84,7 +87,8 @@ static const struct world worlds[] = {
 	  { { 8, 32, 4, 100 }, { 8, 32, 8, 100 } } },
 	{ "slow wake-ups, small beside large", 8, 16, true, 100, 300, 4000, 500, 40000, 0, false,
 	  { { 4, 64, 4, 100 }, { 4, 64, 32, 100 } } },
-	{ "busy CPUs, a wake-up costs as much as three requests", 8, 64, true, 100, 300, 4000, 40000, 5000, 120000, true,
+	{ "busy CPUs, a wake-up costs as much as three requests",
+	  8, 64, true, 100, 300, 4000, 40000, 5000, 120000, true,
 	  { { 8, 64, 4, 100 } } },
 	{ "4 KiB, then 128 KiB", 4, 32, true, 200, 400, 400, 1000, 5000, 0, false,
 	  { { 4, 64, 4, 100 } }, { { 4, 64, 128, 100 } } },
@@ -262,7 +266,8 @@ static void submit(struct machine *m, unsigned int number)
 	r->e.flow = (unsigned long)t->flow;
 	q = &m->policy.queue[r->queue];
 	spin_lock(&q->lock);
-	mqfq_insert(q, &r->e, flow_tag(t->flow, mqfq_vt(&m->policy), flow_cost_vt(t->flow, r->bytes)));
+	mqfq_insert(q, &r->e,
+		    flow_tag(t->flow, mqfq_vt(&m->policy), flow_cost_vt(t->flow, r->bytes)));
 	spin_unlock(&q->lock);
 	run_at(m, r->queue, m->now);
 }
@@ -365,7 +370,9 @@ static u32 weight_of(void *context, u64 key, void *who)
 static void begin(struct machine *m, const struct world *w, u32 slots, u32 throttle_kb)
 {
 	const struct mqfq_config config = {
-		.throttle_vt = (u64)throttle_kb << KB_SHIFT, .slots = slots, .wheel = { 4 + KB_SHIFT, 6 },
+		.throttle_vt = (u64)throttle_kb << KB_SHIFT,
+		.slots = slots,
+		.wheel = { 4 + KB_SHIFT, 6 },
 	};
 	struct topology_place place[QUEUES_MAX] = {};
 	unsigned int i;
@@ -484,7 +491,8 @@ enum {
 /* The best fixed setting. */
 static struct figures sweep(const struct world *w, bool is_long)
 {
-	unsigned int nr_slots = is_long ? NR_SLOTS : SHORT_SLOTS, nr_kb = is_long ? NR_KB : SHORT_KB;
+	unsigned int nr_slots = is_long ? NR_SLOTS : SHORT_SLOTS,
+		     nr_kb = is_long ? NR_KB : SHORT_KB;
 	struct figures all[NR_SLOTS][NR_KB], best = {}, fairest = {};
 	u32 slots = 0, kb = 0;
 	unsigned int i, k;

@@ -93,8 +93,8 @@ static void send_to_device(struct entry *entry)
 	if (!setup->tuned && inflight > setup->slots)
 		storm_fail("%d in flight, D is %u", inflight, setup->slots);
 	entry->next = __atomic_load_n(&at_device, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(&at_device, &entry->next, entry, false, __ATOMIC_RELEASE,
-					    __ATOMIC_RELAXED))
+	while (!__atomic_compare_exchange_n(&at_device, &entry->next, entry, false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 }
 
@@ -114,7 +114,7 @@ static void dispatch(struct mqfq_queue *q)
 
 /* ---- threads ---- */
 
-/* Whoever brings new events waits here while everything is looked at. */
+/* Threads that bring new events wait here while everything is checked. */
 static void may_pause(void)
 {
 	if (!__atomic_load_n(&pause_now, __ATOMIC_SEQ_CST))
@@ -226,7 +226,8 @@ static void *completer(void *data)
 static void change_weight(void)
 {
 	struct flow_reweigh change;
-	struct flow *f = flow_set_weight(&flows, draw(NR_FLOWS), 1 + draw(400), mqfq_vt(&policy), &change);
+	struct flow *f =
+		flow_set_weight(&flows, draw(NR_FLOWS), 1 + draw(400), mqfq_vt(&policy), &change);
 
 	if (!f)
 		return;
@@ -275,11 +276,13 @@ static void tell(void)
 {
 	unsigned int i;
 
-	printf("# %u queues, D %d, T %llu, tuned %d: %d in flight, %d slots free, virtual time %llu\n",
+	printf("# %u queues, D %d, T %llu, tuned %d: %d in flight, %d slots free, "
+	       "virtual time %llu\n",
 	       policy.nr_queues, policy.tokens.slots, policy.throttle_vt, setup->tuned,
 	       READ_ONCE(nr_inflight), token_tree_nr_free(&policy.tokens), mqfq_vt(&policy));
 	for (i = 0; i < policy.nr_queues; i++)
-		printf("# queue %u: %u entries, state %d, leaf %llu, waits for %llu, ready bit %d, kicked %d\n",
+		printf("# queue %u: %u entries, state %d, leaf %llu, waits for %llu, "
+		       "ready bit %d, kicked %d\n",
 		       i, policy.queue[i].nr, atomic_read(&policy.queue[i].state),
 		       mindicator_leaf(&policy.vt, policy.queue[i].leaf), policy.queue[i].wake_vt,
 		       test_bit(policy.queue[i].leaf, policy.ready.bits), READ_ONCE(kicks[i]));
@@ -289,10 +292,10 @@ __attribute__((noreturn))
 static void forgotten(const char *what, unsigned int number)
 {
 	tell();
-	storm_fail("nobody is on the way, but queue %u %s", number, what);
+	storm_fail("no thread is on the way, but queue %u %s", number, what);
 }
 
-/* Nobody does anything, and nobody is about to. */
+/* No thread does anything, and none is about to. */
 static void check_claims(void)
 {
 	unsigned int i, nr_entries = 0;
@@ -372,13 +375,13 @@ static void check_quiet(void)
 	unsigned int i;
 
 	if (token_tree_nr_free(&policy.tokens) != policy.tokens.slots || nr_inflight)
-		storm_fail("%d slots of %d are free, %d in flight", token_tree_nr_free(&policy.tokens),
-			   policy.tokens.slots, nr_inflight);
+		storm_fail("%d slots of %d are free, %d in flight",
+			   token_tree_nr_free(&policy.tokens), policy.tokens.slots, nr_inflight);
 	for (i = 0; i < policy.nr_queues; i++) {
 		struct mqfq_queue *q = &policy.queue[i];
 
-		if (q->nr || q->nr_flows || q->inserted != q->taken || rb_first_cached(&q->others) ||
-		    q->in_order.first)
+		if (q->nr || q->nr_flows || q->inserted != q->taken ||
+		    rb_first_cached(&q->others) || q->in_order.first)
 			storm_fail("queue %u is not empty", i);
 		if (mindicator_leaf(&policy.vt, q->leaf) != VT_NONE)
 			storm_fail("queue %u is empty, its leaf is not", i);

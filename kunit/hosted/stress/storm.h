@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * storm.h - what the programs with threads share: for how long, where threads lose the processor,
- * and who notices that everything stands still
+ * storm.h - what the programs with threads share: for how long they run, where threads lose the
+ * processor, and the watch for a standstill
  *
  * Usage of each: NAME [SECONDS]. STALL_MS in the environment says for how long nothing may move.
  *

@@ -43,7 +43,8 @@ static void one_operation(unsigned int *mine)
 	unsigned int what = draw(10);
 
 	if (what < 5) {
-		if (what < 4 ? token_tree_take(&t, leaf, 1 + draw(4)) : token_tree_steal(&t, leaf)) {
+		if (what < 4 ? token_tree_take(&t, leaf, 1 + draw(4)) :
+			       token_tree_steal(&t, leaf)) {
 			++*mine;
 			took();
 		}

@@ -2,11 +2,11 @@
 /*
  * wheel_storm.c - no waiter for virtual time is forgotten: wheel and mindicator under threads
  *
- * Each thread is a queue whose tag grows. It publishes its tag, and when it is more than T ahead
- * of virtual time it parks itself and sleeps until somebody wakes it, by the steps that the header
- * of vt_wheel.h names. Whoever advances virtual time turns the wheel. In every second half another
- * thread changes b and B and wakes all. A queue that is forgotten holds virtual time, and with it
- * all others: everything stands still.
+ * Each thread is a queue whose tag grows. It publishes its tag, and when it is more than T ahead of
+ * virtual time it parks itself and sleeps until it is woken, by the steps that the header of
+ * vt_wheel.h names. A thread that advances virtual time turns the wheel. In every second half
+ * another thread changes b and B and wakes all. A queue that is forgotten holds virtual time, and
+ * with it all others: everything stands still.
  */
 #include <linux/atomic.h>
 
@@ -21,7 +21,7 @@ enum {
 };
 
 struct queue {
-	spinlock_t lock;	/* nobody fights for it: its owner publishes under it */
+	spinlock_t lock;	/* not contended: its owner publishes under it */
 	atomic_t state;
 	u64 wake_vt;
 	unsigned long nr_steps;
@@ -41,7 +41,8 @@ static bool is_due(void *unused, unsigned int leaf)
 	struct queue *q = &queues[leaf];
 
 	(void)unused;
-	return atomic_read(&q->state) != WAITS || !vt_after(READ_ONCE(q->wake_vt), mindicator_vt(&m));
+	return atomic_read(&q->state) != WAITS ||
+	       !vt_after(READ_ONCE(q->wake_vt), mindicator_vt(&m));
 }
 
 static void wake(void *unused, unsigned int leaf)
@@ -180,7 +181,9 @@ static void run(u64 throttle, struct vt_wheel_geometry geometry, double seconds)
 
 int main(int argc, char **argv)
 {
-	static const struct vt_wheel_geometry geometry[] = { { 0, 1 }, { 1, 2 }, { 6, 1 }, { 3, 2 } };
+	static const struct vt_wheel_geometry geometry[] = {
+		{ 0, 1 }, { 1, 2 }, { 6, 1 }, { 3, 2 }
+	};
 	static const u64 throttle[] = { 0, 3, 50 };
 	unsigned int i;
 

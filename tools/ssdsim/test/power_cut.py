@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """power_cut.py DISK ATTR SEED ROUNDS - writes, flushes, cuts the power, and checks what is left
 
-Every 512-byte sector that is written carries its number and the serial number of its write. Four writers run at once: two write through the
-volatile cache and flush now and then, one writes with O_DSYNC (FUA), one zeroes and discards. The power is cut in the middle.
-Then each sector must hold the last write to it that was durable (a FUA write that was acknowledged, or one that was
-acknowledged before a flush began that was acknowledged), or any write that came later or was not acknowledged. Exit: 0, 1.
+Every 512-byte sector that is written carries its number and the serial number of its write. Four
+writers run at once: two write through the volatile cache and flush now and then, one writes with
+O_DSYNC (FUA), one zeroes and discards. The power is cut in the middle. Then each sector must hold
+the last write to it that was durable, or any write that came later or was not acknowledged. A
+durable write is a FUA write that was acknowledged, or a write that was acknowledged before a flush
+began that was acknowledged. Exit: 0, 1.
 """
 import ctypes
 import fcntl
@@ -40,7 +42,11 @@ class Writer(threading.Thread):
         self.flushes = 0
 
     def content(self, sector, serial):
-        return struct.pack("<QQ", self.first + sector, serial) * (SECTOR // 16) if serial else bytes(SECTOR)
+        return (
+            struct.pack("<QQ", self.first + sector, serial) * (SECTOR // 16)
+            if serial
+            else bytes(SECTOR)
+        )
 
     def write(self):
         count = self.random.choice((1, 1, 3, 8, 8, 32, 64))
@@ -49,7 +55,9 @@ class Writer(threading.Thread):
         for i in range(count):
             self.buffer[i * SECTOR:(i + 1) * SECTOR] = self.content(start + i, self.serial)
             self.later[start + i].add(self.serial)
-        os.pwritev(self.fd, [memoryview(self.buffer)[:count * SECTOR]], (self.first + start) * SECTOR)
+        os.pwritev(
+            self.fd, [memoryview(self.buffer)[: count * SECTOR]], (self.first + start) * SECTOR
+        )
         self.writes += 1
         for i in range(start, start + count):
             self.latest[i] = self.serial
@@ -61,12 +69,15 @@ class Writer(threading.Thread):
         start, count = 8 * self.random.randrange(AREA // 8 - 4), 8 * self.random.randint(1, 4)
         for i in range(start, start + count):
             self.later[i].add(0)
-        fcntl.ioctl(self.fd, BLKDISCARD, struct.pack("<QQ", (self.first + start) * SECTOR, count * SECTOR))
+        fcntl.ioctl(
+            self.fd, BLKDISCARD, struct.pack("<QQ", (self.first + start) * SECTOR, count * SECTOR)
+        )
         for i in range(start, start + count):
             self.latest[i] = 0
 
     def flush(self):
-        # All earlier writes of this thread are acknowledged; what it makes durable is the latest of each sector.
+        # All earlier writes of this thread are acknowledged; what it makes durable is the latest of
+        # each sector.
         os.fsync(self.fd)
         self.flushes += 1
         for i in range(AREA):
@@ -100,8 +111,10 @@ class Writer(threading.Thread):
                 if serial is None:
                     wrong += 1
                     head = struct.unpack("<QQ", found[:16])
-                    print(f"sector {self.first + i} holds write {head[1]} of sector {head[0]}; allowed {sorted(allowed)}, "
-                          f"durable {self.durable[i]} ({self.kind})")
+                    print(
+                        f"sector {self.first + i} holds write {head[1]} of sector {head[0]}; "
+                        f"allowed {sorted(allowed)}, durable {self.durable[i]} ({self.kind})"
+                    )
                 elif self.later[i]:
                     fates.add(serial == max(self.later[i]))
                     kept += serial != self.durable[i]
@@ -119,7 +132,9 @@ def one_round(disk, attr, seed):
     fd = os.open(disk, os.O_RDWR | os.O_DIRECT)
     fcntl.ioctl(fd, BLKDISCARD, struct.pack("<QQ", 0, 4 * AREA * SECTOR))
     os.fsync(fd)
-    writers = [Writer(disk, i, kind, seed) for i, kind in enumerate(("cached", "cached", "fua", "zero"))]
+    writers = [
+        Writer(disk, i, kind, seed) for i, kind in enumerate(("cached", "cached", "fua", "zero"))
+    ]
     for w in writers:
         w.start()
     threading.Event().wait(0.05 + random.Random(seed).random() * 0.3)
@@ -150,8 +165,10 @@ def main(argv):
     for r in range(rounds):
         total = [a + b for a, b in zip(total, one_round(disk, attr, seed + r))]
     wrong, kept, lost, mixed, writes = total
-    print(f"{rounds} power cuts, {writes} writes acknowledged: {wrong} sectors wrong; of those not durable {kept} kept, {lost} lost, "
-          f"{mixed} units torn")
+    print(
+        f"{rounds} power cuts, {writes} writes acknowledged: {wrong} sectors wrong; "
+        f"of those not durable {kept} kept, {lost} lost, {mixed} units torn"
+    )
     if wrong:
         return 1
     if not (kept and lost and mixed and writes):

@@ -2,12 +2,13 @@
 /*
  * kunit/test.h - KUnit's interface in user space
  *
- * A suite written for KUnit is compiled as it is into a program that prints KTAP on standard output and exits with 1 if a
- * case failed, so that the same test source serves the kernel and the sanitizers. Written for this build; what a suite
- * uses and KUnit has belongs here. One program holds one source file with one kunit_test_suites().
+ * A suite written for KUnit is compiled as it is into a program that prints KTAP on standard output
+ * and exits with 1 if a case failed, so that the same test source serves the kernel and the
+ * sanitizers. Written for this build; what a suite uses and KUnit has belongs here. One program
+ * holds one source file with one kunit_test_suites().
  *
- * As in the kernel, EXPECT notes a failure and goes on, ASSERT ends the case; what kunit_kzalloc() gave is freed after
- * the case.
+ * As in the kernel, EXPECT notes a failure and goes on, ASSERT ends the case; what kunit_kzalloc()
+ * gave is freed after the case.
  */
 #ifndef HOSTED_KUNIT_TEST_H
 #define HOSTED_KUNIT_TEST_H
@@ -59,25 +60,25 @@ struct kunit_suite {
 #define KUNIT_CASE_SLOW(test)		KUNIT_CASE(test)
 #define KUNIT_CASE_PARAM(test, gen)	{ .run_case = test, .name = #test, .generate_params = gen }
 
-#define KUNIT_ARRAY_PARAM(prefix, array, get_desc)							\
-static const void *prefix##_gen_params(struct kunit *test, const void *prev, char *desc)		\
-{													\
-	__typeof__(&(array)[0]) next = prev ? (__typeof__(next))prev + 1 : &(array)[0];			\
-	void (*describe)(__typeof__(next), char *) = get_desc;						\
-													\
-	(void)test;											\
-	if (next >= &(array)[ARRAY_SIZE(array)])							\
-		return NULL;										\
-	if (describe)											\
-		describe(next, desc);									\
-	return next;											\
+#define KUNIT_ARRAY_PARAM(prefix, array, get_desc)						\
+static const void *prefix##_gen_params(struct kunit *test, const void *prev, char *desc)	\
+{												\
+	__typeof__(&(array)[0]) next = prev ? (__typeof__(next))prev + 1 : &(array)[0];		\
+	void (*describe)(__typeof__(next), char *) = get_desc;					\
+												\
+	(void)test;										\
+	if (next >= &(array)[ARRAY_SIZE(array)])						\
+		return NULL;									\
+	if (describe)										\
+		describe(next, desc);								\
+	return next;										\
 }
 
-#define KUNIT_ARRAY_PARAM_DESC(prefix, array, member)							\
-static void prefix##_describe(__typeof__(&(array)[0]) param, char *desc)				\
-{													\
-	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%s", param->member);					\
-}													\
+#define KUNIT_ARRAY_PARAM_DESC(prefix, array, member)				\
+static void prefix##_describe(__typeof__(&(array)[0]) param, char *desc)	\
+{										\
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%s", param->member);		\
+}										\
 KUNIT_ARRAY_PARAM(prefix, array, prefix##_describe)
 
 #define kunit_info(test, fmt, ...)	((void)(test), (void)printf("    # " fmt, ##__VA_ARGS__))
@@ -106,7 +107,8 @@ static inline void *kunit_kzalloc(struct kunit *test, size_t size, gfp_t gfp)
 #define kunit_kcalloc(test, n, size, gfp)	kunit_kzalloc(test, (size_t)(n) * (size), gfp)
 
 __attribute__((format(printf, 5, 6)))
-static inline void hosted_fail(struct kunit *test, bool leave, const char *file, int line, const char *fmt, ...)
+static inline void hosted_fail(struct kunit *test, bool leave, const char *file, int line,
+			       const char *fmt, ...)
 {
 	va_list args;
 
@@ -120,62 +122,77 @@ static inline void hosted_fail(struct kunit *test, bool leave, const char *file,
 		longjmp(test->out, 1);
 }
 
-#define HOSTED_CHECK(test, leave, condition, what, fmt, ...)						\
-do {													\
-	if (!(condition))										\
-		hosted_fail(test, leave, __FILE__, __LINE__, "%s" fmt, what, ##__VA_ARGS__);		\
+#define HOSTED_CHECK(test, leave, condition, what, fmt, ...)					\
+do {												\
+	if (!(condition))									\
+		hosted_fail(test, leave, __FILE__, __LINE__, "%s" fmt, what, ##__VA_ARGS__);	\
 } while (0)
 
-#define HOSTED_COMPARE(test, leave, left, op, right, fmt, ...)						\
-do {													\
-	__typeof__(left) left_value = (left);								\
-	__typeof__(right) right_value = (right);							\
-													\
-	if (!(left_value op right_value))								\
-		hosted_fail(test, leave, __FILE__, __LINE__,						\
-			    "%s " #op " %s, but they are %lld and %lld. " fmt, #left, #right,		\
-			    (long long)left_value, (long long)right_value, ##__VA_ARGS__);		\
+#define HOSTED_COMPARE(test, leave, left, op, right, fmt, ...)					\
+do {												\
+	__typeof__(left) left_value = (left);							\
+	__typeof__(right) right_value = (right);						\
+												\
+	if (!(left_value op right_value))							\
+		hosted_fail(test, leave, __FILE__, __LINE__,					\
+			    "%s " #op " %s, but they are %lld and %lld. " fmt, #left, #right,	\
+			    (long long)left_value, (long long)right_value, ##__VA_ARGS__);	\
 } while (0)
 
-#define KUNIT_FAIL(test, fmt, ...)		hosted_fail(test, false, __FILE__, __LINE__, fmt, ##__VA_ARGS__)
+#define KUNIT_FAIL(test, fmt, ...) \
+	hosted_fail(test, false, __FILE__, __LINE__, fmt, ##__VA_ARGS__)
 
 #define KUNIT_EXPECT_TRUE(test, c)		HOSTED_CHECK(test, false, c, #c, "")
 #define KUNIT_EXPECT_FALSE(test, c)		HOSTED_CHECK(test, false, !(c), "!(" #c ")", "")
-#define KUNIT_EXPECT_TRUE_MSG(test, c, fmt, ...)  HOSTED_CHECK(test, false, c, #c ": ", fmt, ##__VA_ARGS__)
-#define KUNIT_EXPECT_FALSE_MSG(test, c, fmt, ...) HOSTED_CHECK(test, false, !(c), "!(" #c "): ", fmt, ##__VA_ARGS__)
+#define KUNIT_EXPECT_TRUE_MSG(test, c, fmt, ...) \
+	HOSTED_CHECK(test, false, c, #c ": ", fmt, ##__VA_ARGS__)
+#define KUNIT_EXPECT_FALSE_MSG(test, c, fmt, ...) \
+	HOSTED_CHECK(test, false, !(c), "!(" #c "): ", fmt, ##__VA_ARGS__)
 #define KUNIT_EXPECT_NULL(test, p)		HOSTED_CHECK(test, false, !(p), #p " is NULL", "")
 #define KUNIT_EXPECT_NOT_NULL(test, p)		HOSTED_CHECK(test, false, p, #p " is not NULL", "")
-#define KUNIT_EXPECT_PTR_EQ(test, l, r)		HOSTED_CHECK(test, false, (l) == (r), #l " == " #r, "")
-#define KUNIT_EXPECT_PTR_NE(test, l, r)		HOSTED_CHECK(test, false, (l) != (r), #l " != " #r, "")
-#define KUNIT_EXPECT_STREQ(test, l, r)		HOSTED_CHECK(test, false, !strcmp(l, r), #l " equals " #r, "")
-#define KUNIT_EXPECT_MEMEQ(test, l, r, n)	HOSTED_CHECK(test, false, !memcmp(l, r, n), #l " equals " #r, "")
+#define KUNIT_EXPECT_PTR_EQ(test, l, r) \
+	HOSTED_CHECK(test, false, (l) == (r), #l " == " #r, "")
+#define KUNIT_EXPECT_PTR_NE(test, l, r) \
+	HOSTED_CHECK(test, false, (l) != (r), #l " != " #r, "")
+#define KUNIT_EXPECT_STREQ(test, l, r) \
+	HOSTED_CHECK(test, false, !strcmp(l, r), #l " equals " #r, "")
+#define KUNIT_EXPECT_MEMEQ(test, l, r, n) \
+	HOSTED_CHECK(test, false, !memcmp(l, r, n), #l " equals " #r, "")
 #define KUNIT_EXPECT_EQ(test, l, r)		HOSTED_COMPARE(test, false, l, ==, r, "")
 #define KUNIT_EXPECT_NE(test, l, r)		HOSTED_COMPARE(test, false, l, !=, r, "")
 #define KUNIT_EXPECT_LT(test, l, r)		HOSTED_COMPARE(test, false, l, <, r, "")
 #define KUNIT_EXPECT_LE(test, l, r)		HOSTED_COMPARE(test, false, l, <=, r, "")
 #define KUNIT_EXPECT_GT(test, l, r)		HOSTED_COMPARE(test, false, l, >, r, "")
 #define KUNIT_EXPECT_GE(test, l, r)		HOSTED_COMPARE(test, false, l, >=, r, "")
-#define KUNIT_EXPECT_EQ_MSG(test, l, r, fmt, ...) HOSTED_COMPARE(test, false, l, ==, r, fmt, ##__VA_ARGS__)
-#define KUNIT_EXPECT_LE_MSG(test, l, r, fmt, ...) HOSTED_COMPARE(test, false, l, <=, r, fmt, ##__VA_ARGS__)
-#define KUNIT_EXPECT_GE_MSG(test, l, r, fmt, ...) HOSTED_COMPARE(test, false, l, >=, r, fmt, ##__VA_ARGS__)
+#define KUNIT_EXPECT_EQ_MSG(test, l, r, fmt, ...) \
+	HOSTED_COMPARE(test, false, l, ==, r, fmt, ##__VA_ARGS__)
+#define KUNIT_EXPECT_LE_MSG(test, l, r, fmt, ...) \
+	HOSTED_COMPARE(test, false, l, <=, r, fmt, ##__VA_ARGS__)
+#define KUNIT_EXPECT_GE_MSG(test, l, r, fmt, ...) \
+	HOSTED_COMPARE(test, false, l, >=, r, fmt, ##__VA_ARGS__)
 
 #define KUNIT_ASSERT_TRUE(test, c)		HOSTED_CHECK(test, true, c, #c, "")
 #define KUNIT_ASSERT_FALSE(test, c)		HOSTED_CHECK(test, true, !(c), "!(" #c ")", "")
-#define KUNIT_ASSERT_TRUE_MSG(test, c, fmt, ...) HOSTED_CHECK(test, true, c, #c ": ", fmt, ##__VA_ARGS__)
-#define KUNIT_ASSERT_FALSE_MSG(test, c, fmt, ...) HOSTED_CHECK(test, true, !(c), "!(" #c "): ", fmt, ##__VA_ARGS__)
+#define KUNIT_ASSERT_TRUE_MSG(test, c, fmt, ...) \
+	HOSTED_CHECK(test, true, c, #c ": ", fmt, ##__VA_ARGS__)
+#define KUNIT_ASSERT_FALSE_MSG(test, c, fmt, ...) \
+	HOSTED_CHECK(test, true, !(c), "!(" #c "): ", fmt, ##__VA_ARGS__)
 #define KUNIT_ASSERT_NOT_NULL(test, p)		HOSTED_CHECK(test, true, p, #p " is not NULL", "")
 #define KUNIT_ASSERT_NOT_ERR_OR_NULL(test, p)	KUNIT_ASSERT_NOT_NULL(test, p)
-#define KUNIT_ASSERT_PTR_EQ(test, l, r)		HOSTED_CHECK(test, true, (l) == (r), #l " == " #r, "")
+#define KUNIT_ASSERT_PTR_EQ(test, l, r) \
+	HOSTED_CHECK(test, true, (l) == (r), #l " == " #r, "")
 #define KUNIT_ASSERT_EQ(test, l, r)		HOSTED_COMPARE(test, true, l, ==, r, "")
 #define KUNIT_ASSERT_NE(test, l, r)		HOSTED_COMPARE(test, true, l, !=, r, "")
 #define KUNIT_ASSERT_LT(test, l, r)		HOSTED_COMPARE(test, true, l, <, r, "")
 #define KUNIT_ASSERT_LE(test, l, r)		HOSTED_COMPARE(test, true, l, <=, r, "")
 #define KUNIT_ASSERT_GT(test, l, r)		HOSTED_COMPARE(test, true, l, >, r, "")
 #define KUNIT_ASSERT_GE(test, l, r)		HOSTED_COMPARE(test, true, l, >=, r, "")
-#define KUNIT_ASSERT_EQ_MSG(test, l, r, fmt, ...) HOSTED_COMPARE(test, true, l, ==, r, fmt, ##__VA_ARGS__)
+#define KUNIT_ASSERT_EQ_MSG(test, l, r, fmt, ...) \
+	HOSTED_COMPARE(test, true, l, ==, r, fmt, ##__VA_ARGS__)
 
 /* One run of one case, with one parameter or none. */
-static inline bool hosted_run(struct kunit_suite *suite, struct kunit *test, void (*run)(struct kunit *))
+static inline bool hosted_run(struct kunit_suite *suite, struct kunit *test,
+			      void (*run)(struct kunit *))
 {
 	test->failed = false;
 	test->skipped = false;
@@ -192,7 +209,8 @@ static inline bool hosted_run(struct kunit_suite *suite, struct kunit *test, voi
 	return !test->failed;
 }
 
-static inline bool hosted_run_case(struct kunit_suite *suite, struct kunit_case *c, struct kunit *test)
+static inline bool hosted_run_case(struct kunit_suite *suite, struct kunit_case *c,
+				   struct kunit *test)
 {
 	char desc[KUNIT_PARAM_DESC_SIZE] = "";
 	unsigned int n = 0;
@@ -229,7 +247,8 @@ static inline bool hosted_run_suite(struct kunit_suite *suite, unsigned int inde
 	for (n = 0, c = suite->test_cases; c->run_case; c++) {
 		bool this_ok = hosted_run_case(suite, c, &test);
 
-		printf("    %sok %u %s%s\n", this_ok ? "" : "not ", ++n, c->name, test.skipped ? " # SKIP" : "");
+		printf("    %sok %u %s%s\n", this_ok ? "" : "not ", ++n, c->name,
+		       test.skipped ? " # SKIP" : "");
 		ok &= this_ok;
 	}
 	if (suite->suite_exit)
@@ -238,18 +257,18 @@ static inline bool hosted_run_suite(struct kunit_suite *suite, unsigned int inde
 	return ok;
 }
 
-#define kunit_test_suites(...)										\
-int main(void)												\
-{													\
-	struct kunit_suite *suites[] = { __VA_ARGS__ };							\
-	bool ok = true;											\
-	unsigned int i;											\
-													\
-	setvbuf(stdout, NULL, _IOLBF, 0);								\
-	printf("KTAP version 1\n1..%zu\n", ARRAY_SIZE(suites));						\
-	for (i = 0; i < ARRAY_SIZE(suites); i++)							\
-		ok &= hosted_run_suite(suites[i], i + 1);						\
-	return !ok;											\
+#define kunit_test_suites(...)					\
+int main(void)							\
+{								\
+	struct kunit_suite *suites[] = { __VA_ARGS__ };		\
+	bool ok = true;						\
+	unsigned int i;						\
+								\
+	setvbuf(stdout, NULL, _IOLBF, 0);			\
+	printf("KTAP version 1\n1..%zu\n", ARRAY_SIZE(suites));	\
+	for (i = 0; i < ARRAY_SIZE(suites); i++)		\
+		ok &= hosted_run_suite(suites[i], i + 1);	\
+	return !ok;						\
 }
 
 #define kunit_test_suite(suite)	kunit_test_suites(&suite)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * linux/atomic.h - atomic counters with the kernel's ordering, for the user-space build of pure code
+ * linux/atomic.h - atomic counters with the kernel's ordering, for the user-space build of pure
+ * code
  *
  * What returns a value is fully ordered, if it succeeds; what returns nothing, and plain reads and
  * stores, are relaxed.
@@ -24,7 +25,8 @@
 
 #define xchg(p, v)	hosted_ordered(__atomic_exchange_n(p, v, __ATOMIC_SEQ_CST))
 #define try_cmpxchg(p, old, new) \
-	hosted_ordered(__atomic_compare_exchange_n(p, old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+	hosted_ordered(__atomic_compare_exchange_n(p, old, new, false, __ATOMIC_SEQ_CST, \
+						   __ATOMIC_RELAXED))
 #define cmpxchg(p, old, new)						\
 ({									\
 	hosted_unqualified(*(p)) hosted_old = (old);			\

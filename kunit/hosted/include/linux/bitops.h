@@ -8,7 +8,7 @@
 #include <linux/compiler.h>
 #include <linux/types.h>
 
-/* ---- linux/bits.h ---- */
+/* ---- linux/bits ---- */
 
 #define BITS_PER_LONG		(8 * (int)sizeof(long))
 #define BITS_PER_LONG_LONG	64
@@ -18,7 +18,7 @@
 #define GENMASK(h, l)		((~0UL << (l)) & (~0UL >> (BITS_PER_LONG - 1 - (h))))
 #define BITS_TO_LONGS(n)	(((n) + BITS_PER_LONG - 1) / BITS_PER_LONG)
 
-/* ---- linux/bitops.h ---- */
+/* ---- linux/bitops ---- */
 
 static inline unsigned long __ffs(unsigned long word)
 {
@@ -78,7 +78,8 @@ static inline bool test_and_set_bit(unsigned int nr, unsigned long *map)
 	unsigned long old;
 
 	hosted_pause();
-	old = __atomic_fetch_or(&map[nr / BITS_PER_LONG], BIT(nr % BITS_PER_LONG), __ATOMIC_SEQ_CST);
+	old = __atomic_fetch_or(&map[nr / BITS_PER_LONG], BIT(nr % BITS_PER_LONG),
+				__ATOMIC_SEQ_CST);
 	hosted_pause();
 	return old >> (nr % BITS_PER_LONG) & 1;
 }
@@ -88,13 +89,15 @@ static inline bool test_and_clear_bit(unsigned int nr, unsigned long *map)
 	unsigned long old;
 
 	hosted_pause();
-	old = __atomic_fetch_and(&map[nr / BITS_PER_LONG], ~BIT(nr % BITS_PER_LONG), __ATOMIC_SEQ_CST);
+	old = __atomic_fetch_and(&map[nr / BITS_PER_LONG], ~BIT(nr % BITS_PER_LONG),
+				 __ATOMIC_SEQ_CST);
 	hosted_pause();
 	return old >> (nr % BITS_PER_LONG) & 1;
 }
 
 /* The first set bit of @size from @from on, or @size. */
-static inline unsigned long find_next_bit(const unsigned long *map, unsigned long size, unsigned long from)
+static inline unsigned long find_next_bit(const unsigned long *map, unsigned long size,
+					  unsigned long from)
 {
 	while (from < size) {
 		unsigned long word = READ_ONCE(map[from / BITS_PER_LONG]) >> (from % BITS_PER_LONG);
@@ -114,7 +117,7 @@ static inline unsigned long find_next_bit(const unsigned long *map, unsigned lon
 	for ((bit) = find_first_bit(map, size); (bit) < (size);				\
 	     (bit) = find_next_bit(map, size, (bit) + 1))
 
-/* ---- linux/bitmap.h ---- */
+/* ---- linux/bitmap ---- */
 
 #define DECLARE_BITMAP(name, bits)	unsigned long name[BITS_TO_LONGS(bits)]
 

@@ -17,7 +17,10 @@
 /* A variable of a header that all source files of a program share. */
 #define hosted_shared	__attribute__((weak))
 
-/* A program with threads may lose the processor before every marked write and atomic operation, and at barriers. */
+/*
+ * A program with threads may lose the processor before every marked write and atomic operation, and
+ * at barriers.
+ */
 hosted_shared void (*hosted_at_barrier)(void);
 
 static inline void hosted_pause(void)

@@ -2,8 +2,8 @@
 /*
  * linux/list.h - circular doubly linked lists, for the user-space build of pure code
  *
- * The kernel's interface, as far as it is used here; written for this build. A deleted entry is poisoned, so that the
- * sanitizers see a use of it.
+ * The kernel's interface, as far as it is used here; written for this build. A deleted entry is
+ * poisoned, so that the sanitizers see a use of it.
  */
 #ifndef HOSTED_LINUX_LIST_H
 #define HOSTED_LINUX_LIST_H
@@ -90,8 +90,10 @@ static inline void list_splice_tail_init(struct list_head *list, struct list_hea
 #define list_entry(ptr, type, member)		container_of(ptr, type, member)
 #define list_first_entry(head, type, member)	list_entry((head)->next, type, member)
 #define list_last_entry(head, type, member)	list_entry((head)->prev, type, member)
-#define list_next_entry(pos, member)		list_entry((pos)->member.next, typeof(*(pos)), member)
-#define list_prev_entry(pos, member)		list_entry((pos)->member.prev, typeof(*(pos)), member)
+#define list_next_entry(pos, member) \
+	list_entry((pos)->member.next, typeof(*(pos)), member)
+#define list_prev_entry(pos, member) \
+	list_entry((pos)->member.prev, typeof(*(pos)), member)
 #define list_entry_is_head(pos, head, member)	(&(pos)->member == (head))
 
 #define list_first_entry_or_null(head, type, member) \
@@ -101,11 +103,13 @@ static inline void list_splice_tail_init(struct list_head *list, struct list_hea
 	for (pos = (head)->next; pos != (head); pos = pos->next)
 
 #define list_for_each_entry(pos, head, member) \
-	for (pos = list_first_entry(head, typeof(*pos), member); !list_entry_is_head(pos, head, member); \
+	for (pos = list_first_entry(head, typeof(*pos), member);			\
+	     !list_entry_is_head(pos, head, member);			\
 	     pos = list_next_entry(pos, member))
 
 #define list_for_each_entry_reverse(pos, head, member) \
-	for (pos = list_last_entry(head, typeof(*pos), member); !list_entry_is_head(pos, head, member); \
+	for (pos = list_last_entry(head, typeof(*pos), member);			\
+	     !list_entry_is_head(pos, head, member);			\
 	     pos = list_prev_entry(pos, member))
 
 #define list_for_each_entry_safe(pos, n, head, member) \
@@ -133,7 +137,7 @@ static inline bool hlist_unhashed(const struct hlist_node *node)
 	return !node->pprev;
 }
 
-/* The release store shows a reader the whole entry; pairs with hosted_follow() in rculist.h. */
+/* The release store shows a reader the whole entry; pairs with hosted_follow(). */
 static inline void hlist_add_head(struct hlist_node *node, struct hlist_head *head)
 {
 	struct hlist_node *first = head->first;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * linux/rbtree.h - the interface of the kernel's ordered trees, for the user-space build of pure code
+ * linux/rbtree.h - the interface of the kernel's ordered trees, for the user-space build of pure
+ * code
  *
  * Inside it is a treap, not a red-black tree: a node's rank is a hash of its address, parents rank
  * above their children, and that keeps the tree flat. Two rotations are all that is needed.
@@ -99,8 +100,10 @@ static inline void rb_insert_color(struct rb_node *node, struct rb_root *root)
 static inline void rb_erase(struct rb_node *node, struct rb_root *root)
 {
 	while (node->rb_left && node->rb_right)
-		hosted_rb_rotate(root, hosted_rb_rank(node->rb_left) > hosted_rb_rank(node->rb_right) ?
-				 node->rb_left : node->rb_right);
+		if (hosted_rb_rank(node->rb_left) > hosted_rb_rank(node->rb_right))
+			hosted_rb_rotate(root, node->rb_left);
+		else
+			hosted_rb_rotate(root, node->rb_right);
 	hosted_rb_replace(root, node, node->rb_left ? node->rb_left : node->rb_right);
 }
 

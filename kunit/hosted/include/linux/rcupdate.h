@@ -3,8 +3,8 @@
  * linux/rcupdate.h - for the user-space build of pure code
  *
  * There is no grace period. In a program of one thread an object is freed at once, so that the
- * sanitizer sees whoever still uses it. A program of several sets hosted_rcu_defer; objects then
- * pile up until somebody, at a time when no reader runs, calls rcu_barrier().
+ * sanitizer sees a later use. A program of several threads sets hosted_rcu_defer; objects then pile
+ * up until rcu_barrier() is called, at a time when no reader runs.
  */
 #ifndef HOSTED_LINUX_RCUPDATE_H
 #define HOSTED_LINUX_RCUPDATE_H
@@ -37,8 +37,8 @@ static inline void hosted_rcu_free(struct rcu_head *head, void *object)
 	}
 	head->object = object;
 	head->next = __atomic_load_n(&hosted_rcu_pile, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(&hosted_rcu_pile, &head->next, head, false, __ATOMIC_RELEASE,
-					    __ATOMIC_RELAXED))
+	while (!__atomic_compare_exchange_n(&hosted_rcu_pile, &head->next, head, false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 }
 
@@ -46,7 +46,8 @@ static inline void hosted_rcu_free(struct rcu_head *head, void *object)
 
 static inline void rcu_barrier(void)
 {
-	struct rcu_head *head = __atomic_exchange_n(&hosted_rcu_pile, NULL, __ATOMIC_ACQUIRE), *next;
+	struct rcu_head *head = __atomic_exchange_n(&hosted_rcu_pile, NULL, __ATOMIC_ACQUIRE),
+			*next;
 
 	for (; head; head = next) {
 		next = head->next;
@@ -56,7 +57,7 @@ static inline void rcu_barrier(void)
 
 #define synchronize_rcu()	rcu_barrier()
 
-/* ---- linux/rculist.h: lists that are read while they change ---- */
+/* ---- linux/rculist: lists that are read while they change ---- */
 
 #define hlist_add_head_rcu(node, head)	hlist_add_head(node, head)
 #define hlist_del_rcu(node)		hosted_hlist_unlink(node)

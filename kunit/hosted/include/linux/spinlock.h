@@ -70,7 +70,7 @@ static inline bool spin_is_mine(const spinlock_t *lock)
 #define spin_lock_irqsave(lock, flags)		((void)((flags) = 0), spin_lock(lock))
 #define spin_unlock_irqrestore(lock, flags)	((void)(flags), spin_unlock(lock))
 
-/* ---- linux/lockdep.h: does this thread hold the lock? ---- */
+/* ---- linux/lockdep: does this thread hold the lock? ---- */
 
 #define lockdep_is_held(l)	spin_is_mine(l)
 #define lockdep_assert(condition)						\
