@@ -2,11 +2,10 @@
 /*
  * k2_policy_kunit.c - mq-k2's policy: order, bound, and when a release owes a wake-up
  *
- * Small tables say what is meant; a long random run against a naive twin finds what nobody
- * thought of. The twin keeps one array in order of arrival and looks through all of it for every
- * answer, so that it has nothing in common with the code under test but the meaning. The policy
- * is compiled into this file: the suite needs no other module, and runs in user space under
- * sanitizers as well (kunit/hosted).
+ * Small tables say what is meant. A long random run against a naive twin finds the other cases. The
+ * twin keeps one array in order of arrival and looks through all of it for every answer. So it
+ * shares no idea with the code under test, only the meaning. The policy is compiled into this file:
+ * the suite needs no other module, and runs in user space under sanitizers as well (kunit/hosted).
  */
 #include <kunit/test.h>
 #include <linux/minmax.h>

@@ -2,9 +2,9 @@
 /*
  * octofas_policy_kunit.c - mq-octofas's policy against closed forms
  *
- * Each test makes the counts of a window and computes by hand what the equations of the papers say
- * about them: slowdown and F, U and LB, which flows are dense, B, the truth table, how many
- * requests move, and where to. What a decision does to a real load is judged in guests.
+ * Each test makes the counts of a window, and computes by hand what the equations of the papers
+ * say: slowdown and F, U and LB, which flows are dense, B, the truth table, how many requests move,
+ * and where to. Tests in guests judge what a decision does to a real load.
  *
  * The policy is compiled into this file: the suite needs no other module, and runs in user space
  * under sanitizers as well (kunit/hosted).

@@ -2,10 +2,10 @@
 /*
  * ssdsim_model_kunit.c - the timing of ssdsim against its closed forms
  *
- * The forms are those of the essay in tools/ssdsim/ssdsim_model.c, computed here from the
- * configuration and compared with what the model does: to the nanosecond where the form is exact,
- * within a stated margin where dies idle by chance. A random mix is compared with a naive twin that
- * knows one die queue as a list of free times, and with itself when it is asked at other moments.
+ * The forms stand at the top of tools/ssdsim/ssdsim_model.c. Here they are computed from the
+ * configuration, and the model must agree: to the nanosecond where the form is exact, within a
+ * stated margin where dies idle by chance. A random mix is compared with a naive twin, which keeps
+ * the time when each die is free, and with the same mix when the model is asked at other moments.
  */
 #include <kunit/test.h>
 #include <linux/math64.h>

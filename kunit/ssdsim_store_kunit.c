@@ -4,9 +4,8 @@
  *
  * The twin keeps for each 512-byte sector what is durable and a list of everything written since,
  * with the epoch of each write. From that and the coin, whose result is a function of seed, sector
- * and epoch, it foretells every sector after a power cut. So "loses exactly what was neither
- * flushed nor written with FUA" is compared sector by sector, over many seeds and cuts, with
- * several flushes and FUA writes under way.
+ * and epoch, it predicts every sector after a power cut. The store must agree sector by sector,
+ * over many seeds and cuts, with several flushes and FUA writes under way.
  */
 #include <kunit/test.h>
 #include <linux/minmax.h>

@@ -2,8 +2,8 @@
 /*
  * token_tree_kunit.c - the slots of a device: none is lost, none is made, each lies where it should
  *
- * The random run takes a picture of all nodes before every operation, and works out from it, by
- * looking at every node, what the operation must have done.
+ * The random run copies all nodes before every operation. From the copy it works out, by looking at
+ * every node, what the operation must have done.
  */
 #include <kunit/test.h>
 #include <linux/minmax.h>

@@ -11,14 +11,13 @@
  *	mqfq_worlds.c		random worlds
  *
  * The world
- * =========
- * Flows submit to one or several hardware queues: in a closed loop, in bursts, on and off, or at
- * random times. The device has D places and completes in one of several orders, some of them
- * malicious; it serves one byte per tick. What the block layer does is done in the same order: an
- * entry is tagged and inserted under the queue's lock, the queue is run, and a run takes until it
- * gets nothing. The run that the policy asks for is noted, and executed when the operation that
- * asked for it has returned. If runs are "delayed" they stay noted for a while, stop half way, and
- * queues are run without being asked for.
+ * ========= Flows submit to one or several hardware queues: in a closed loop, in bursts, on and
+ * off, or at random times. The device has D places and completes in one of several orders, some of
+ * them malicious; it serves one byte per tick. The simulation does what the block layer does, in
+ * the same order: it tags an entry and inserts it under the queue's lock, runs the queue, and a run
+ * takes entries until it gets none. A run that the policy asks for is noted, and executed when the
+ * operation that asked for it has returned. If runs are "delayed", they stay noted for a while,
+ * stop half way, and queues are run without being asked for.
  *
  * The claims
  * ==========
@@ -49,14 +48,13 @@
  *	   tag as m's; m had nothing, f had 2 L_f.
  *
  * Virtual time is the earliest tag that waits; in SFQ, where this theorem comes from, it is the tag
- * of what is in service. What can be had, and is asserted, is theorem 1 for service that was sent
- * since both became backlogged, and for all service
+ * of what is in service. The simulation asserts theorem 1 for service that was sent since both
+ * became backlogged, and for all service
  *
  *	at most the larger of 2 T + L_f + L_m and T + 2 max(L_f, L_m)		(3)
  *
- * for D = 1. All of this is checked for every pair and every interval: as the difference goes up
- * and down, its largest rise and fall since both became backlogged are the worst intervals that
- * end here.
+ * for D = 1. All of this is checked for every pair and every interval. The largest rise and the
+ * largest fall of the difference since both became backlogged are the worst intervals that end now.
  *
  * Service is counted in virtual time, as flow_cost_vt() charges it, and L is not less than any such
  * cost: nothing is allowed for rounding. What flow_cost_vt() itself is off by adds up, and is
@@ -68,8 +66,8 @@
  * And, whenever all runs that were asked for have been executed:
  *
  *  - if anything waits, D requests are in flight: no slot is idle while there is work, throttled
- *    or not. For if a slot is idle, no queue is READY, all that wait are THROTTLED, have published
- *    their tags, and the one with the earliest is not ahead of itself.
+ *    or not. For if a slot is idle, no queue is READY. Then all that wait are THROTTLED and have
+ *    published their tags, and the one with the earliest tag is not ahead of itself.
  *  - a queue with entries waits for something: for a virtual time that has not come, or for a slot
  *    with its bit set.
  *  - V is not later than any tag that waits, and, if anything waits, by T / 4 earlier at most.

@@ -76,9 +76,9 @@
  * Several planes, cache reads and cache programs (register reuse), program and erase suspension,
  * read retries, error correction time, SLC caching, map misses, host-side flow control, thermal
  * limits, the difference of sequential and random writes on an empty drive (both are log
- * structured here), read-modify-write of less than a unit (a partial unit costs a whole one). A
- * transfer is booked when its operation starts on the die, so one that is booked early with a
- * later start can push back a shorter one that would have fitted in time; with one way per
+ * structured here), read-modify-write of less than a unit (a partial unit costs a whole one).
+ * A transfer is booked when its operation starts on the die. So one that is booked early with a
+ * later start can push back a shorter one that would have fitted before it. With one way per
  * channel there is nothing to push.
  *
  * Events

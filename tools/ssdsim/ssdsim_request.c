@@ -446,9 +446,9 @@ static void queues_work(struct work_struct *work)
 }
 
 /*
- * The work takes locks that the removal of the disk holds while it waits for attributes like the
- * one that called us, so this must not wait for it in a way that removal cannot end: it cancels the
- * work before it deletes the disk, and wakes us.
+ * The work takes locks that the removal of the disk holds while it waits for this attribute's
+ * store. So this must not wait for the work in a way that removal cannot end. Removal cancels the
+ * work before it deletes the disk, and wakes this.
  */
 int ssdsim_queues_set(struct ssdsim_dev *dev, u32 nr)
 {

@@ -9,19 +9,19 @@
  *  - or the content of any later write to it, by a coin that depends on the seed, the sector and
  *    the write's epoch only.
  *
- * So what was flushed or written with FUA is there, and all that was not is lost with even chance,
- * sector by sector. That is harsher than most drives on purpose: data that a drive wrote to flash
- * in the background is also lost here until a flush, as if the map of where it lies were kept in
- * volatile memory. A program that forgets a flush is caught whenever the power goes.
+ * So what was flushed or written with FUA is there, and each other sector is lost with even chance.
+ * That is harsher than most drives, on purpose: data that a drive wrote to flash in the background
+ * is also lost here until a flush, as if the drive's map were in volatile memory. A power cut shows
+ * a program that forgets a flush.
  *
  * Versions. A unit has durable content, `base`, and a chain of versions, newest first. `epoch`
  * counts submitted flushes; a write goes into the newest version if that is of the current epoch,
  * else into a new one, copied from what the unit holds. So a version's page is always the unit's
  * whole content as of its last write, and the newest page is what reads see. When the flush that
  * ended epoch e completes, all versions of epochs <= e are durable: durable = max(durable, e), one
- * assignment. Nothing is moved then; the next access to a unit settles it (the newest durable
- * version becomes the base, the older ones go), and each new version settles up to two of the
- * oldest units, so that memory comes back at the rate at which it is taken.
+ * assignment. Nothing is moved then. The next access to a unit settles it: the newest durable
+ * version becomes the base, the older ones go. Each new version settles up to two of the oldest
+ * units, so that memory comes back at the rate at which it is taken.
  *
  * FUA writes change no version while they are under way: readers may see the old content until the
  * write completes. On completion their sectors go into the base and into every version, and are

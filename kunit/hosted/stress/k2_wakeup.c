@@ -2,11 +2,11 @@
 /*
  * k2_wakeup.c - mq-k2's promise that no wake-up is lost, under real threads
  *
- * Submitters queue one entry each and wait until it is completed, a worker dispatches when it is
- * woken, a completer releases what is in flight, and in the second half a tuner changes the bound;
- * each by the rules of k2_policy.c: insert asks has_work, a release that returns true wakes, a
- * change of the bound has has_work asked. No thread asks twice. So a lost wake-up is not healed by
- * the next request: everything stands still, and the main thread, which only looks on, says so and
+ * Submitters queue one entry each and wait until it is completed. A worker dispatches when it is
+ * woken, and a completer releases what is in flight. In the second half a tuner changes the bound.
+ * Each follows the rules of k2_policy.c: an insert asks has_work, a release that returns true
+ * wakes, and a change of the bound asks has_work. No thread asks twice. So the next request does
+ * not make up for a lost wake-up: everything stands still, and the main thread notices that and
  * fails.
  *
  * The lock is a spinlock whose unlock is a release store, as the kernel's is: pthread's would

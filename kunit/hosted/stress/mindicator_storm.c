@@ -3,9 +3,9 @@
  * mindicator_storm.c - virtual time under threads: mindicator.h's rule, and nothing left behind
  *
  * Each thread owns some leaves and sets them to tags as queues do: from virtual time onwards,
- * upwards mostly, and to nothing now and then. From the return of mindicator_set() until the leaf
- * is set again no ancestor may be later than the leaf, and virtual time must not move unless it
- * stays at or before it. After each round, when all threads stand still, every node must be the
+ * mostly upwards, and to nothing now and then. From the return of mindicator_set() until the leaf
+ * is set again, no ancestor may be later than the leaf. Virtual time may move only as far as the
+ * leaf. After each round, when all threads stand still, every node must be the
  * minimum of its children.
  */
 #include "../../../lib/mindicator.h"

@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mqfq_auto_sweep.c - T and D that mq-mqfq finds, against all that could have been given
+ * mqfq_auto_sweep.c - the T and D that mq-mqfq finds, against all fixed values
  *
  *	mqfq_auto_sweep			KTAP on standard output
  *	mqfq_auto_sweep long [WORLD]	all values and beginnings; only the world of that number
  *
- * The policy as it is, between tenants and a device that are simulated: events in a heap, a seed,
- * no clock. Tenants keep a number of requests outstanding each. A hardware queue has a CPU, which
- * takes some time for each request, and for the wake-up of a queue by another one. The device has
- * dies; a request goes to one at random, or to the first that is free, and then over a bus that all
- * share.
+ * The policy as it is runs between simulated tenants and a simulated device: events in a heap, a
+ * seed, no clock. Each tenant keeps a number of requests outstanding. A hardware queue has a CPU,
+ * which takes some time for each request, and for the wake-up of a queue by another one. The device
+ * has dies: a request goes to one at random, or to the first that is free, and then over a bus that
+ * all share.
  *
- * For each world, every pair of a D and a T is given in turn, for a moment. Of these settings the
- * fair ones are those whose Jain's index is within 0.01 of the best; of the fair ones, the best is
- * the one with the most bytes per second. Without fairness there is no best: on a device that
- * serves requests, a setting that lets large ones displace small ones has the most bytes. Then the
- * same world runs with both found, from the defaults and from far too little, and if it is to be
- * long from far too much. After SETTLE_MS (twice that, from far too much), and over all that is
- * tried later, there must be
+ * Each world first runs for a moment with every pair of a D and a T. A setting is fair if its
+ * Jain's index is within 0.01 of the best. The best setting is the fair one with the most bytes per
+ * second. Without fairness there is no best: on a device that serves requests, a setting that lets
+ * large ones displace small ones has the most bytes. Then the same world runs while mq-mqfq
+ * searches both values, from the defaults and from far too little; the long run also starts from
+ * far too much. After SETTLE_MS (twice that from far too much), over all values tried later, there
+ * must be
  *
  *  - at least 97% of the best fixed setting's throughput,
  *  - a Jain's index that is not lower by more than 0.01,
  *  - no value more than one step from where the others were: it is stable.
  *
- * Worlds whose load becomes another one do so before all this, when the first load has been
- * learned.
+ * A world with two loads changes its load before all this, after the first one was learned.
  */
 #include <stdio.h>
 #include <stdlib.h>

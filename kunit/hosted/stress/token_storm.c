@@ -3,9 +3,9 @@
  * token_storm.c - the slots of a device under threads: none lost, none made, a debt always paid
  *
  * Threads take, steal, put, rest and move tokens; in every second round another one changes D.
- * While they run, no more may be out than the largest D of the round. After the round all is
- * taken out and given back, whereby what has slipped past a smaller D pays; then D can be
- * taken out, not one more.
+ * While they run, no more may be out than the largest D of the round. After the round all
+ * tokens are taken out and given back, which pays what slipped past a smaller D. Then D can be
+ * taken out, and not one more.
  */
 #include "../../../lib/token_tree.h"
 #include "storm.h"

@@ -2,11 +2,11 @@
 /*
  * wheel_storm.c - no waiter for virtual time is forgotten: wheel and mindicator under threads
  *
- * Each thread is a queue whose tag grows. It publishes its tag, and when it is more than T ahead of
- * virtual time it parks itself and sleeps until it is woken, by the steps that the header of
- * vt_wheel.h names. A thread that advances virtual time turns the wheel. In every second half
- * another thread changes b and B and wakes all. A queue that is forgotten holds virtual time, and
- * with it all others: everything stands still.
+ * Each thread is a queue whose tag grows. It publishes its tag. When it is more than T ahead of
+ * virtual time, it parks itself by the steps at the top of vt_wheel.h, and sleeps until it is
+ * woken. A thread that advances virtual time turns the wheel. In every second half another thread
+ * changes b and B and wakes all. A queue that is forgotten holds virtual time, and with it all
+ * others: everything stands still.
  */
 #include <linux/atomic.h>
 
