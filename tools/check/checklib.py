@@ -14,8 +14,8 @@ import subprocess
 import sys
 
 SKIP = 77
-GENERATED = ("*.mod.c", "features.h", "layout.checked*", "*.i", "*.o", "*.ko", "*.a", "*.d", "*.cmd",
-             "*.mod", "*.order", "*.symvers")
+GENERATED = ("*.mod.c", "features.h", "layout.checked*", "*.i", "*.o", "*.ko", "*.a", "*.d",
+             "*.cmd", "*.mod", "*.order", "*.symvers")
 NOT_OURS = {".git", "__pycache__", ".tmp_versions"}
 BUILT = {"results"}
 
