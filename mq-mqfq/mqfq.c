@@ -1,57 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mq-mqfq - an I/O scheduler that shares a fast device fairly between many
+ * mq-mqfq - an I/O scheduler that shares a fast device fairly between many tenants
  *
  * The problem
  * ===========
- * A fast drive takes requests from many hardware queues, one CPU's each, and serves the queues in
- * turn, one command at a time. Who has more queues gets more; who makes larger requests gets
- * more; weights mean nothing to it. A scheduler that puts all requests into one queue to sort
- * them is fair, and slower than the drive.
+ * A fast drive takes requests from many hardware queues, one for each CPU, and serves the queues in
+ * turn, one command at a time. A tenant with more queues gets more, and so does one with larger
+ * requests; weights mean nothing to the drive. A scheduler that puts all requests into one queue to
+ * sort them is fair, and slower than the drive.
  *
  * The model
  * =========
  * Each flow (a cgroup, a process or an I/O priority) has a weight. Service is counted in bytes,
- * times a factor for what the operation costs, over the weight. That is virtual time. A request
- * has a start tag, the virtual time at which its flow would be served if each got exactly its
- * share, and a finish tag: the start tag plus what it costs. A flow's next request starts where
- * the last one finished, but not before the virtual time of the device: who did not ask for his
- * share has not saved it. The virtual time of the device is the earliest start tag that waits.
+ * times a factor for the cost of the operation, over the weight. That is virtual time. A request
+ * has a start tag, the virtual time at which its flow would be served if each flow got exactly its
+ * share, and a finish tag: the start tag plus the cost. A flow's next request starts where the last
+ * one finished, but not before the virtual time of the device: a flow that did not use its share
+ * has not saved it. The virtual time of the device is the earliest start tag that waits.
  *
  * The algorithm
  * =============
  * M. Hedayati, K. Shen, M. L. Scott, M. Marty, "Multi-Queue Fair Queueing", USENIX ATC 2019.
- * Each hardware queue is sorted by start tags and serves itself, asking nobody, as long as its
- * first request is not more than T ahead of virtual time; then it waits, in a timer wheel whose
- * clock is virtual time. At most D requests are at the device, so that there is something left
- * to sort. T is what fairness may be off by in the short run, and what it costs to have CPUs
- * disturb each other less. In any interval in which flows f and m have requests waiting, their
- * service per weight differs by no more than
+ * Each hardware queue is sorted by start tags and serves itself without asking another, as long as
+ * its first request is not more than T ahead of virtual time. Then it waits, in a timer wheel whose
+ * clock is virtual time. At most D requests are at the device, so that others wait here and can be
+ * sorted. A larger T makes CPUs disturb each other less and fairness worse in the short run. In any
+ * interval in which flows f and m have requests waiting, their service per weight differs by no
+ * more than
  *
  *	(D + 1) (2 T + largest request of f / weight of f + the same of m)
  *
- * and for D = 1 by 2 T + ... (theorems 1 and 2). Service is that of requests sent since both were
- * waiting: a request that was under way when the second flow came can add its own size, which the
- * paper's proof does not see; kunit/sim/sim.h has the case, and the bounds that hold. The
- * algorithm is mqfq_policy.c, its structures are in lib/; mqfq_auto.c finds T and D, if it is asked
- * to. What the paper leaves open, or what a
- * kernel of today adds:
+ * and for D = 1 by 2 T + the same two terms (theorems 1 and 2). Service is that of requests sent
+ * since both waited. A request that was at the device when the second flow came can add its
+ * own size, which the paper's proof does not see: kunit/sim/sim.h has the case, and the bounds that
+ * hold. mqfq_policy.c is the algorithm, its structures are in lib/, and mqfq_auto.c finds T and D
+ * if it is asked to. What the paper leaves open, or a kernel of today adds:
  *
- *  - Cost is bytes; bytes written count write_cost_pct percent, bytes discarded or zeroed
+ *  - Cost is bytes. Bytes written count write_cost_pct percent, bytes discarded or zeroed
  *    discard_cost_pct percent, and no request is free.
- *  - What is merged into a waiting request is charged when it is merged.
- *  - A request that comes back from the driver has been charged. It has given its slot back; it
- *    gets the virtual time of now as its tag, and goes as soon as there is a slot.
- *  - The data of a flush sequence, and whatever else blk-mq inserts at the head, likewise, but
- *    that it is charged if it has not been, up to T: a log that is written with flushes must not
- *    keep its owner's reads waiting for what no tag held back.
- *  - A flow that has more than its share of a hardware queue's tags, when more than half of them
- *    are in use, may use three quarters of them only (limit_depth). The last
- *    quarter is for the others: fairness must not end at the tag allocator. That counts what waits and
- *    what is at the device: where D is no less than what the device takes, all may be there.
+ *  - A bio that is merged into a waiting request is charged when it is merged.
+ *  - A request that comes back from the driver has been charged and has given its slot back. Its
+ *    tag is the present virtual time, so it goes as soon as there is a slot.
+ *  - The data of a flush sequence, and whatever else blk-mq inserts at the head, gets the same tag.
+ *    It is charged if it has not been, by up to T: no tag holds a log back that is written with
+ *    flushes, and its cost must not keep its owner's reads waiting.
+ *  - When more than half of a hardware queue's tags are in use, a flow that has more than its share
+ *    of them may use three quarters only (limit_depth), so that fairness does not end at the tag
+ *    allocator. This counts requests that wait and those at the device: if D is no less than what
+ *    the device takes, all of them may be at the device.
  *
- * Where a request stands is kept, with its flow and its tag, in the request: struct mqfq_entry lies
- * over rq->rb_node and rq->elv.
+ * The state of a request, its flow and its tag are in struct mqfq_entry, over rq->rb_node and elv.
  *
  *	NONE -----> QUEUED -----> INFLIGHT -----> NONE
  *	  |            ^             |    finish: gives slot and flow back
@@ -60,8 +58,8 @@
  *	  |                  |
  *	  +--> finish        +--> finish: gives the flow back
  *
- * The slot is given back in finish_request and not in completed_request, since only finish_request
- * is called at the end of every request, exactly once, whatever became of it.
+ * finish_request gives the slot back, not completed_request: only finish_request is called exactly
+ * once at the end of every request.
  *
  * Merging. A bio joins one of the last eight requests that came to its hardware queue and still
  * wait (bio_merge), if it is of the same flow.
@@ -69,63 +67,57 @@
  * Locking
  * =======
  * A hardware queue's lock guards what waits in it. It is taken with interrupts on, in process
- * context. Within it, in this order: the flow table's lock (a flow's first request only), or the
- * locks of the mindicator's inner nodes, from below. Outside it is the tuner's mutex, under which T, D
- * and the wheel change. finish_request and requeue_request may be
- * called in interrupts: they take no lock.
+ * context. Inside it, in this order: the flow table's lock (a flow's first request only), or the
+ * locks of the mindicator's inner nodes, from below. Outside it is the tuner's mutex, under which
+ * T, D and the wheel change. finish_request and requeue_request may be called in interrupts: they
+ * take no lock.
  *
- * Which cache lines do many CPUs write
- * ====================================
- * As long as there are slots and no queue waits: a flow's line, by the CPUs on which the flow
- * submits, four times per request (reference, finish tag, bytes served, reference); and the line
- * with virtual time and the mindicator's nodes below it, each time that a request is more than a
- * quarter of T ahead, which for requests of 4 KiB and the default T is one in five. Tokens
- * come from the queue's own leaf. When queues wait: the ready set, and the token node between
- * the two queues, when a slot changes hands; the mindicator's nodes up to where the minimum
- * changes, and the line with virtual time, when the slowest queue moves on by a quarter of T; a
- * bucket of the wheel, and its count of bits, when a queue is throttled and when it is released.
+ * Which cache lines many CPUs write
+ * =================================
+ * As long as there are slots and no queue waits: a flow's line, four times per request (reference,
+ * finish tag, bytes served, reference), by the CPUs on which the flow submits; and the line with
+ * virtual time and the mindicator's nodes below it, each time that a request is more than a quarter
+ * of T ahead, which for 4 KiB and the default T is one request in five. Tokens come from the
+ * queue's own leaf. When queues wait: the ready set, and the token node between the two queues when
+ * a slot changes hands; the mindicator's nodes up to where the minimum changes, and the line with
+ * virtual time, when the slowest queue moves on by a quarter of T; a bucket of the wheel, and its
+ * count of bits, when a queue is throttled and when it is released.
  *
- * Who wakes whom
- * ==============
+ * What wakes a waiting request
+ * ============================
  *	it waits because		and is woken by
  *	----------------		---------------
  *	it has just come		its insert: blk-mq then runs the queue; at the head, or sent
- *					back, all queues, for which QUEUE_FLAG_SQ_SCHED has to be off
- *	it is throttled			who advances virtual time to its tag less T, within the
- *					dispatch of another queue; a request with an earlier tag
- *					that comes; a store to throttle_kb, bucket_kb, buckets
+ *					back, all queues, for which QUEUE_FLAG_SQ_SCHED must be off
+ *	it is throttled			the dispatch of another queue that advances virtual time to
+ *					its tag less T; a request with an earlier tag that comes; a
+ *					store to throttle_kb, bucket_kb, buckets
  *	there is no slot		a release (finish or requeue); a store to slots; a queue
  *					that was woken and is throttled
- *	its hardware queue is stopped,	the driver or blk-mq: whoever ends that state runs the
- *	quiesced, or has leftovers, or	queue; its state is RUNNABLE then, and has_work says so
+ *	its hardware queue is stopped,	the driver or blk-mq: both run the queue when they end that
+ *	quiesced, or has leftovers, or	state. Ours is RUNNABLE then, and has_work says so
  *	the driver has no budget
  *
- * Why none of it can be missed is told at the top of mqfq_policy.c. A stopped queue that was woken
- * keeps a token from the others for as long as it is stopped, if they all sleep; and no longer.
- *
- * In whose context
- * ================
- * As mq-k2 does, and for the same reason: on kernels that do not plug every bio, insert_requests
- * runs the queue itself for a submission without a plug, in the submitter's context, instead of
- * leaving it to a worker. See k2.c.
+ * mqfq_policy.c proves that no wake-up is lost. If all others sleep, a stopped queue that was woken
+ * keeps a token from them, for as long as it is stopped.
  *
  * Lifetime
  * ========
  * mqfq_data lives from init_sched to exit_sched; the queue is frozen in both. A change of the
- * number of hardware queues detaches and attaches us, and the trees are built anew. A flow lives
- * until it has been without requests, and not ahead of virtual time, for five to ten seconds. While
- * there are flows, work items look at them; the tuner's only if T or D is to be found.
+ * number of hardware queues detaches and attaches us, with new trees. A flow lives until it has had
+ * no request, and was not ahead of virtual time, for five to ten seconds. While there are flows,
+ * work items look at them; the tuner's only if T or D is to be found.
  *
  * Observability
  * =============
  * sysfs: flow, weights, throttle_kb, slots, bucket_kb, buckets, write_cost_pct, discard_cost_pct
  * (Documentation/reference/mq-mqfq.rst). Tracepoints: mq_mqfq:*. debugfs, below
  * /sys/kernel/debug/block/DEVICE/sched/: vt, slots, wheel, ready, topology, flows, wakeups, auto,
- * counters. inserted = dispatched + queued, and dispatched = completed + requeued + in
- * flight; exit_sched warns if the counters do not say so.
+ * counters. inserted = dispatched + queued, and dispatched = completed + requeued + in flight;
+ * exit_sched warns if the counters do not balance.
  *
- * Names: md is the device's scheduler data, p its policy, q the policy's queue of a hardware queue,
- * rq a request, e what we keep in it, f a flow.
+ * Names: md is the device's scheduler data, p its policy, mq its queue of a hardware queue, rq a
+ * request, e our state in it, f a flow.
  */
 #include <linux/blkdev.h>
 #include <linux/blk-mq.h>
@@ -170,7 +162,10 @@ enum mqfq_rq_state {
 
 /* ---- structures ---- */
 
-/* A request's rb_node and elv are next to each other, and rb_node is free until it is dispatched. */
+/*
+ * rb_node and elv of a request are next to each other, and rb_node is free until the request is
+ * dispatched.
+ */
 static_assert(offsetof(struct request, elv.icq) - offsetof(struct request, rb_node) ==
 	      offsetof(struct mqfq_entry, reserved));
 static_assert(offsetof(struct request, elv.priv[0]) - offsetof(struct request, rb_node) ==
@@ -217,7 +212,7 @@ static u32 mqfq_cost_pct(const struct mqfq_data *md, blk_opf_t opf)
 	}
 }
 
-/* What @bytes of a request cost, in bytes read. Even what is free takes a command. */
+/* The cost of @bytes of a request, in bytes read. Even a request at 0 percent takes a command. */
 static u64 mqfq_cost_bytes(const struct mqfq_data *md, const struct request *rq, u32 bytes)
 {
 	u64 cost = bytes;
@@ -228,7 +223,7 @@ static u64 mqfq_cost_bytes(const struct mqfq_data *md, const struct request *rq,
 }
 
 /* Called under the flow table's lock, when a flow is made. */
-static u32 mqfq_weight_of(void *context, u64 key, void *who)
+static u32 mqfq_weight_of(void *context, u64 key, void *css)
 {
 	struct mqfq_data *md = context;
 	void *weight;
@@ -236,7 +231,7 @@ static u32 mqfq_weight_of(void *context, u64 key, void *who)
 	schedule_delayed_work(&md->reclaim, msecs_to_jiffies(MQFQ_RECLAIM_MS));
 	mqfq_tuner_kick(md);
 	if (flow_key_kind(key) == FLOW_CGROUP)
-		return mqfq_cgroup_weight(md, who);
+		return mqfq_cgroup_weight(md, css);
 	weight = xa_load(&md->weight_of_id, mqfq_weight_index(key));
 	return weight ? xa_to_value(weight) : FLOW_WEIGHT_DEFAULT;
 }
@@ -308,8 +303,8 @@ static bool mqfq_is_balanced(struct mqfq_data *md)
 }
 
 /*
- * Where a hardware queue's CPUs are. One that has none gets no requests; it is put beside the first
- * CPU, on a core of its own, where it adds no level to the tree.
+ * Where a hardware queue's CPUs are. A queue without CPUs gets no requests. It is put beside the
+ * first CPU, on a core of its own, where it adds no level to the tree.
  */
 static struct topology_place mqfq_place(const struct blk_mq_hw_ctx *hctx)
 {
@@ -432,22 +427,26 @@ static int mqfq_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
 /* ---- request hooks, in the order of a request's life ---- */
 
 /*
- * How many of the @used tags of a hardware queue are the flow's, from above: what it has waiting here, and as many of those at
- * the device as it has anywhere.
+ * How many of the @used tags of a hardware queue are the flow's, at most: its requests that wait
+ * here, and as many of those at the device as the flow has anywhere.
  */
-static unsigned int mqfq_nr_tags_of(const struct mqfq_queue *mq, const struct flow *f, unsigned int used)
+static unsigned int mqfq_nr_tags_of(const struct mqfq_queue *mq, const struct flow *f,
+				    unsigned int used)
 {
-	unsigned int waiting = mqfq_nr_queued(mq, f), all = atomic_read(&f->refs), nr = READ_ONCE(mq->nr);
+	unsigned int waiting = mqfq_nr_queued(mq, f), nr = READ_ONCE(mq->nr);
+	unsigned int all = atomic_read(&f->refs);
 
 	return waiting + min(used > nr ? used - nr : 0, all > waiting ? all - waiting : 0);
 }
 
 /*
- * Called before a tag, or a batch of them for a plug, is allocated. Looks at the flow only if
- * tags are getting scarce, and counts tags, which is dear, only if they may be: what is not waiting is at the
- * device, where there are no more than slots. (Not so if the hardware queues share their tags: others have requests waiting.)
+ * Called before a tag, or a batch of them for a plug, is allocated. Looks at the flow only if tags
+ * are getting scarce. Counting tags is costly, so it is done only if they may be scarce: requests
+ * that do not wait are at the device, where there are no more than slots. (If the hardware queues
+ * share their tags this does not hold: other queues have requests waiting.)
  *
- * Write-back comes from a kernel thread, whoever made the pages dirty: it is held to its share whatever that thread's flow has.
+ * Write-back comes from a kernel thread, and not from the task that made the pages dirty. It is
+ * held to its share, whatever that thread's flow has.
  */
 static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
@@ -464,14 +463,15 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 		return;
 	rcu_read_lock();
 	f = flow_find(&md->flows, flow_key_of_current(READ_ONCE(md->flow_kind)));
-	if (!op_is_sync(opf) || (f && mqfq_nr_tags_of(mq, f, used) * max(READ_ONCE(mq->nr_flows), 2U) > depth))
+	if (!op_is_sync(opf) ||
+	    (f && mqfq_nr_tags_of(mq, f, used) * max(READ_ONCE(mq->nr_flows), 2U) > depth))
 		data->shallow_depth = tag_share(depth);
 	rcu_read_unlock();
 }
 
 /*
- * Called within the merge helpers, under the queue's lock. If the merge takes place, this was the
- * last request that it was asked about.
+ * Called within the merge helpers, under the queue's lock. If a merge takes place, it is into the
+ * request of the last call.
  */
 static bool mqfq_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
 {
@@ -479,7 +479,7 @@ static bool mqfq_allow_merge(struct request_queue *q, struct request *rq, struct
 	struct mqfq_entry *e = mqfq_entry(rq);
 	struct mqfq_queue *mq = rq->mq_hctx->sched_data;
 
-	/* cgroups and priorities are the block layer's to keep apart; it does. */
+	/* The block layer keeps cgroups and priorities apart. */
 	if (READ_ONCE(md->flow_kind) == FLOW_PROCESS &&
 	    mqfq_entry_flow(e)->key != flow_key(FLOW_PROCESS, current->tgid))
 		return false;
@@ -487,7 +487,7 @@ static bool mqfq_allow_merge(struct request_queue *q, struct request *rq, struct
 	return true;
 }
 
-/* Merges the bio into a request that waits, whose flow then pays for it. */
+/* Merges the bio into a request that waits. The flow of that request pays for it. */
 static noinline bool mqfq_merge(struct request_queue *q, struct mqfq_queue *mq,
 				struct bio *bio, unsigned int nr_segs)
 {
@@ -511,8 +511,8 @@ static noinline bool mqfq_merge(struct request_queue *q, struct mqfq_queue *mq,
 }
 
 /*
- * Called before the bio gets a request. A discard's merge asks no allow_merge, so nobody would keep processes apart or
- * could be charged: it is for those who want neither.
+ * Called before the bio gets a request. The merge of a discard asks no allow_merge: it would not
+ * keep processes apart, and could not be charged. So it is done only if neither is wanted.
  */
 static bool mqfq_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
@@ -521,12 +521,13 @@ static bool mqfq_bio_merge(struct request_queue *q, struct bio *bio, unsigned in
 
 	if (!READ_ONCE(mq->nr))
 		return false;
-	if (bio_op(bio) == REQ_OP_DISCARD && (READ_ONCE(md->discard_cost_pct) || READ_ONCE(md->flow_kind) == FLOW_PROCESS))
+	if (bio_op(bio) == REQ_OP_DISCARD &&
+	    (READ_ONCE(md->discard_cost_pct) || READ_ONCE(md->flow_kind) == FLOW_PROCESS))
 		return false;
 	return mqfq_merge(q, mq, bio, nr_segs);
 }
 
-/* Called when a tag has become a request: what we keep in it is the previous owner's. */
+/* Called when a tag has become a request: our state in it is the previous owner's. */
 static void mqfq_prepare_request(struct request *rq)
 {
 	struct mqfq_entry *e = mqfq_entry(rq);
@@ -535,7 +536,7 @@ static void mqfq_prepare_request(struct request *rq)
 	e->start = current->tgid;
 }
 
-/* Whose a bio is, as a pointer to compare; it is the bio's as long as the bio lives. */
+/* The cgroup of a bio, as a pointer to compare while the bio lives. */
 static const void *mqfq_bio_owner(const struct bio *bio)
 {
 #ifdef CONFIG_BLK_CGROUP
@@ -546,9 +547,9 @@ static const void *mqfq_bio_owner(const struct bio *bio)
 }
 
 /*
- * The flow of a request, with a reference, which is the request's until it is finished. Most
- * batches are of one flow: @last is that of the request before in the same batch, or NULL, and
- * @owner the owner of that one's bio.
+ * The flow of a request, with a reference that the request keeps until it is finished. Most
+ * batches are of one flow: @last is the flow of the request before in the same batch, or NULL, and
+ * @owner the cgroup of that request's bio.
  */
 static struct flow *mqfq_rq_flow(struct mqfq_data *md, struct request *rq, u64 vt,
 				 struct flow *last, const void *owner)
@@ -653,14 +654,14 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if (trace_mqfq_dispatch_enabled())
 		trace_mqfq_dispatch(rq, blk_rq_bytes(rq), mqfq_entry_flow(e)->key,
 				    e->start - mqfq_vt(mq->policy));
-	/* From here on the tag is of no use, and the size is: a finished request has given up its bios. */
+	/* No longer the tag but the size: a finished request has given up its bios. */
 	e->start = blk_rq_bytes(rq);
 	if (!slot_is_held(rq))
 		mqfq_release(mq);
 	return rq;
 }
 
-/* Asked before each dispatch, and by everyone who thinks of running a queue. Takes no lock. */
+/* Asked before each dispatch, and before blk-mq runs a queue. Takes no lock. */
 static bool mqfq_hctx_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	return mqfq_has_work(hctx->sched_data);
@@ -684,8 +685,8 @@ static void mqfq_requeue_request(struct request *rq)
 }
 
 /*
- * Called once for every request that has been prepared, in any context, also for those that we
- * never saw.
+ * Called once for every request that has been prepared, in any context, also for those that never
+ * came to insert.
  */
 static void mqfq_finish_request(struct request *rq)
 {

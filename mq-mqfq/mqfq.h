@@ -40,13 +40,13 @@ struct mqfq_cpu_counters {
 };
 
 /**
- * struct mqfq_tuner - T and D, given or found
- * @lock:	for all of this, and for who calls mqfq_set_throttle(), _slots() or _wheel()
+ * struct mqfq_tuner - T and D, set by the user or automatic
+ * @lock:	for all of this, and for calls of mqfq_set_throttle(), _slots() and _wheel()
  * @law:	which values are in force
  * @work:	ends a window
  * @ended_ns:	when the last one ended
- * @sum:	what had been counted then
- * @window:	what it had brought
+ * @sum:	the counters then
+ * @window:	what was counted in it
  */
 struct mqfq_tuner {
 	struct mutex lock;
@@ -65,7 +65,7 @@ struct mqfq_tuner {
  * @write_cost_pct:	of a byte written, against one read
  * @discard_cost_pct:	of a byte discarded or zeroed
  * @cpu_counters:	see there
- * @flows:		who pays
+ * @flows:		the flows that pay
  * @reclaim:		frees idle flows while there are any
  * @tuner:		T and D
  * @weight_of_id:	weights of processes or priorities, by flow key
@@ -102,9 +102,9 @@ void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c);
 /* mqfq_tuner.c: T and D */
 void mqfq_tuner_init(struct mqfq_data *md, u32 slots, u32 throttle_kb);
 void mqfq_tuner_exit(struct mqfq_data *md);
-/* There are flows: if something is to be found, windows begin. Any context. */
+/* There are flows: windows begin, if T or D is automatic. Any context. */
 void mqfq_tuner_kick(struct mqfq_data *md);
-/* It is found from now on, or given. Process context. */
+/* One of the two is automatic from now on, or set by the user. Process context. */
 void mqfq_tuner_on(struct mqfq_data *md, enum mqfq_auto_which which);
 void mqfq_tuner_off(struct mqfq_data *md, enum mqfq_auto_which which, u32 value);
 

@@ -11,54 +11,55 @@
  *
  * The law
  * =======
- * The smallest value whose throughput is, within a percent or two, that of all larger ones. A
- * comparison sets, for some tens of milliseconds each, the value that has been found so far and
- * another one: twice as much, or half as much. What counts is the gain of the larger one:
+ * The law looks for the smallest value whose throughput is, within a percent or two, that of all
+ * larger ones. A comparison sets, for some tens of milliseconds each, the value found so far and
+ * another one: twice as much, or half as much. It looks at the gain of the larger one:
  *
  *	gain = min(bytes per second, requests per second), larger over smaller, - 1
  *	       - UNFAIR times what Jain's index has lost
  *
- * Both rates must rise: with a larger D large requests may have displaced small ones, which is more
+ * Both rates must rise. With a larger D, large requests may displace small ones. That is more
  * bytes, fewer requests, and no gain; it is less fairness. A flow that displaces one of its like
- * shows in Jain's index, of what flows were served over their weights: a hundredth of it, all that a
- * fixed setting may be better by, is worth 4% of throughput.
+ * shows in Jain's index of the flows' service over their weights. A hundredth of that index, all
+ * that a fixed setting may be better by, is worth 4% of throughput.
  *
  *	up:	if the gain of twice the value is at least RISE, 2%.
  *	down:	if the gain over half the value, together with those of the steps down before, is at
  *		most COST, 1%.
  *
  * RISE is more than COST, so that a step is not taken back at once: where going up pays, going down
- * again costs too much; and the reverse. The sum of all steps down may cost COST, not each of them,
- * or many small steps would lead far from the knee.
+ * again costs too much, and the reverse. All steps down together may cost COST, not each of them:
+ * otherwise many small steps would lead far from the knee.
  *
- * Legs come in the order base, other, other, base, base, other ...: what drifts evenly cancels out,
- * and there is one change per pair. The window after a change does not count. A leg lasts until
- * enough requests have been completed, or for half a second. Few are enough for a large difference,
- * which is seen in the first pair, so that nobody has to bear half of D for long; near the threshold
- * legs are longer, and up to PAIRS_MAX pairs are compared. What is near depends on how many requests
- * have told. A step needs two pairs at least, staying needs one. A device with less than a few hundred
- * requests per second is left as it is: what could be seen of it is chance.
+ * Legs come in the order base, other, other, base, base, other ...: a steady drift cancels out, and
+ * there is one change per pair. The window after a change does not count. A leg lasts until enough
+ * requests have been completed, or for half a second. Few are enough for a large difference, which
+ * the first pair shows, so that no tenant has to bear half of D for long. Near the threshold legs
+ * are longer, and up to PAIRS_MAX pairs are compared. What is near depends on how many requests
+ * were counted. A step needs two pairs at least, staying needs one. A device with less than a few
+ * hundred requests per second keeps its values: differences there are chance.
  *
- * A step is tried only if it can mean something. D up: somebody waited for a slot. D down: so many
- * are at the device that half of D would be felt, for a load that asks for little says nothing about
- * the device. T: queues were throttled; otherwise T does nothing. Either, down: it is more than the
- * default, which is not kept for a load that might come. T does not become less than the largest
- * requests that wait, each of which would be throttled for itself, nor D less than one; a D so small
- * that hardware queues disturb each other for slots costs throughput, which is seen.
+ * A step is tried only if it can mean something. D up: a queue waited for a slot. D down: so many
+ * requests are at the device that half of D would be felt; a load that asks for little says nothing
+ * about the device. T: queues were throttled; otherwise T does nothing. Either, down: it is more
+ * than the default, since no larger value is kept for a load that might come. T does not become
+ * less than the largest requests that wait, each of which would be throttled for itself, nor D less
+ * than one. A D so small that hardware queues disturb each other for slots costs throughput, which
+ * the comparison shows.
  *
- * A round tries each step of each knob; a step that is taken is tried again. When nothing is left the
- * law rests: a second, after rounds without a step two, four, up to 16, so that trying costs little;
- * unless the load has become another one: twice in a row bytes or requests per second a quarter off
- * what is usual, or queues that wait for what they did not wait for. The next round begins with what
- * has been learned.
+ * A round tries each step of each knob; a step that is taken is tried again. When no step is left
+ * the law rests: a second, after rounds without a step two, four, up to 16, so that trying costs
+ * little. It ends the rest early if the load has become another one: bytes or requests per second
+ * are a quarter off the usual twice in a row, or queues wait for what they did not wait for before.
+ * The next round begins with the values found.
  *
  * What it costs
  * =============
  * Hooks do nothing for it: bytes per flow, completions, waits and throttlings are counted anyway.
  * While flows exist, a work item looks at them once per window.
  *
- * The theorems hold with the largest T and D that were in force in the interval; mqfq_theorems has a
- * family of worlds in which both change.
+ * The theorems hold with the largest T and D that were in force in the interval; mqfq_theorems has
+ * a family of worlds in which both change.
  *
  * kunit/mqfq_auto_kunit.c has it climb curves, and kunit/hosted/stress/mqfq_auto_sweep.c compares
  * it, with the policy as it is and simulated devices, with all fixed values.
@@ -73,17 +74,17 @@
 enum {
 	MQFQ_AUTO_RISE_PPM	= 20000,
 	MQFQ_AUTO_COST_PPM	= 10000,
-	/* What a pair of LEG_REQUESTS each may be wrong by; of n such pairs, an nth of it. */
+	/* A pair of LEG_REQUESTS each may be wrong by this; n such pairs by an nth of it. */
 	MQFQ_AUTO_DOUBT_PPM	= 40000,
-	/* So much throughput is a part of Jain's index worth. */
+	/* The worth of a part of Jain's index, in parts of throughput. */
 	MQFQ_AUTO_UNFAIR	= 4,
 	MQFQ_AUTO_PAIRS_MAX	= 6,
 	MQFQ_AUTO_PAIRS_TO_STEP	= 2,
 
-	/* More than this, slots or KiB, is not kept for a load that might come. */
+	/* No more than this, slots or KiB, is kept for a load that might come. */
 	MQFQ_AUTO_PLENTY	= 64,
 
-	/* A leg is of so many requests, or windows; the first ones, and all at the least, of LEG_LEAST. */
+	/* A leg has so many requests, or windows; the first legs, and all at least, LEG_LEAST. */
 	MQFQ_AUTO_LEG_REQUESTS	= 1000,
 	MQFQ_AUTO_LEG_WINDOWS	= 500 / MQFQ_AUTO_WINDOW_MS,
 	MQFQ_AUTO_LEG_LEAST	= 100,
@@ -111,10 +112,15 @@ static void mqfq_auto_add(struct mqfq_auto_leg *leg, const struct mqfq_auto_wind
 	leg->nr_windows++;
 }
 
-/* Of a few large requests among many small ones, it is the large ones that make bytes a matter of chance. */
+/*
+ * How many requests count for a comparison. With a few large requests among many small ones, chance
+ * in the large ones moves the bytes.
+ */
 static u64 mqfq_auto_nr_telling(const struct mqfq_auto_window *w)
 {
-	return w->largest_kb ? min(w->requests, div_u64(w->bytes, w->largest_kb << 10)) : w->requests;
+	if (!w->largest_kb)
+		return w->requests;
+	return min(w->requests, div_u64(w->bytes, w->largest_kb << 10));
 }
 
 /* @now per @now_ns over @then per @then_ns, less 1, in millionths. */
@@ -140,8 +146,12 @@ static s64 mqfq_auto_gain_ppm(const struct mqfq_auto_leg *large, const struct mq
 
 void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 bytes, u32 weight)
 {
-	/* Of a device with 10 GB/s, and all weights 1, the squares of a window fit; those of all that was ever served may not. */
-	u64 share = min_t(u64, div_u64(bytes * FLOW_WEIGHT_DEFAULT, weight) >> 6, U32_MAX), square = share * share;
+	/*
+	 * The squares of a window fit for a device with 10 GB/s and all weights 1. The squares of
+	 * all service since the beginning may not.
+	 */
+	u64 share = min_t(u64, div_u64(bytes * FLOW_WEIGHT_DEFAULT, weight) >> 6, U32_MAX);
+	u64 square = share * share;
 
 	if (!share)
 		return;
@@ -152,9 +162,12 @@ void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 bytes, u32 weight)
 
 u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s)
 {
+	u64 ppm;
+
 	if (!s->nr)
 		return 1000000;
-	return min_t(u64, div64_u64(mul_u64_u64_div_u64(1000 * s->sum, 1000 * s->sum, s->squares), s->nr), 1000000);
+	ppm = div64_u64(mul_u64_u64_div_u64(1000 * s->sum, 1000 * s->sum, s->squares), s->nr);
+	return min_t(u64, ppm, 1000000);
 }
 
 /* ---- which steps there are ---- */
@@ -287,7 +300,8 @@ static void mqfq_auto_judge(struct mqfq_auto *a)
 
 static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
-	u64 needs = a->nr_pairs < MQFQ_AUTO_PAIRS_TO_STEP ? MQFQ_AUTO_LEG_LEAST : MQFQ_AUTO_LEG_REQUESTS;
+	u64 needs = a->nr_pairs < MQFQ_AUTO_PAIRS_TO_STEP ? MQFQ_AUTO_LEG_LEAST :
+							    MQFQ_AUTO_LEG_REQUESTS;
 
 	mqfq_auto_add(&a->leg[a->side], w);
 	a->leg_requests += mqfq_auto_nr_telling(w);
@@ -343,7 +357,8 @@ static bool mqfq_auto_is_far(u64 now, u64 now_ns, u64 then, u64 then_ns)
 {
 	s64 rise_ppm = mqfq_auto_rise_ppm(now, now_ns, then, then_ns);
 
-	return rise_ppm > MQFQ_AUTO_UNUSUAL_PCT * 10000 || rise_ppm < -MQFQ_AUTO_UNUSUAL_PCT * 10000;
+	return rise_ppm > MQFQ_AUTO_UNUSUAL_PCT * 10000 ||
+	       rise_ppm < -MQFQ_AUTO_UNUSUAL_PCT * 10000;
 }
 
 /* Is this another load than at the beginning of the wait? */

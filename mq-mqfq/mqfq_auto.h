@@ -42,7 +42,8 @@ enum mqfq_auto_way {
  * @throttles:		times that a queue was throttled
  * @in_flight:		requests at the device, at its end
  * @largest_kb:		the largest of the requests that wait; 0 if none does
- * @jain_ppm:		Jain's index of what the flows were served over their weights; 1 is everyone the same
+ * @jain_ppm:		Jain's index of the flows' service over their weights, in millionths;
+ *			1000000 if all have the same
  */
 struct mqfq_auto_window {
 	u64 ns;

@@ -130,8 +130,8 @@ static int mqfq_counters_show(struct mqfq_data *md, struct seq_file *m)
 
 	mqfq_count(md, &c);
 	seq_puts(m, "queue inserted merged dispatched completed requeued queued\n");
-	seq_printf(m, "all %lu %lu %lu %lu %lu %lu\n", c.inserted + c.merged, c.merged, c.dispatched,
-		   c.completed, c.requeued, c.queued);
+	seq_printf(m, "all %lu %lu %lu %lu %lu %lu\n", c.inserted + c.merged, c.merged,
+		   c.dispatched, c.completed, c.requeued, c.queued);
 	return 0;
 }
 MQFAIR_DEBUGFS_SHOW(mqfq_counters_show, "mq-mqfq")
@@ -152,7 +152,9 @@ const struct blk_mq_debugfs_attr mqfq_queue_debugfs_attrs[] = {
 static int mqfq_hctx_state_show(void *data, struct seq_file *m)
 {
 	static const char *const name[] = {
-		[MQFQ_RUNNABLE] = "runnable", [MQFQ_THROTTLED] = "throttled", [MQFQ_READY] = "ready",
+		[MQFQ_RUNNABLE]		= "runnable",
+		[MQFQ_THROTTLED]	= "throttled",
+		[MQFQ_READY]		= "ready",
 	};
 	struct blk_mq_hw_ctx *hctx = data;
 	struct mqfq_data *md = mqfair_debugfs_get(hctx->queue, "mq-mqfq");

@@ -3,44 +3,47 @@
  * mqfq_policy.c - which request of a hardware queue goes next, and whether it may
  *
  * Virtual time is published lazily. A queue tells the mindicator about its first request only if
- * requests are left behind in it, and then lets its leaf lag by up to a quarter of T: a leaf that
- * shows less than the truth makes others wait a little earlier, never later, and the bounds of
- * the paper's theorems hold with what is published as virtual time. Two cases need the truth: a
- * queue about to be throttled tells its tag first, since it may itself be the slowest, and what
- * it waits for; and so does one whose request is ahead by more than that quarter, even if it need
- * not wait, so that virtual time keeps up with a flow that is alone.
+ * requests are left behind in it, and then lets its leaf lag by up to a quarter of T. A leaf that
+ * shows less than the truth makes others wait a little earlier, never later, and the bounds of the
+ * paper's theorems hold with what is published as virtual time. Two cases need the truth. A queue
+ * about to be throttled tells its tag first, since it may itself be the slowest, and what it waits
+ * for. A queue whose request is ahead by more than that quarter tells it too, even if it need not
+ * wait, so that virtual time keeps up with a flow that is alone.
  *
  * Why no wake-up is lost
  * ----------------------
- * THROTTLED. The queue writes down that it waits and for what, parks itself in the wheel, passes
- * a full barrier, and looks at virtual time and T again. Whoever advances virtual time passes a
- * full barrier and looks into the wheel; whoever changes T or the wheel passes one and wakes all.
- * Of two that write, pass a barrier and read what the other wrote, one sees the other. Virtual
- * time does come near: the queue with the earliest tag is never ahead of itself, so it is never
- * throttled for long, and each of its requests moves virtual time on.
+ * THROTTLED.
  *
- * READY. Let an agent be somebody who is about to look after an idle token: a queue that has been
- * woken and not yet run, a CPU within mqfq_release(). The claim is
+ *  1. The queue writes down that it waits and for what, parks itself in the wheel, passes a full
+ *     barrier, and looks at virtual time and T again.
+ *  2. A CPU that advances virtual time passes a full barrier and looks into the wheel. A CPU that
+ *     changes T or the wheel passes one and wakes all queues.
+ *  3. Both write, pass a barrier and read what the other wrote: one of the two sees the other.
+ *  4. Virtual time does come near: the queue with the earliest tag is never ahead of itself, so it
+ *     is never throttled for long, and each of its requests moves virtual time on.
+ *
+ * READY. An agent is a queue or a CPU that is about to look after an idle token: a queue that has
+ * been woken and not yet run, or a CPU within mqfq_release(). The claim is
  *
  *	agents >= min(idle tokens, READY queues)
  *
- * so that with a token idle and a queue READY, somebody is on the way. Step by step:
+ * so that with a token idle and a queue READY, an agent is on the way. Step by step:
  *
- *  - A release adds an idle token, and is an agent until it has looked for READY queues. If it
- *    finds one, it makes it an agent in its own place, even if its token has been taken by then.
- *    If it finds none, there is none (or one that is about to look for tokens, see next).
- *  - A queue becomes READY by setting its bit, passing a full barrier and looking at every node
- *    of the tree; until it has, it is an agent. If it finds a token it takes it and is not READY.
- *    If it finds none, none is idle; or one is on the way between two nodes, in the hands of an
- *    agent.
- *  - An agent that takes a token takes an idle token out of the world with itself.
- *  - A woken queue that finds no token on its path becomes READY again, as above.
- *  - A woken queue that can not use a token, because it is throttled, or has found another one
- *    while it was being woken, wakes as many READY queues as there are idle tokens:
- *    mqfq_pass_on().
- *  - A queue that fetches tokens for several requests has these requests, and stays RUNNABLE
- *    until they have gone, or passes on.
- *  - More D adds idle tokens, and wakes all READY queues.
+ *  1. A release adds an idle token, and is an agent until it has looked for READY queues. If it
+ *     finds one, it makes that queue an agent in its own place, even if its token has been taken by
+ *     then. If it finds none, there is none, or one is about to look for tokens (step 2).
+ *  2. A queue becomes READY by setting its bit, passing a full barrier and looking at every node
+ *     of the tree; until it has, it is an agent. If it finds a token it takes it and is not READY.
+ *     If it finds none, none is idle, or one is on the way between two nodes in the hands of an
+ *     agent.
+ *  3. An agent that takes a token is no agent any more, and the token is not idle any more.
+ *  4. A woken queue that finds no token on its path becomes READY again, as in step 2.
+ *  5. A woken queue that cannot use a token, because it is throttled, or has found another one
+ *     while it was being woken, wakes as many READY queues as there are idle tokens
+ *     (mqfq_pass_on()).
+ *  6. A queue that fetches tokens for several requests has these requests, and stays RUNNABLE
+ *     until they have gone, or passes on.
+ *  7. A larger D adds idle tokens, and wakes all READY queues.
  *
  * kunit/hosted/stress/mqfq_wakeup.c runs this under threads. kunit/hosted/models/mq-mqfq-slots.pml
  * is a model of it, checked with spin.
@@ -62,12 +65,15 @@ static struct mqfq_queue *mqfq_queue_of_leaf(struct mqfq_policy *p, unsigned int
 }
 
 /*
- * The one step that ends a wait: of all who try, one succeeds. Its full barrier lets the run that
+ * The step that ends a wait: of all CPUs that try, one succeeds. Its full barrier lets the run that
  * follows see all that the waker did before.
  */
 static bool mqfq_wake(struct mqfq_queue *mq, enum mqfq_state was)
 {
-	/* Pairs with the one in mqfq_may_go_ahead() and mqfq_find_slot(), before which the state was set. */
+	/*
+	 * Pairs with the barriers in mqfq_may_go_ahead() and mqfq_find_slot(), before which the
+	 * state was set.
+	 */
 	if (atomic_cmpxchg(&mq->state, was, MQFQ_RUNNABLE) != was)
 		return false;
 	mq->policy->ops->run(mq->policy->context, mq->number, was);
@@ -99,19 +105,21 @@ static bool mqfq_wake_nearest(struct mqfq_policy *p, unsigned int leaf)
 	for (;;) {
 		int target = ready_set_nearest(&p->ready, leaf);
 		struct mqfq_queue *mq;
+		unsigned int common;
 
 		if (target == READY_SET_NONE)
 			return false;
-		/* Somebody else's, or it has found a slot by itself: not our agent, look again. */
+		/* If it was woken before, or found a slot, it is not our agent: look again. */
 		mq = mqfq_queue_of_leaf(p, target);
 		if (!ready_set_del(&p->ready, target) || !mqfq_wake(mq, MQFQ_READY))
 			continue;
-		atomic64_inc(&mq->nr_woken[p->topology.node[topology_lca(&p->topology, leaf, target)].level]);
+		common = topology_lca(&p->topology, leaf, target);
+		atomic64_inc(&mq->nr_woken[p->topology.node[common].level]);
 		return true;
 	}
 }
 
-/* This queue can not use the slots that it was woken for, or holds in its leaf. */
+/* This queue cannot use the slots that it was woken for, or that lie in its leaf. */
 static void mqfq_pass_on(struct mqfq_queue *mq)
 {
 	struct mqfq_policy *p = mq->policy;
@@ -149,14 +157,16 @@ static void mqfq_publish_lazily(struct mqfq_queue *mq, u64 first)
 /* ---- queues ---- */
 
 /*
- * A flow's requests come in the order of their tags, and so do most of all flows'. Those wait in
- * a list, and only who comes with an earlier tag than the list's last is sorted into a tree. All
- * in the tree are earlier than the list's last, so of equals in both the list's came first.
+ * The requests of a flow come in the order of their tags, and so do most requests of all flows.
+ * Those wait in a list. Only a request with an earlier tag than the last of the list is sorted into
+ * a tree. All tags in the tree are earlier than the last of the list, so of two equal tags the one
+ * in the list came first.
  */
 static struct mqfq_entry *mqfq_first(const struct mqfq_queue *mq)
 {
 	struct mqfq_entry *in_order = mq->in_order.first;
-	struct mqfq_entry *other = rb_entry_safe(rb_first_cached(&mq->others), struct mqfq_entry, node);
+	struct mqfq_entry *other = rb_entry_safe(rb_first_cached(&mq->others),
+						 struct mqfq_entry, node);
 
 	if (!other)
 		return in_order;
@@ -252,9 +262,9 @@ void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
 		return;
 
 	/*
-	 * What the queue waits for has changed. Throttled: ask again; whoever wakes it at the same
-	 * moment does the same (pairs with mqfq_wake()). Waiting for a slot: nobody will look at the
-	 * new request before there is one, so tell its tag.
+	 * The queue now waits for something else. If it is throttled, ask again; a waker at the
+	 * same moment does the same (pairs with mqfq_wake()). If it waits for a slot, no run will
+	 * look at the new request before there is one, so tell its tag.
 	 */
 	if (atomic_read(&mq->state) == MQFQ_THROTTLED)
 		atomic_cmpxchg(&mq->state, MQFQ_THROTTLED, MQFQ_RUNNABLE);
@@ -289,7 +299,8 @@ static void mqfq_note_throttled(struct mqfq_queue *mq, struct flow *f)
 
 static void mqfq_note_unthrottled(struct mqfq_queue *mq)
 {
-	atomic64_add(mq->policy->ops->clock_ns() - mq->throttled_at_ns, &mq->throttled_flow->throttled_ns);
+	atomic64_add(mq->policy->ops->clock_ns() - mq->throttled_at_ns,
+		     &mq->throttled_flow->throttled_ns);
 	mq->throttled_flow = NULL;
 }
 
@@ -311,7 +322,7 @@ static noinline bool mqfq_may_go_ahead(struct mqfq_queue *mq, struct mqfq_entry 
 			mqfq_note_throttled(mq, mqfq_entry_flow(e));
 			return false;
 		}
-		/* Its time came meanwhile. If somebody has seen that as well, we are run once more. */
+		/* Its time came meanwhile. If another CPU saw that, the queue runs once more. */
 		atomic_set(&mq->state, MQFQ_RUNNABLE);
 		throttle_vt = READ_ONCE(p->throttle_vt);
 	}
@@ -319,8 +330,8 @@ static noinline bool mqfq_may_go_ahead(struct mqfq_queue *mq, struct mqfq_entry 
 }
 
 /*
- * Is @e within the window? Virtual time moves on with what passes without waiting, too: a flow that
- * is alone must not run far ahead of it, and wait for those who come later to catch up.
+ * Is @e within the window? Virtual time moves on with requests that do not wait, too: a flow that
+ * is alone must not run far ahead of it, and then wait until flows that come later catch up.
  */
 static bool mqfq_may_go(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
@@ -346,11 +357,14 @@ static noinline bool mqfq_find_slot(struct mqfq_queue *mq, struct mqfq_entry *e)
 	}
 	ready_set_del(&p->ready, mq->leaf);
 	/*
-	 * Woken meanwhile, for another slot, which this queue may not need any more: others may.
-	 * Pairs with mqfq_wake().
+	 * It was woken meanwhile, for another slot, which this queue may not need any more: others
+	 * may. Pairs with mqfq_wake().
 	 */
 	if (atomic_cmpxchg(&mq->state, MQFQ_READY, MQFQ_RUNNABLE) != MQFQ_READY) {
-		/* State before ready set: one that fails orders nothing. Pairs with ready_set_add() of whom the slot has missed. */
+		/*
+		 * State before ready set: a cmpxchg that fails orders nothing. Pairs with
+		 * ready_set_add() of a queue that the slot has missed.
+		 */
 		smp_mb();
 		mqfq_pass_on(mq);
 	}
@@ -385,7 +399,7 @@ struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
 	return e;
 }
 
-/* A token that lies at @at, and perhaps somebody who waits: bring it to him. */
+/* Brings the token that lies at @at to the nearest READY queue, if there is one. */
 static noinline void mqfq_bring(struct mqfq_queue *mq, unsigned int at)
 {
 	struct mqfq_policy *p = mq->policy;
@@ -397,7 +411,7 @@ static noinline void mqfq_bring(struct mqfq_queue *mq, unsigned int at)
 	mqfq_wake_nearest(p, mq->leaf);
 }
 
-/* Somebody waits: the token is put where he finds it. */
+/* A queue is READY: puts the token where that queue finds it. */
 static noinline void mqfq_release_to_nearest(struct mqfq_queue *mq)
 {
 	struct mqfq_policy *p = mq->policy;
@@ -482,7 +496,7 @@ void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry)
 	mqfq_wake_all(p, MQFQ_THROTTLED);
 }
 
-/* All into the tree, where they can be moved about. */
+/* Puts all entries into the tree, where they can change their places. */
 static void mqfq_sort_all(struct mqfq_queue *mq)
 {
 	struct mqfq_entry *e;
@@ -495,12 +509,14 @@ static void mqfq_sort_all(struct mqfq_queue *mq)
 
 /*
  * Tags that shrink are moved from the first one onwards, tags that grow from the last one
- * backwards: then none comes to lie where we have yet to pass.
+ * backwards. So none comes to lie where the walk has yet to pass.
  *
- * What came since the change has its tag by the new weight. It starts at the new finish tag or later, and if tags grow no other
- * does: it stays, or it would be put off twice. If tags shrink it may come nearer twice, and overtakes requests of its own flow.
+ * An entry that came since the change has its tag by the new weight. It starts at the new finish
+ * tag or later. If tags grow, no other entry does, so this one stays: it would be put off twice. If
+ * tags shrink, it may come nearer twice, and overtakes requests of its own flow.
  */
-static void mqfq_rescale_entries(struct mqfq_queue *mq, struct flow *f, const struct flow_reweigh *change)
+static void mqfq_rescale_entries(struct mqfq_queue *mq, struct flow *f,
+				 const struct flow_reweigh *change)
 {
 	bool grow = change->new_weight < change->old_weight;
 	struct rb_node *node, *next;
@@ -522,7 +538,10 @@ static void mqfq_rescale_entries(struct mqfq_queue *mq, struct flow *f, const st
 		start = flow_scaled(change, e->start);
 		if (vt_after(mqfq_vt(mq->policy), start))
 			start = mqfq_vt(mq->policy);
-		/* Who stays must not come to lie behind its equals: we would meet it again, and again. */
+		/*
+		 * An entry that stays must not come to lie behind its equals: the walk would meet
+		 * it again and again.
+		 */
 		if (start == e->start)
 			continue;
 		rb_erase_cached(&e->node, &mq->others);
@@ -543,7 +562,7 @@ void mqfq_rescale(struct mqfq_policy *p, struct flow *f, const struct flow_rewei
 			mqfq_rescale_entries(mq, f, change);
 			if (mindicator_leaf(&p->vt, mq->leaf) != VT_NONE)
 				mqfq_publish(mq, mqfq_first(mq)->start);
-			/* What it waits for may have changed: let it ask again. */
+			/* It may wait for another tag now: let it ask again. */
 			mqfq_wake(mq, MQFQ_THROTTLED);
 		}
 		spin_unlock(&mq->lock);

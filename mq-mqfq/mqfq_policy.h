@@ -3,9 +3,9 @@
  * mqfq_policy.h - which request of a hardware queue goes next, and whether it may
  *
  * The algorithm of MQFQ without the block layer: queues of entries in the order of their start
- * tags, virtual time, the window T, the slots D, and who wakes whom. It never sleeps, allocates
- * only when it is made, and does not know what an entry is part of. KUnit, the user-space build
- * under sanitizers and the kernel module run the same code.
+ * tags, virtual time, the window T, the slots D, and the wake-ups. It never sleeps, allocates only
+ * when it is made, and does not know what an entry is part of. KUnit, the user-space build under
+ * sanitizers and the kernel module run the same code.
  *
  * A queue is in one of three states:
  *
@@ -18,7 +18,7 @@
  *	  |  +-------- a slot is free ---------------+             |
  *	  +--------------------------------------------------------+
  *
- * It leaves RUNNABLE only under its own lock. Whoever brings it back, from any CPU, has it run.
+ * It leaves RUNNABLE only under its own lock. The CPU that brings it back, any one, has it run.
  *
  * Which operations may run at the same time ("lock": both need the queue's lock; "free": any
  * CPU; release may come from any context, the others from process context):
@@ -77,7 +77,7 @@ enum mqfq_verdict {
  * @node:	or its place in its queue's others
  * @reserved:	the owner's; for the kernel module, the block layer's
  * @start:	start tag
- * @flow:	who pays, in the bits above MQFQ_ENTRY_BITS; below, the owner's
+ * @flow:	flow that pays, in the bits above MQFQ_ENTRY_BITS; below, the owner's
  */
 struct mqfq_entry {
 	union {
@@ -106,8 +106,8 @@ enum {
  * @nr_flows:		how many of @nr_queued are not 0
  * @nr_queued:		entries per flow
  * @verdict:		of the last mqfq_take()
- * @throttled_flow:	who was ahead when the queue was throttled
- * @throttled_at_ns:	and when that was
+ * @throttled_flow:	flow that was ahead when the queue was throttled
+ * @throttled_at_ns:	when that was
  * @inserted:		entries that came, @taken that left
  * @throttles:		times that it became THROTTLED, @slot_waits READY
  * @recent:		the owner's: entries in order of arrival
@@ -236,7 +236,7 @@ void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start);
  */
 struct mqfq_entry *mqfq_take(struct mqfq_queue *mq);
 
-/* May an entry go, as far as one can tell without the lock? If not, somebody will run the queue. */
+/* May an entry go, judged without the lock? If not, a wake-up will run the queue. */
 static inline bool mqfq_has_work(const struct mqfq_queue *mq)
 {
 	return READ_ONCE(mq->nr) && atomic_read(&mq->state) == MQFQ_RUNNABLE;
@@ -257,7 +257,7 @@ void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry);
 /**
  * mqfq_rescale() - a flow's weight has changed: let the tags that it has follow
  * @p:		policy
- * @f:		flow, which the caller has a reference to
+ * @f:		flow, to which the caller has a reference
  * @change:	from flow_reweigh()
  *
  * What is ahead of virtual time is brought nearer or further by the ratio of the weights, so that
@@ -265,7 +265,7 @@ void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry);
  */
 void mqfq_rescale(struct mqfq_policy *p, struct flow *f, const struct flow_reweigh *change);
 
-/* How many entries of the flow wait in the queue; an estimate: from above, and without the lock. */
+/* How many entries of the flow wait in the queue: an upper estimate, without the lock. */
 static inline unsigned int mqfq_nr_queued(const struct mqfq_queue *mq, const struct flow *f)
 {
 	return READ_ONCE(mq->nr_queued[f->number % MQFQ_FLOW_COUNTERS]);

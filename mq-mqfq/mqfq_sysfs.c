@@ -2,8 +2,8 @@
 /*
  * mqfq_sysfs.c - the tunables of mq-mqfq, in /sys/block/DEV/queue/iosched/
  *
- * Documentation/reference/mq-mqfq.rst tells units, ranges and which way to turn them. A value that is out of
- * range, or not a number, is -EINVAL, and the old one stays.
+ * Documentation/reference/mq-mqfq.rst tells units, ranges and which way to turn them. A value out
+ * of range, or not a number, is refused with -EINVAL, and the old value stays.
  */
 #include <linux/kstrtox.h>
 #include <linux/log2.h>
@@ -56,7 +56,7 @@ TUNABLE(mqfq, write_cost_pct, READ_ONCE(data->write_cost_pct), 0, MQFQ_COST_PCT_
 TUNABLE(mqfq, discard_cost_pct, READ_ONCE(data->discard_cost_pct), 0, MQFQ_COST_PCT_MAX,
 	mqfq_set_cost_pct(&data->discard_cost_pct, value))
 
-/* T and D: a number, or the word that has them found. What is shown may be written back. */
+/* T and D: a number, or the word "auto". What is shown may be written back. */
 static const char mqfq_auto_word[] = "auto";
 
 static ssize_t mqfq_found_show(struct elevator_queue *eq, char *page, enum mqfq_auto_which which)
@@ -108,11 +108,12 @@ static int mqfq_set_flow_kind(struct mqfq_data *md, unsigned int kind)
 	return 0;
 }
 
-TUNABLE_WORD(mqfq, flow, flow_kind_name, READ_ONCE(data->flow_kind), mqfq_set_flow_kind(data, value))
+TUNABLE_WORD(mqfq, flow, flow_kind_name, READ_ONCE(data->flow_kind),
+	     mqfq_set_flow_kind(data, value))
 
 /*
- * The weights of processes or priorities, whichever "flow" says: a line "NUMBER WEIGHT" each.
- * cgroups have theirs in io.mqfair.weight.
+ * The weights of processes or priorities, as "flow" says: a line "NUMBER WEIGHT" each. cgroups have
+ * theirs in io.mqfair.weight.
  */
 static ssize_t mqfq_weights_show(struct elevator_queue *eq, char *page)
 {
@@ -126,7 +127,7 @@ static ssize_t mqfq_weights_show(struct elevator_queue *eq, char *page)
 	return at;
 }
 
-/* "NUMBER NUMBER", of which neither is cut to fit. */
+/* Reads "NUMBER NUMBER"; a number that does not fit is an error. */
 static int mqfq_parse_pair(const char *page, unsigned int *first, unsigned int *second)
 {
 	char words[32], *at = words, *word;
@@ -134,7 +135,9 @@ static int mqfq_parse_pair(const char *page, unsigned int *first, unsigned int *
 	if (strscpy(words, skip_spaces(page), sizeof(words)) < 0)
 		return -EINVAL;
 	word = strsep(&at, " \t");
-	return !at || kstrtouint(word, 10, first) || kstrtouint(strim(at), 10, second) ? -EINVAL : 0;
+	if (!at || kstrtouint(word, 10, first) || kstrtouint(strim(at), 10, second))
+		return -EINVAL;
+	return 0;
 }
 
 static ssize_t mqfq_weights_store(struct elevator_queue *eq, const char *page, size_t count)
@@ -158,8 +161,8 @@ static ssize_t mqfq_weights_store(struct elevator_queue *eq, const char *page, s
 		 * A switch of the scheduler freezes the queue and waits for this store: the
 		 * allocation must not wait for the queue.
 		 */
-		ret = xa_err(xa_store(&md->weight_of_id, mqfq_weight_index(key), xa_mk_value(weight),
-				      GFP_NOIO));
+		ret = xa_err(xa_store(&md->weight_of_id, mqfq_weight_index(key),
+				      xa_mk_value(weight), GFP_NOIO));
 	if (ret)
 		return ret;
 	mqfq_reweigh(md, key, weight);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mqfq_tuner.c - T and D found while mq-mqfq runs: what a window has brought, and what follows
+ * mqfq_tuner.c - the automatic T and D of mq-mqfq: what the law is told, and what follows
  *
- * The law is mqfq_auto.c. A work item ends a window: it reads what is counted anyway, asks the law and
- * sets T and D. It goes on as long as there are flows, which is until five to ten seconds after the
- * last request, and begins again when a flow is made; no hook does anything for it.
+ * The law is mqfq_auto.c. A work item ends a window: it reads the counters that exist anyway, asks
+ * the law and sets T and D. It goes on as long as there are flows, which is until five to ten
+ * seconds after the last request, and begins again when a flow is made. No hook does anything for
+ * it.
  */
 #include <linux/ktime.h>
 
@@ -12,9 +13,9 @@
 #include "trace.h"
 
 enum {
-	/* So many of what waits in a queue are looked at. */
+	/* The law looks at so many of the requests that wait in a queue. */
 	MQFQ_TUNER_LOOK_AT	= 64,
-	/* A window that was so many times too long was none: there was a pause. */
+	/* A window that was so many times too long does not count: there was a pause. */
 	MQFQ_TUNER_LATE		= 20,
 };
 
@@ -34,7 +35,7 @@ static void mqfq_tuner_flow(void *context, struct flow *f)
 	mqfq_auto_add_share(&sum->shares, bytes, READ_ONCE(f->weight));
 }
 
-/* Requests of the largest flow are among those that wait, and if none waits there is nothing to learn. */
+/* The largest request that waits. If none waits there is nothing to learn about T. */
 static u32 mqfq_tuner_largest_bytes(struct mqfq_queue *mq)
 {
 	unsigned int n = 0;
@@ -51,7 +52,7 @@ static u32 mqfq_tuner_largest_bytes(struct mqfq_queue *mq)
 	return largest;
 }
 
-/* Sums since ever, but for what is of the moment. */
+/* Sums since the beginning; in_flight and largest_kb are of this moment. */
 static void mqfq_tuner_sum(struct mqfq_data *md, struct mqfq_auto_window *sum)
 {
 	struct mqfq_policy *p = &md->policy;
@@ -73,7 +74,7 @@ static void mqfq_tuner_sum(struct mqfq_data *md, struct mqfq_auto_window *sum)
 	sum->largest_kb = DIV_ROUND_UP(largest, 1024);
 }
 
-/* What the window that ends now has brought. */
+/* What was counted in the window that ends now. */
 static void mqfq_tuner_measure(struct mqfq_data *md, u64 now_ns, struct mqfq_auto_window *w)
 {
 	struct mqfq_tuner *t = &md->tuner;
@@ -132,7 +133,7 @@ static void mqfq_tuner_work(struct work_struct *work)
 		mqfq_tuner_apply(md);
 	}
 	mutex_unlock(&t->lock);
-	/* If one is made at this moment, mqfq_reclaim() finds it. */
+	/* mqfq_reclaim() finds a flow that is made at this moment. */
 	if (READ_ONCE(md->flows.nr_flows))
 		mqfq_tuner_kick(md);
 }
@@ -161,7 +162,7 @@ void mqfq_tuner_init(struct mqfq_data *md, u32 slots, u32 throttle_kb)
 	mqfq_auto_init(&md->tuner.law, slots, throttle_kb);
 }
 
-/* Nothing makes flows any more, nobody writes to sysfs. */
+/* The queue is frozen: no flow is made any more, and no store to sysfs runs. */
 void mqfq_tuner_exit(struct mqfq_data *md)
 {
 	cancel_delayed_work_sync(&md->tuner.work);

@@ -183,8 +183,8 @@ static ssize_t mqfq_weight_write(struct kernfs_open_file *of, char *buf, size_t 
 	int ret;
 
 	/*
-	 * A device whose scheduler is being changed is frozen and waits for the mutex: no allocation
-	 * here may wait for that device.
+	 * A device whose scheduler is being changed is frozen and waits for the mutex: no
+	 * allocation here may wait for that device.
 	 */
 	mutex_lock(&mqfq_cgroup_mutex);
 	noio = memalloc_noio_save();
