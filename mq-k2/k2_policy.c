@@ -37,7 +37,7 @@
  * read, mb is a full barrier. A release reads M and Q after its atomic decrement of N, which is a
  * full barrier; it wakes if it found N = M before and finds Q nonempty. A no because of the bound
  * reads N and M once more after an mb. Races 1 and 4 are also checked against the kernel's memory
- * model by kunit/hosted/models/mq-k2-*.litmus, result "Never" each.
+ * model by kunit/hosted/models/mq-k2.litmus, result "Never" each.
  *
  * Race 1, an insert against a release:
  *
