@@ -27,7 +27,8 @@ struct elevator_mq_ops {
 	void (*limit_depth)(blk_opf_t opf, struct blk_mq_alloc_data *data);
 	void (*prepare_request)(struct request *rq);
 	void (*finish_request)(struct request *rq);
-	void (*insert_requests)(struct blk_mq_hw_ctx *hctx, struct list_head *list, blk_insert_t flags);
+	void (*insert_requests)(struct blk_mq_hw_ctx *hctx, struct list_head *list,
+				blk_insert_t flags);
 	struct request *(*dispatch_request)(struct blk_mq_hw_ctx *hctx);
 	bool (*has_work)(struct blk_mq_hw_ctx *hctx);
 	void (*completed_request)(struct request *rq, u64 now_ns);

@@ -72,11 +72,13 @@ static void fn##_compat(struct blk_mq_hw_ctx *hctx)				\
 #endif /* HAVE_ELV_ALLOC_SCHED_DATA */
 
 /*
- * A file in debugfs of the scheduler @name on @q uses its data between these two. Before 6.16 such files are removed before
- * exit_sched(); since then after it, so that q->elevator may be another's or nobody's: whoever uses it holds the lock under
- * which it is changed, and looks whose it is. The remover waits for us and does not hold that lock.
+ * A file in debugfs of the scheduler @name on @q uses its data between these two. Before 6.16 the
+ * block layer removes such files before exit_sched(), since then after it. So q->elevator may be
+ * NULL or another scheduler's: a reader holds the lock under which it changes, and looks at the
+ * name. The remover waits for the reader and does not hold that lock.
  *
- * Return: elevator_data; or an ERR_PTR(): -ENODEV if @name is not attached any more, -EINTR for a signal.
+ * Return: elevator_data; or an ERR_PTR(): -ENODEV if @name is not attached any more, -EINTR for a
+ * signal.
  */
 static inline void *mqfair_debugfs_get(struct request_queue *q, const char *name)
 {
@@ -116,9 +118,11 @@ static int fn##_file(void *rq_queue, struct seq_file *m)			\
 }
 
 /*
- * Is @rq, which comes to insert_requests, one that the scheduler has never heard of? A request that was allocated for passthrough, beside
- * others in a plug, may be used for a bio after all. Kernels that prepare a request when it is used know what it is by then; older
- * ones, as 6.12 was at first, hand it to us unprepared, and would not tell us of its end. It is made one of ours; the caller prepares it.
+ * Is @rq, which comes to insert_requests, unknown to the scheduler? A request that was allocated
+ * for passthrough, beside others in a plug, may be used for a bio after all. Kernels that prepare a
+ * request when it is used know by then what it is for. Older ones, as 6.12 was at first, give it to
+ * the scheduler unprepared, and would not call finish_request for it. This makes it a request of
+ * the scheduler; the caller prepares it.
  */
 static inline bool mqfair_adopt(struct request *rq)
 {

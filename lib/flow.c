@@ -87,7 +87,10 @@ static struct flow *flow_make(struct flow_table *t, u64 key, void *who, u64 vt)
 	if (!f && made) {
 		f = made;
 		made = NULL;
-		/* Under the lock: a weight that changes now is seen here, or flow_set_weight() finds us. */
+		/*
+		 * Under the lock: weight_of() sees a weight that changes now, or
+		 * flow_set_weight() finds the new flow.
+		 */
 		flow_init(f, key, t->next_number++, t->weight_of(t->context, key, who), vt);
 		WRITE_ONCE(t->nr_flows, t->nr_flows + 1);
 		hlist_add_head_rcu(&f->node, flow_bucket(t, key));
@@ -127,7 +130,8 @@ struct flow_reweigh flow_reweigh(struct flow *f, u32 weight, u64 vt)
 }
 EXPORT_SYMBOL_GPL(flow_reweigh);
 
-struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u64 vt, struct flow_reweigh *change)
+struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u64 vt,
+			     struct flow_reweigh *change)
 {
 	struct flow *f;
 
@@ -153,7 +157,7 @@ static bool flow_reclaim(struct flow_table *t, struct flow *f, u64 vt)
 		WRITE_ONCE(f->idle, true);
 		return false;
 	}
-	/* Pairs with atomic_inc_unless_negative() in flow_hold(): either it is dead or it is held. */
+	/* Pairs with atomic_inc_unless_negative() in flow_hold(): the flow is dead or held. */
 	if (atomic_cmpxchg(&f->refs, 0, FLOW_DEAD))
 		return false;
 	hlist_del_rcu(&f->node);
@@ -172,7 +176,10 @@ static void flow_census(struct flow_census *census, struct flow *f)
 		census->last_finish = finish;
 }
 
-/* A flow that is never reclaimed: virtual time must not get half its range ahead of the finish tag, which would be ahead of it then. */
+/*
+ * For a flow that is never reclaimed: if virtual time were half its range ahead of the finish tag,
+ * the tag would count as ahead of virtual time.
+ */
 static void flow_keep_up(struct flow *f, u64 vt)
 {
 	u64 finish = READ_ONCE(f->finish);

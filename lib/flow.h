@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * flow.h - who pays: the flows of one device
+ * flow.h - the flows of one device, which pay for its service
  *
  * A flow is a tenant: a cgroup, a process, or an I/O priority. It is found by a number of 64
  * bits, and made when its first request comes. It has a weight, and the finish tag of its last
@@ -42,7 +42,10 @@ enum {
 	FLOW_WEIGHT_DEFAULT	= 100,
 	FLOW_WEIGHT_MAX		= 10000,
 
-	/* A cost in bytes times FLOW_WEIGHT_DEFAULT times 2^this fits 64 bits, and so does 1 / weight. */
+	/*
+	 * A cost in bytes times FLOW_WEIGHT_DEFAULT times 2^this fits 64 bits, and so does
+	 * 1 / weight.
+	 */
 	FLOW_INVERSE_SHIFT	= 16,
 
 	FLOW_HASH_BITS		= 10,
@@ -141,22 +144,26 @@ struct flow_reweigh {
 	u32 new_weight;
 };
 
-/* A tag of before the change: what is ahead of virtual time comes nearer, or goes further, by the ratio of the weights. */
+/*
+ * What a tag from before the change is after it: the part that is ahead of virtual time shrinks or
+ * grows by the ratio of the weights.
+ */
 static inline u64 flow_scaled(const struct flow_reweigh *change, u64 tag)
 {
 	if (!vt_after(tag, change->vt))
 		return tag;
-	return vt_add(change->vt, mul_u64_u32_div(tag - change->vt, change->old_weight, change->new_weight));
+	return vt_add(change->vt,
+		      mul_u64_u32_div(tag - change->vt, change->old_weight, change->new_weight));
 }
 
 /**
  * flow_reweigh() - change a flow's weight, and its finish tag with it
- * @f:		flow; nobody else changes its weight meanwhile
+ * @f:		flow; no other CPU changes its weight meanwhile
  * @weight:	FLOW_WEIGHT_MIN to FLOW_WEIGHT_MAX
  * @vt:		virtual time
  *
- * The finish tag goes first. A request that is tagged before the weight follows costs what it did; the other way round, its
- * cost by the new weight would be scaled once more.
+ * The finish tag is stored first. A request that is tagged before the weight is stored costs what
+ * it did. In the other order, its cost by the new weight would be scaled once more.
  *
  * Return: the change, by which the tags of requests that wait can follow.
  */
@@ -168,14 +175,15 @@ struct flow_reweigh flow_reweigh(struct flow *f, u32 weight, u64 vt);
  * @key:	which
  * @weight:	FLOW_WEIGHT_MIN to FLOW_WEIGHT_MAX
  * @vt:		virtual time
- * @change:	where to put what flow_reweigh() says
+ * @change:	where to put the result of flow_reweigh()
  *
  * Return: the flow, with a reference, or NULL if there is none.
  */
-struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u64 vt, struct flow_reweigh *change);
+struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u64 vt,
+			     struct flow_reweigh *change);
 
 /**
- * struct flow_census - what a look at all flows has found
+ * struct flow_census - a count of all flows
  * @nr_flows:	how many are left
  * @nr_busy:	how many of them have requests
  * @last_finish: the latest finish tag of all, or the virtual time that was given
@@ -201,8 +209,8 @@ void flow_table_for_each(struct flow_table *t, void (*show)(void *context, struc
 			 void *context);
 
 /*
- * What a request of @bytes costs the flow in virtual time; never 0. To the nearest: what is cut off
- * would be a flow's gain at every request.
+ * The cost of a request of @bytes for the flow in virtual time; never 0. It is rounded to the
+ * nearest: a cost rounded down would be a flow's gain at every request.
  */
 static inline u64 flow_cost_vt(const struct flow *f, u64 bytes)
 {
@@ -229,7 +237,7 @@ static inline u64 flow_tag(struct flow *f, u64 vt, u64 cost_vt)
 	do {
 		start = vt_after(finish, vt) ? finish : vt;
 		start = vt_add(start, 0);
-		/* Pairs with itself: of two CPUs, the second starts where the first has finished. */
+		/* Pairs with itself: of two CPUs, the second starts where the first finished. */
 	} while (!try_cmpxchg(&f->finish, &finish, vt_add(start, cost_vt)));
 	return start;
 }
@@ -241,8 +249,9 @@ static inline u64 flow_tag(struct flow *f, u64 vt, u64 cost_vt)
  * @cost_vt:	from flow_cost_vt()
  * @ahead_vt:	how far ahead it may leave the flow
  *
- * Whom no tag holds back could run up any debt, and the flow's next request of the common kind would have to pay
- * for it by waiting as long. So the flow ends at most @ahead_vt and this one request ahead, or where it was.
+ * A flow whose requests no tag holds back could run up any debt, and its next request of the common
+ * kind would have to wait for all of it. So the flow ends at most @ahead_vt and this one request
+ * ahead, or where it was.
  */
 static inline void flow_tag_at_head(struct flow *f, u64 vt, u64 cost_vt, u64 ahead_vt)
 {
@@ -258,7 +267,7 @@ static inline void flow_tag_at_head(struct flow *f, u64 vt, u64 cost_vt, u64 ahe
 	} while (!try_cmpxchg(&f->finish, &finish, vt_add(end, 0)));
 }
 
-/* Charges a request once more, for what was merged into it. */
+/* Charges a request once more, for a bio that was merged into it. */
 static inline void flow_charge(struct flow *f, u64 cost_vt)
 {
 	u64 finish = READ_ONCE(f->finish);

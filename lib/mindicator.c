@@ -33,7 +33,8 @@ void mindicator_destroy(struct mindicator *m)
 EXPORT_SYMBOL_GPL(mindicator_destroy);
 
 /* The least of the children's values; @whose is the child that has it. */
-static u64 mindicator_min(const struct mindicator *m, unsigned int number, const struct mindicator_node **whose)
+static u64 mindicator_min(const struct mindicator *m, unsigned int number,
+			  const struct mindicator_node **whose)
 {
 	const struct topology_node *place = &m->topology->node[number];
 	const u16 *child = &m->topology->children[place->first_child];
@@ -190,7 +191,8 @@ void mindicator_show(const struct mindicator *m, struct seq_file *s)
 		u64 value = READ_ONCE(m->node[i].value);
 
 		if (value == VT_NONE)
-			seq_printf(s, "%u %u-%u none\n", place->level, place->first_leaf, place->last_leaf);
+			seq_printf(s, "%u %u-%u none\n", place->level, place->first_leaf,
+				   place->last_leaf);
 		else
 			seq_printf(s, "%u %u-%u %+lld\n", place->level, place->first_leaf,
 				   place->last_leaf, (long long)(value - vt));

@@ -44,8 +44,8 @@
 struct seq_file;
 
 /**
- * struct mindicator_node - a leaf, or the minimum of what is below an inner node
- * @value:	virtual time or VT_NONE; a leaf's is written by its owner, an inner node's under @lock
+ * struct mindicator_node - a leaf, or the minimum of the nodes below an inner node
+ * @value:	virtual time or VT_NONE; a leaf's owner writes it, an inner node's needs @lock
  * @lock:	of an inner node
  */
 struct mindicator_node {
@@ -96,21 +96,21 @@ static inline u64 mindicator_leaf(const struct mindicator *m, unsigned int leaf)
  * @value:	start tag, or VT_NONE
  * @old_vt:	where to put virtual time before this call, if it returns true
  *
- * Ordering: full barrier between an advance of virtual time and what the caller does next. Pairs
- * with the barrier of whoever waits for virtual time, between the note that it waits and its last
+ * Ordering: full barrier between an advance of virtual time and the caller's next step. Pairs with
+ * the barrier of a queue that waits for virtual time, between the note that it waits and its last
  * look at mindicator_vt().
  *
- * Return: true if virtual time has advanced: the caller owes a wake-up to all who wait for it.
+ * Return: true if virtual time has advanced: the caller owes a wake-up to all queues that wait.
  */
 bool mindicator_set(struct mindicator *m, unsigned int leaf, u64 value, u64 *old_vt);
 
 /**
- * mindicator_skip() - nobody has anything to do
+ * mindicator_skip() - no flow has a request
  * @m:	mindicator
- * @vt:	the latest finish tag of all that was ever served
+ * @vt:	the latest finish tag of all requests so far
  *
- * Virtual time goes there, unless a leaf is not empty or it is there already. Nobody can be
- * waiting for it: who waits is in a leaf.
+ * Virtual time goes there, unless a leaf is not empty or it is there already. No queue can be
+ * waiting for it: a queue that waits is in a leaf.
  */
 void mindicator_skip(struct mindicator *m, u64 vt);
 

@@ -2,8 +2,8 @@
 /*
  * module.c - mqfair_lib: the structures that mq-mqfq, mq-octofas and the KUnit tests share
  *
- * Each file of lib/ is compiled once, into this module, and exports what its header declares. modprobe
- * loads the module with the first scheduler that needs it. It has no state of its own.
+ * Each file of lib/ is compiled once, into this module, and exports what its header declares.
+ * modprobe loads the module with the first scheduler that needs it. It has no state of its own.
  */
 #include <linux/module.h>
 

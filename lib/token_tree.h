@@ -10,17 +10,17 @@
  *
  * MQFQ, ATC 2019, section 3.2. What the paper leaves open:
  *
- *  - where a token goes that nobody waits for: to the leaf, until that holds its quota (its equal
+ *  - where a token goes that no queue waits for: to the leaf, until that holds its quota (its equal
  *    share of D), then to the next node above that is below its quota. So a queue that uses no
- *    more than its share meets nobody, and what is free beyond that lies where all pass by.
- *  - what becomes of a token in a leaf whose queue has nothing to do, when another queue wants
- *    it. Nobody would bring it. token_tree_steal() looks everywhere; a queue must do so, after it
- *    has said that it waits, before it rests (see mqfq_policy.c on why that is enough).
- *  - less D while all tokens are out. The root then goes below zero, and whoever gives a token
- *    back pays the debt first.
+ *    more than its share meets no other, and tokens beyond that lie where all queues pass by.
+ *  - what happens to a token in a leaf whose queue has nothing to do, when another queue wants it.
+ *    No CPU would bring it. token_tree_steal() looks everywhere; a queue must do so after it has
+ *    said that it waits, before it rests (mqfq_policy.c tells why that is enough).
+ *  - a smaller D while all tokens are out. The root then goes below zero, and a CPU that gives a
+ *    token back pays the debt first.
  *
- * At all times the sum of all nodes, tokens in somebody's hands included, is D. "Hands" are
- * requests in flight, and for some instructions whoever moves tokens from node to node.
+ * At all times the sum of all nodes, tokens in hands included, is D. "Hands" are requests in
+ * flight, and for some instructions a CPU that moves tokens from node to node.
  *
  * Every operation may run at the same time as any other, in any context, except that
  * token_tree_resize() is one at a time.

@@ -113,7 +113,8 @@ static unsigned int topology_join_all(struct topology_builder *b, u16 *row, unsi
 		for (from = 0; from < n; from += TOPOLOGY_FANOUT_MAX) {
 			unsigned int part = min_t(unsigned int, n - from, TOPOLOGY_FANOUT_MAX);
 
-			row[made++] = part == 1 ? row[from] : topology_join(b, &row[from], part, level);
+			row[made++] = part == 1 ? row[from] :
+						  topology_join(b, &row[from], part, level);
 		}
 		n = made;
 	}
@@ -173,7 +174,9 @@ int topology_init(struct topology *t, const struct topology_place *place, unsign
 	}
 
 	for (i = 0; i < nr_queues; i++) {
-		t->node[i] = (struct topology_node) { .parent = i, .first_leaf = i, .last_leaf = i };
+		t->node[i] = (struct topology_node) {
+			.parent = i, .first_leaf = i, .last_leaf = i,
+		};
 		row[i] = i;
 	}
 	t->nr_nodes = nr_queues;

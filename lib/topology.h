@@ -4,8 +4,8 @@
  *
  * Queues whose CPUs share a core are near to each other, those that share only the machine are
  * far. The mindicator and the token tree take their shape from here, the ready set its idea of
- * "nearest". The shape never changes; when hardware queues come or go, whoever uses it builds a
- * new one.
+ * "nearest". The shape never changes; when hardware queues come or go, the scheduler builds a new
+ * one.
  *
  *	level 4, machine		         root
  *	                            /          |         \

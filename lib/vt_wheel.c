@@ -64,11 +64,14 @@ void vt_wheel_destroy(struct vt_wheel *w)
 }
 EXPORT_SYMBOL_GPL(vt_wheel_destroy);
 
-/* A bit is counted before it is set, and until after it is cleared: who finds no count misses no bit. */
+/*
+ * A bit is counted before it is set, and until after it is cleared: an advancer that reads no count
+ * misses no bit.
+ */
 static void vt_wheel_set(struct vt_wheel *w, unsigned long *bucket, unsigned int leaf)
 {
 	atomic_inc(&w->nr_bits);
-	/* Pairs with test_and_clear_bit() in vt_wheel_clear(): of all who meet, each counts its own. */
+	/* Pairs with test_and_clear_bit() in vt_wheel_clear(): each CPU counts its own change. */
 	if (test_and_set_bit(leaf, bucket))
 		atomic_dec(&w->nr_bits);
 }
@@ -114,7 +117,7 @@ static void vt_wheel_empty(struct vt_wheel *w, unsigned long *bucket, bool all)
 		if (!all && !w->ops->is_due(w->context, leaf))
 			continue;
 		vt_wheel_clear(w, bucket, leaf);
-		/* Bit before the look at the waiter, who sets it anew after saying that it waits. */
+		/* Bit before the look at the waiter, which sets it again after its note that it waits. */
 		smp_mb__after_atomic();
 		w->ops->wake(w->context, leaf);
 	}

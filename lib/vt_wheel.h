@@ -4,10 +4,9 @@
  *
  * A timer wheel whose clock is virtual time (MQFQ, ATC 2019, section 3.3). B buckets, each for b
  * units of virtual time and each a bitmask of leaves. The bucket of a queue that waits for
- * virtual time v is v / b modulo B; a queue that waits for more than B - 1 buckets from now is
- * put into the last of them, and woken early: whoever is woken must look again, and may have to
- * come back. b and B are powers of two, so that the wheel goes on turning when virtual time
- * wraps.
+ * virtual time v is v / b modulo B. A queue that waits for more than B - 1 buckets from now is put
+ * into the last of them, and woken early: a queue that is woken must look again, and may have to
+ * come back. b and B are powers of two, so that the wheel goes on turning when virtual time wraps.
  *
  *	virtual time 5.3 b, B = 8:
  *
@@ -15,13 +14,13 @@
  *		waits	8..9	9..10	10..11	11..12	12..	5.3..6	6..7	7..8
  *						       (last)	(now)
  *
- * There is no index to turn: virtual time is the index. Whoever advances it from one value to
- * another empties the buckets that were passed, and wakes from the bucket it has arrived in
- * those whose time has come. The paper rounds to whole buckets; looking into the current one
- * costs a few instructions and is what makes a window T that is smaller than b safe: the slowest
- * queue itself may wait for a virtual time within the current bucket.
+ * There is no index to turn: virtual time is the index. A CPU that advances it, the advancer,
+ * empties the buckets that were passed. From the bucket in which virtual time has arrived it wakes
+ * the queues whose time has come. The paper rounds to whole buckets. Looking into the current one
+ * costs a few instructions and makes a window T that is smaller than b safe: the slowest queue
+ * itself may wait for a virtual time within the current bucket.
  *
- * Bits are only an index: what a queue waits for, and whether it waits, is the caller's to know.
+ * Bits are only an index: the caller knows whether a queue waits, and for what.
  * A bit without a waiter is cleared when it is found. A waiter without a bit must not be:
  *
  *	1. waiter: W "I wait"; set its bit	advancer: W virtual time
@@ -31,7 +30,7 @@
  * One of the two sees the other. If the waiter does, it puts itself into another bucket or does
  * not wait at all.
  *
- * Most of the time nobody waits, and virtual time advances often. So bits are counted, and an
+ * Most of the time no queue waits, and virtual time advances often. So bits are counted, and an
  * advancer that reads no count looks into no bucket. A bit is counted before it is set and until
  * after it is cleared, so at 1 and 3 the count stands for the bit.
  *
@@ -106,7 +105,7 @@ void vt_wheel_destroy(struct vt_wheel *w);
 /**
  * vt_wheel_park() - a queue waits for a virtual time
  * @w:		wheel
- * @leaf:	the queue's; whoever calls this for the same leaf holds one lock
+ * @leaf:	the queue's; all callers for the same leaf hold one lock
  * @wake_vt:	what it waits for
  * @now_vt:	virtual time; read again after every barrier
  *
@@ -123,8 +122,8 @@ void vt_wheel_park(struct vt_wheel *w, unsigned int leaf, u64 wake_vt, const u64
  * @old_vt:	from here
  * @new_vt:	to here
  *
- * Whoever advances virtual time calls this for its step, after a full barrier; steps may be
- * worked on at the same time and in any order.
+ * A CPU that advances virtual time calls this for its step, after a full barrier. Several CPUs may
+ * do so at the same time, with their steps in any order.
  */
 void vt_wheel_turn(struct vt_wheel *w, u64 old_vt, u64 new_vt);
 

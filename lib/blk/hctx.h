@@ -27,7 +27,7 @@ static inline void hctx_exit(struct blk_mq_hw_ctx *hctx, unsigned int number)
 {
 }
 
-/* Runs all hardware queues of @q from a worker, whichever of them the flag above selects. Any context. */
+/* Runs all hardware queues of @q from a worker, whatever the flag above selects. Any context. */
 static inline void hctx_wake_all(struct request_queue *q)
 {
 	struct blk_mq_hw_ctx *hctx;
