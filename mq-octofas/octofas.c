@@ -11,18 +11,19 @@
  *
  * The model
  * =========
- * A flow is a tenant: a cgroup, a process, or an I/O priority. Its slowdown is the latency that its
- * requests have over the one that they would have if it were alone; fairness F is the least slowdown
- * of all flows over the largest. The load of a queue is the mean number of requests outstanding in
- * it; balance LB is the least over the largest.
+ * A flow is a tenant: a cgroup, a process, or an I/O priority. Its slowdown is the latency of its
+ * requests divided by the latency that they would have if the flow were alone. Fairness F is the
+ * least slowdown of all flows divided by the largest. The load of a queue is the mean number of
+ * requests outstanding in it; balance LB is the least over the largest.
  *
  * The algorithm
  * =============
  * OctoFAS (Electronics 2024) and OctoKV (MASCOTS 2023): a monitor looks at windows of 100 ms and
- * raises two flags. Without balance, requests move from queues above the average load to those below
- * it (inter). Without fairness, requests of dense flows go to the back of their queue up to B times
- * (intra). With neither nothing happens, with both this is hybrid. octofas_policy.c is the
- * algorithm, and says what the papers leave open; octofas_monitor.c does the counting.
+ * raises two flags. Without balance, requests move from queues above the average load to those
+ * below it (inter). Without fairness, requests of dense flows go to the back of their queue up to B
+ * times (intra). With neither flag nothing happens; with both flags both happen (hybrid).
+ * octofas_policy.c is the algorithm, and says what the papers leave open; octofas_monitor.c does
+ * the counting.
  *
  * What "moving" can mean
  * ======================
@@ -30,29 +31,30 @@
  * that hardware queue's scheduler tags, from its allocation on. Four ways to another queue:
  *
  *  1. Write the other queue's pointers into a request that waits. Its scheduler tag stays the first
- *     queue's, and blk_mq_free_request() gives back "its" tag to whatever rq->mq_hctx says: a tag of
- *     the other queue that somebody else may have. Only with tags that all queues share would this be
- *     right, and blk_mq_ctx's request counters would still be wrong. Rejected.
+ *     queue's, and blk_mq_free_request() gives back "its" tag to whatever rq->mq_hctx says: a tag
+ *     of the other queue that another request may have. This would be right only with tags that all
+ *     queues share, and even then blk_mq_ctx's request counters would be wrong. Rejected.
  *  2. Dispatch a request from the hook of another hardware queue. On all supported kernels blk-mq
- *     sorts such a request back: driver tag, queue_rq() and interrupt are those of rq->mq_hctx. Only
- *     the CPU that called changes, the overloaded target core does not. Rejected.
- *  3. Allocate a request in the other queue with blk_mq_alloc_request_hctx() and give it the bios. It
- *     is meant for passthrough: what blk_mq_submit_bio() does for a bio (accounting, rq_qos, keyslots,
- *     zone plugs, prepare_request) is not exported and would be left out. Rejected.
+ *     sorts such a request back: driver tag, queue_rq() and interrupt are those of rq->mq_hctx.
+ *     Only the CPU that called changes, the overloaded target core does not. Rejected.
+ *  3. Allocate a request in the other queue with blk_mq_alloc_request_hctx() and give it the bios.
+ *     It is meant for passthrough: what blk_mq_submit_bio() does for a bio (accounting, rq_qos,
+ *     keyslots, zone plugs, prepare_request) is not exported and would be left out. Rejected.
  *  4. Take the bios back with blk_steal_bios(), as NVMe multipath does at failover, end the empty
  *     request, and submit the bios from a CPU of the other queue. All that blk-mq does for a bio is
  *     done for these. It costs a second allocation and a switch to a worker. Chosen.
  *
- * When: as the request comes (insert_requests), before it has joined the queue. There it is known to
- * be new, nobody else has a pointer to it, nothing has merged into it but what its plug did, and
- * no lock is held. Once queued it stays: moving out of the queue would have to be done from dispatch,
- * which must then answer "nothing" although has_work said there was something, and blk-mq waits
- * 3 ms after that. octofas_move.c does it, and says what must hold.
+ * When: as the request comes (insert_requests), before it has joined the queue. There it is known
+ * to be new, nothing else has a pointer to it, nothing has merged into it but what its plug did,
+ * and no lock is held. Once queued it stays: moving out of the queue would have to be done from
+ * dispatch, which must then answer "nothing" although has_work said there was something, and blk-mq
+ * waits 3 ms after that. octofas_move.c does it, and says what must hold.
  *
- * What does not move: flush and passthrough requests (they never come here), what belongs to a flush
- * sequence or has somebody else's end_io (dm clones), what the driver has seen, polled requests,
- * discards, what is encrypted or has integrity data, anything on zoned devices or on a path of NVMe
- * multipath, what io.max has counted, what memory reclaim writes. "fixed" in debugfs counts them.
+ * What does not move: flush and passthrough requests (they never come here), what belongs to a
+ * flush sequence or has another owner's end_io (dm clones), what the driver has seen, polled
+ * requests, discards, what is encrypted or has integrity data, anything on zoned devices or on a
+ * path of NVMe multipath, what io.max has counted, what memory reclaim writes. "fixed" in debugfs
+ * counts them.
  *
  * Where a request stands is kept in rq->elv.priv (struct octofas_rq):
  *
@@ -66,12 +68,12 @@
  * What never comes to insert, and what moves from there, stays NONE.
  *
  * Order. Requests of a queue are sent in the order of arrival but for those sent back, each at most
- * max_backward times. The data of a flush sequence is never sent back. There is no order between two
- * requests that are under way at the same time; a task that needs one waits for the first.
+ * max_backward times. The data of a flush sequence is never sent back. There is no order between
+ * two requests that are under way at the same time; a task that needs one waits for the first.
  *
  * Merging. A bio joins one of the last eight requests in its hardware queue's fifo (bio_merge).
  *
- * Tags. While requests are sent back a dense flow leaves a quarter of each queue's tags (limit_depth).
+ * Tags. While requests are sent back a dense flow leaves 1/4 of each queue's tags (limit_depth).
  *
  * Locking
  * =======
@@ -80,34 +82,30 @@
  * taken with interrupts on, in process context. completed_request, finish_request and
  * requeue_request may be called in interrupts: they take no lock.
  *
- * Who wakes whom
- * ==============
+ * What wakes a waiting request
+ * ============================
  *	it waits because		and is woken by
  *	----------------		---------------
  *	it has just come		its insert: blk-mq then runs the queue
  *	its queue has sent as many	the end of one of those (finish or requeue); the end of a
  *	as its bound allows (intra)	window; a store to a tunable
  *	its bios are on their way	the courier, which is queued after the parcel
- *	its hardware queue is stopped,	the driver or blk-mq: whoever ends that state runs the
+ *	its hardware queue is stopped,	the driver or blk-mq: what ends that state runs the
  *	quiesced, or has leftovers	queue
  *
- * Where a bound is changed just now, its queue's requests may be missed by both: windows go on as long
- * as anything is outstanding, and each ends by running the queues in which something waits.
+ * While a bound changes, both sides may miss the requests of its queue. So windows go on as long as
+ * anything is outstanding, and each ends by running the queues in which something waits.
  *
- * In whose context
- * ================
- * As mq-k2 does, and for the same reason: on kernels that do not plug every bio, insert_requests
- * runs the queue itself for a submission without a plug, in the submitter's context, instead of
- * leaving it to a worker. See k2.c.
+ * insert_requests runs the queue for a submission without a plug: lib/blk/submit.h has the reason.
  *
  * Lifetime
  * ========
- * octofas_data lives from init_sched to exit_sched; the queue is frozen in both, and exit_sched waits
- * for the monitor's work. Couriers outlive it, see octofas_move.c. A change of the number of hardware
- * queues detaches and attaches us.
+ * octofas_data lives from init_sched to exit_sched; the queue is frozen in both, and exit_sched
+ * waits for the monitor's work. Couriers outlive it, see octofas_move.c. A change of the number of
+ * hardware queues detaches and attaches us.
  *
  * CPUs. A queue none of whose CPUs is online is no target. If that happens while a parcel is on its
- * way, its bios are submitted from whatever CPU the courier runs on, and served by that one's queue.
+ * way, its bios are submitted from the CPU that the courier runs on, and served by its queue.
  *
  * Observability
  * =============
@@ -252,7 +250,8 @@ static bool octofas_is_balanced(struct octofas_data *od)
 
 	octofas_count(od, &c);
 	for (i = 0; i < od->nr_queues; i++) {
-		if (atomic_read(&od->queue[i].state->load) || atomic_read(&od->queue[i].state->sent) ||
+		if (atomic_read(&od->queue[i].state->load) ||
+		    atomic_read(&od->queue[i].state->sent) ||
 		    atomic_read(&od->queue[i].state->sent_sparse))
 			return false;
 		for (f = 0; f < OCTOFAS_FLOWS; f++)
@@ -409,7 +408,7 @@ static void octofas_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	rcu_read_unlock();
 }
 
-/* Called within the merge helpers, under the queue's lock. cgroups and priorities are kept apart. */
+/* The merge helpers call this under the queue's lock. cgroups and priorities are kept apart. */
 static bool octofas_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
 {
 	struct octofas_data *od = q->elevator->elevator_data;
@@ -459,7 +458,8 @@ static bool octofas_move_on(struct octofas_data *od, struct request *rq, struct 
 	bool move_all = READ_ONCE(od->move_all);
 	int target, obstacle;
 
-	target = unlikely(move_all) ? octofas_next_queue(od, home) : octofas_choose_target(&od->policy, home, place);
+	target = unlikely(move_all) ? octofas_next_queue(od, home) :
+				    octofas_choose_target(&od->policy, home, place);
 	if (target == OCTOFAS_NO_TARGET)
 		return false;
 	obstacle = octofas_obstacle(od, rq, target);
@@ -529,7 +529,8 @@ static void octofas_insert_list(struct octofas_data *od, struct octofas_queue *o
 
 		if (mqfair_adopt(rq))
 			octofas_prepare_request(rq);
-		if (orq->state == OCTOFAS_RQ_NONE && !octofas_arrive(od, rq, at_head, parcel, now_ns))
+		if (orq->state == OCTOFAS_RQ_NONE &&
+		    !octofas_arrive(od, rq, at_head, parcel, now_ns))
 			continue;
 		orq->state = OCTOFAS_RQ_QUEUED;
 		nr++;
@@ -548,8 +549,8 @@ static void octofas_insert_list(struct octofas_data *od, struct octofas_queue *o
 		list_splice_tail_init(list, &oq->fifo);
 	spin_unlock(&oq->lock);
 	/*
-	 * Pairs with atomic_dec_return() in octofas_left(): either it sees the requests, or has_work
-	 * sees that another may be sent.
+	 * Pairs with atomic_dec_return() in octofas_left(): either it sees the requests, or
+	 * has_work sees that another may be sent.
 	 */
 	smp_mb();
 }

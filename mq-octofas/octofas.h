@@ -21,7 +21,7 @@
 #include "octofas_policy.h"
 
 enum {
-	/* Kinds of requests with a base latency each: reads and writes by size, from 4 KiB on, doubling. */
+	/* Kinds of requests with a base latency each: reads, writes; sizes doubling from 4 KiB. */
 	OCTOFAS_SIZES		= 10,
 	OCTOFAS_CLASSES		= 2 * OCTOFAS_SIZES,
 };
@@ -32,9 +32,9 @@ enum octofas_fixed {
 	OCTOFAS_FIXED_KIND,	/* neither read nor write, or polled */
 	OCTOFAS_FIXED_STARTED,	/* the driver has seen it */
 	OCTOFAS_FIXED_DATA,	/* encrypted, or with integrity data */
-	OCTOFAS_FIXED_DEVICE,	/* zoned, a path of several, or with a controller that counts bios */
+	OCTOFAS_FIXED_DEVICE,	/* zoned, one of several paths, or a controller counts its bios */
 	OCTOFAS_FIXED_LIMITED,	/* io.max has counted it */
-	OCTOFAS_FIXED_QUEUE,	/* its queue, or the target, is no default queue with a CPU online */
+	OCTOFAS_FIXED_QUEUE,	/* its queue or the target is no default queue with a CPU online */
 	OCTOFAS_FIXED_MEMORY,
 	OCTOFAS_NR_FIXED,
 };
@@ -182,7 +182,7 @@ struct octofas_counters {
 
 /* octofas.c */
 void octofas_count(struct octofas_data *od, struct octofas_counters *c);
-/* The tunables are in force, and whoever may go now is woken. */
+/* Puts the tunables in force and wakes the requests that may go now. */
 void octofas_apply(struct octofas_data *od);
 
 /* octofas_monitor.c */

@@ -20,7 +20,8 @@ static int octofas_windows_show(struct octofas_data *od, struct seq_file *m)
 	struct octofas_policy *p = &od->policy;
 	u64 n;
 
-	seq_puts(m, "window length_ms requests F LB home_LB U_avg unfair imbalanced policy moved backwarded\n");
+	seq_puts(m, "window length_ms requests F LB home_LB U_avg unfair imbalanced policy "
+		    "moved backwarded\n");
 	spin_lock(&od->lock);
 	n = p->nr_windows > OCTOFAS_NR_WINDOWS ? p->nr_windows - OCTOFAS_NR_WINDOWS : 0;
 	for (; n < p->nr_windows; n++) {
@@ -64,14 +65,17 @@ static int octofas_queues_show(struct octofas_data *od, struct seq_file *m)
 {
 	u32 i;
 
-	seq_puts(m, "queue usable home served latency_us share_pct bound patient_bound load sent moved arrived backwarded\n");
+	seq_puts(m, "queue usable home served latency_us share_pct bound patient_bound "
+		    "load sent moved arrived backwarded\n");
 	spin_lock(&od->lock);
 	for (i = 0; i < od->nr_queues; i++) {
 		struct octofas_queue_state *oqs = &od->policy.queue[i];
 
-		seq_printf(m, "%u %d %u %u %llu %u %d %d %d %d %lld %lld %lld\n", i, oqs->usable, oqs->home,
+		seq_printf(m, "%u %d %u %u %llu %u %d %d %d %d %lld %lld %lld\n",
+			   i, oqs->usable, oqs->home,
 			   oqs->served, div_u64(oqs->latency_ns, NSEC_PER_USEC),
-			   oqs->share * 100 / OCTOFAS_CREDIT, (int)oqs->bound, (int)oqs->patient_bound, atomic_read(&oqs->load),
+			   oqs->share * 100 / OCTOFAS_CREDIT, (int)oqs->bound,
+			   (int)oqs->patient_bound, atomic_read(&oqs->load),
 			   atomic_read(&oqs->sent), (s64)atomic64_read(&oqs->moved),
 			   (s64)atomic64_read(&oqs->arrived), (s64)atomic64_read(&oqs->backwarded));
 	}

@@ -4,12 +4,12 @@
  *
  * Counters are only ever added to, in any context, without a lock; a window is the difference of
  * their sums at its end and at its beginning. The work that ends windows runs while requests come,
- * and stops after a window without any; the next request starts it. In a window in which nothing has
- * ended the decisions stay as they are.
+ * and stops after a window without any; the next request starts it. In a window in which nothing
+ * has ended the decisions stay as they are.
  *
  * A flow's place in the tables is its number modulo OCTOFAS_FLOWS. If the place is taken by another
- * flow that is alive, the flow is watched as one of the others, in place 0. A place is given up when
- * its flow has had no request for two windows.
+ * flow that is alive, the flow is watched as one of the others, in place 0. A place is given up
+ * when its flow has had no request for two windows.
  */
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
@@ -236,9 +236,9 @@ static void octofas_tick(struct work_struct *work)
 		octofas_queue_tick(od);
 		return;
 	}
-	/* What was seen idle above and still is goes now: nobody comes back for it. */
+	/* What was seen idle above and still is goes now: nothing comes back for it. */
 	flow_table_reclaim(&od->flows, 0);
-	/* Pairs with atomic_fetch_inc() of the load in octofas_arrive(): it sees this, or we see it. */
+	/* Pairs with atomic_fetch_inc() in octofas_arrive(): it sees this, or we see its load. */
 	atomic_xchg(&od->ticking, 0);
 	if (octofas_is_busy(od) && !atomic_xchg(&od->ticking, 1))
 		octofas_queue_tick(od);

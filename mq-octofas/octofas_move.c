@@ -4,32 +4,34 @@
  *
  * The ways that blk-mq offers are compared in octofas.c. This is the one that was chosen: a request
  * that has just come gives its bios back, and is ended, empty; a courier, a work item on a CPU of
- * the other hardware queue, submits the bios again. They get a request, a scheduler tag and a driver
- * tag of that queue, its interrupt, and the CPU work behind it.
+ * the other hardware queue, submits the bios again. They get a request, a scheduler tag and a
+ * driver tag of that queue, its interrupt, and the CPU work behind it.
  *
  * The life of a parcel
  * ====================
  *	insert		takes the bios, ends the request, which gives up its reference on the queue
  *	on its way	like a bio that io.max holds: accepted, and not yet in the queue
- *	courier		submit_bio_noacct(), which enters the queue and may have to wait for that
- *	insert		sees by current_work() that a courier is at work, takes from its parcel when the
- *			bios came, to which queue, and whose they are, and moves nothing a second time
+ *	courier		submit_bio_noacct(), which enters the queue and may have to wait to do so
+ *	insert		sees by current_work() that a courier is at work, takes from its parcel
+ *			when the bios came, to which queue, and for which flow, and moves
+ *			nothing a second time
  *
  * A parcel must not have a reference on the queue: a freeze would wait for it, while the courier
  * waited at the gate for the end of the freeze. So a queue can be frozen, and its scheduler be
  * gone, while parcels are on their way. That is why couriers do not belong to the scheduler: one
- * that is under way holds them all, and exit_sched waits for nobody. When the queue thaws the bios go to whatever
- * scheduler is there then. The module cannot go before its last courier: its exit drains the
- * workqueue. If the device is removed, the gate itself ends the bios, with an error. The disk and
- * its queue outlive the bios, since who submitted them holds the device open until they end. That
- * is not so for a path of NVMe multipath: there the head is open, and its bios are marked with
- * REQ_DRV. They stay: a queued request fails over to another path, a bio at the gate would not.
+ * that is under way holds them all, and exit_sched waits for none of them. When the queue thaws the
+ * bios go to whatever scheduler is there then. The module cannot go before its last courier: its
+ * exit drains the workqueue. If the device is removed, the gate itself ends the bios, with an
+ * error. The disk and its queue outlive the bios, since their submitter holds the device open until
+ * they end. That is not so for a path of NVMe multipath: there the head is open, and its bios are
+ * marked with REQ_DRV. They stay: a queued request fails over to another path, a bio at the gate
+ * would not.
  *
  * Memory. If there is none for a parcel the request stays. So does what reclaim writes, and what
- * goes to swap: nobody's memory waits for a worker of ours. The workqueue has a rescuer, one for all
- * devices. Where a disk lies over another disk of the same machine (an NVMe target over loopback),
- * both have couriers, and no worker can be made, the upper one's courier may keep the rescuer from
- * the lower one's: attach mq-octofas to one of the two.
+ * goes to swap: no task's memory waits for a worker of ours. The workqueue has a rescuer, one for
+ * all devices. Where a disk lies over another disk of the same machine (an NVMe target over
+ * loopback), both have couriers, and no worker can be made, the upper one's courier may keep the
+ * rescuer from the lower one's: attach mq-octofas to one of the two.
  *
  * What else must hold, and does
  * =============================
@@ -37,10 +39,11 @@
  *    (BIO_CGROUP_ACCT). /proc/diskstats counts a request that moves twice.
  *  - What has passed io.max (BIO_BPS_THROTTLED) stays: io.max would count it again, and might hold
  *    it again, to submit it from a worker that is no courier, from where it would move once more.
- *  - Whoever else counts bios in the block layer (io.cost, io.latency) would be misled: with them
- *    nothing moves.
+ *  - Other code that counts bios in the block layer (io.cost, io.latency) would be misled. While it
+ *    is in use nothing moves.
  *  - A request with more than one bio is submitted within a plug, where its bios are merged again.
- *  - REQ_NOWAIT has been answered: the request had its tag, and its submitter is told no other story.
+ *  - REQ_NOWAIT has been answered: the request had its tag, and its submitter is told no other
+ *  story.
  */
 #include <linux/bio.h>
 #include <linux/blk-crypto.h>

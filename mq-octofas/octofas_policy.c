@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * octofas_policy.c - OctoFAS's monitor and scheduling decisions; the interface is in octofas_policy.h
+ * octofas_policy.c - OctoFAS's monitor and scheduling decisions; the interface is in
+ * octofas_policy.h
  *
  * Y. Park et al., "OctoFAS: A Two-Level Fair Scheduler That Increases Fairness in Network-Based
  * Key-Value Storage", Electronics 2024; monitor thresholds and the number of requests that move are
@@ -8,18 +9,18 @@
  *
  * The latency alone
  * =================
- * Equation 1 wants RT_alone, the latency that a flow would have if it were alone. Nobody is alone, so
- * it is estimated for each request. The least latency of its kind (operation and size class) of
+ * Equation 1 wants RT_alone, the latency that a flow would have if it were alone. Nobody is alone,
+ * so it is estimated for each request. The least latency of its kind (operation and size class) of
  * late is what the device takes for it at least: base. What it took beyond that, it waited for
- * others, or for its own flow. When it came, its queue had so many requests outstanding, and so many
- * of its flow's had come to the queue that it came to: the wait is divided in that proportion, and
- * the others' part is what would not have been. (Those of its flow that others have driven here are
- * their doing; so a flow that makes way for another is seen to be slowed down.) The base is the least
- * of all windows, and forgets a 64th of the distance to the least of the last window each time. No
- * window has to be idle.
+ * others, or for its own flow. When it came, its queue had so many requests outstanding, and so
+ * many of its flow's had come to the queue that it came to: the wait is divided in that proportion,
+ * and the others' part is what would not have been. (Those of its flow that others have driven here
+ * are their doing; so a flow that makes way for another is seen to be slowed down.) The base is the
+ * least of all windows, and forgets a 64th of the distance to the least of the last window each
+ * time. No window has to be idle.
  *
- * A flow that makes its own queues long is therefore not slowed down by that, as in the papers, where
- * it was as slow when it was alone.
+ * A flow that makes its own queues long is therefore not slowed down by that, as in the papers,
+ * where it was as slow when it was alone.
  *
  * Utilization
  * ===========
@@ -28,10 +29,10 @@
  * says nothing: one task with one request under way makes it 100%. What the target's core is busy
  * with (the papers' core utilization) cannot be seen from this side.
  *
- * A request counts for the queue that it came to ("home"), and for the queue that served it. The flag
- * and the number of requests that move follow the first, which moving does not change: else
- * balance would end what brings it about. "Overloaded" (OctoKV's T_OL) is a queue of more than average
- * utilization whose requests take overload_pct percent more than their base.
+ * A request counts for the queue that it came to ("home"), and for the queue that served it. The
+ * flag and the number of requests that move follow the first, which moving does not change: else
+ * balance would end what brings it about. "Overloaded" (OctoKV's T_OL) is a queue of more than
+ * average utilization whose requests take overload_pct percent more than their base.
  *
  * The flags
  * =========
@@ -42,44 +43,45 @@
  * A flow with few requests is judged when it has had 8, over as many windows as that takes, and is
  * forgotten if it has not in 8 windows.
  *
- * Dense is a flow with more than 5/4 of the flows' mean intensity, sparse the others. There is nothing
- * unfair to mend if there is no dense flow.
+ * Dense is a flow with more than 5/4 of the flows' mean intensity, sparse the others. There is
+ * nothing unfair to mend if there is no dense flow.
  *
  * How many move, and where
  * ========================
  * OctoKV moves N_high * R requests with R = (T - U_low) / (U_high * movable part), T = U_avg. With
- * many queues of each group, the room of all low ones is what all high ones have too much, so of a high
- * queue's requests the share (U - U_avg) / U_movable moves, U_movable being the part that may move
- * (all, dense or sparse flows). A request of a block device moves as a whole: R_KV + R_D = 1. Of each
- * request that comes the share is saved as credit, up to four requests, and one that moves takes 1.
+ * many queues of each group, the room of all low ones is what all high ones have too much, so of a
+ * high queue's requests the share (U - U_avg) / U_movable moves, U_movable being the part that may
+ * move (all, dense or sparse flows). A request of a block device moves as a whole: R_KV + R_D = 1.
+ * Of each request that comes the share is saved as credit, up to four requests, and one that moves
+ * takes 1.
  *
- * Algorithm 2 is applied to each request, with the present load in place of the utilization: it moves
- * only if its queue has U_avg or more outstanding, and only to a queue that has less. The round of
- * targets has each low queue once (rr), or in proportion to U_avg - U (ps).
+ * Algorithm 2 is applied to each request, with the present load in place of the utilization: it
+ * moves only if its queue has U_avg or more outstanding, and only to a queue that has less. The
+ * round of targets has each low queue once (rr), or in proportion to U_avg - U (ps).
  *
- * In hybrid a high queue that has requests of sparse flows, too, yields: of the dense flows' requests
- * that may move, all do as long as a target has less than U_avg, since what stays will be sent to the
- * back anyway.
+ * In hybrid a high queue that has requests of sparse flows, too, yields: of the dense flows'
+ * requests that may move, all do as long as a target has less than U_avg, since what stays will be
+ * sent to the back anyway.
  *
  * Backwarding, and the bound that it needs
  * ========================================
  * B = alpha * intensity / mean intensity of sparse flows (Equations 4 and 5). The order of a queue
- * matters only while requests wait in it, so while requests are sent backwards, a queue sends no more
- * than it needs to keep its device busy: its request rate (the peak, forgetting an eighth each window)
- * times base, an eighth more so that a higher rate can show, rounded up.
+ * matters only while requests wait in it, so while requests are sent backwards, a queue sends no
+ * more than it needs to keep its device busy: its request rate (the peak, forgetting an eighth each
+ * window) times base, an eighth more so that a higher rate can show, rounded up.
  *
- * What is at the device cannot be passed any more. A task of a sparse flow waits for its request, and
- * comes back with the next one at once. If a dense flow's request takes the place meanwhile, it is ahead
- * each time, however patient it was. So in a queue that has sparse flows' requests, too, the last
- * place is for them: a dense flow's request takes it only while one of theirs is at the device,
- * which it then is behind.
+ * What is at the device cannot be passed any more. A task of a sparse flow waits for its request,
+ * and comes back with the next one at once. If a dense flow's request takes the place meanwhile, it
+ * is ahead each time, however patient it was. So in a queue that has sparse flows' requests, too,
+ * the last place is for them: a dense flow's request takes it only while one of theirs is at the
+ * device, which it then is behind.
  *
  * Enough
  * ======
- * F does not say who is worse off, and what intra does, also as a part of hybrid, is for sparse flows
- * only. When each of them is better off than each dense one by more than fair_pct allows, there is
- * no backwarding until they have been judged again, though a flag is up or it is forced. Where it does
- * too much, windows with and without it take turns.
+ * F does not say which flow is worse off, and what intra does, also as a part of hybrid, is for
+ * sparse flows only. When each of them is better off than each dense one by more than fair_pct
+ * allows, there is no backwarding until they have been judged again, though a flag is up or it is
+ * forced. Where it does too much, windows with and without it take turns.
  */
 #include <linux/errno.h>
 #include <linux/math64.h>
@@ -281,7 +283,8 @@ static u32 octofas_share(const struct octofas_policy *p, const struct octofas_sa
 }
 
 /* Has the queue had a request of a sparse flow? */
-static bool octofas_has_sparse(const struct octofas_policy *p, const struct octofas_sample *s, u32 i)
+static bool octofas_has_sparse(const struct octofas_policy *p, const struct octofas_sample *s,
+			       u32 i)
 {
 	u32 f;
 
@@ -326,7 +329,8 @@ static void octofas_make_round(struct octofas_policy *p)
 		for (more = 0, i = 0; i < p->nr_queues && n < OCTOFAS_ROUND; i++) {
 			struct octofas_queue_state *oqs = &p->queue[i];
 
-			if (!oqs->usable || oqs->home >= p->average || octofas_places(p, oqs, room) <= turn)
+			if (!oqs->usable || oqs->home >= p->average ||
+			    octofas_places(p, oqs, room) <= turn)
 				continue;
 			WRITE_ONCE(p->round[n], i);
 			n++;
@@ -336,14 +340,16 @@ static void octofas_make_round(struct octofas_policy *p)
 }
 
 /* What a queue needs at the device to keep it busy. */
-static u32 octofas_bound(const struct octofas_queue_state *oqs, const struct octofas_queue_sample *qs)
+static u32 octofas_bound(const struct octofas_queue_state *oqs,
+			 const struct octofas_queue_sample *qs)
 {
 	u64 base_ns = qs->nr ? div64_u64(qs->base_ns, qs->nr) : 0;
 
 	if (!base_ns)
 		return U32_MAX;
 	base_ns += base_ns / 8;
-	return 1 + min_t(u64, mul_u64_u64_div_u64(oqs->peak, base_ns, OCTOFAS_NS_PER_S), U32_MAX / 2);
+	return 1 + min_t(u64, mul_u64_u64_div_u64(oqs->peak, base_ns, OCTOFAS_NS_PER_S),
+			      U32_MAX / 2);
 }
 
 static void octofas_decide_bounds(struct octofas_policy *p, const struct octofas_sample *s, u32 i)
@@ -374,7 +380,8 @@ static void octofas_raise(struct octofas_flag *flag, bool cause)
 	if (cause) {
 		if (!flag->up)
 			flag->hold = flag->hold && flag->since_down <= 2 ?
-				     min_t(u32, 2 * flag->hold, OCTOFAS_HOLD_MAX) : OCTOFAS_HOLD_MIN;
+				     min_t(u32, 2 * flag->hold, OCTOFAS_HOLD_MAX) :
+				     OCTOFAS_HOLD_MIN;
 		flag->up = true;
 		flag->left = flag->hold;
 		return;
@@ -471,7 +478,8 @@ unsigned int octofas_window(struct octofas_policy *p, const struct octofas_sampl
 
 static u64 octofas_load(const struct octofas_queue_state *oqs)
 {
-	return (u64)(atomic_read(&oqs->load) + (oqs->coming ? atomic_read(oqs->coming) : 0)) * OCTOFAS_ONE;
+	return (u64)(atomic_read(&oqs->load) + (oqs->coming ? atomic_read(oqs->coming) : 0)) *
+	       OCTOFAS_ONE;
 }
 
 /* The next queue of the round that has less than the average outstanding. */
@@ -506,8 +514,8 @@ int octofas_choose_target(struct octofas_policy *p, u32 home, u32 flow)
 		return OCTOFAS_NO_TARGET;
 	target = octofas_next_target(p, home);
 	/*
-	 * CPUs that meet here may all have seen the same credit. It is then below 0, by one request per
-	 * CPU at most, and has to be saved again before the next one moves.
+	 * CPUs that meet here may all have seen the same credit. It is then below 0, by one request
+	 * per CPU at most, and has to be saved again before the next one moves.
 	 */
 	if (target != OCTOFAS_NO_TARGET)
 		atomic_sub(OCTOFAS_CREDIT, &oqs->credit);

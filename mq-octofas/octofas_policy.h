@@ -5,7 +5,8 @@
  * The policy of mq-octofas without the block layer: the monitor's windows, the flags, the truth
  * table, which requests move where, and which go to the back of their queue. It holds no requests,
  * never sleeps, and is told the time and what has been counted. KUnit, the user-space build under
- * sanitizers and the kernel module run the same code. octofas_policy.c says what is decided and why.
+ * sanitizers and the kernel module run the same code. octofas_policy.c says what is decided and
+ * why.
  *
  * Who calls what:
  *
@@ -116,7 +117,8 @@ struct octofas_queue_sample {
  * @length_ns:	of the window
  * @flow:	OCTOFAS_FLOWS of them
  * @queue:	one for each queue
- * @home_ns:	latencies by the queue to which a request came, and by flow: [queue * OCTOFAS_FLOWS + flow]
+ * @home_ns:	latencies in ns by the queue to which a request came, and by flow:
+ *		[queue * OCTOFAS_FLOWS + flow]
  */
 struct octofas_sample {
 	u64 length_ns;
@@ -319,10 +321,11 @@ static inline u8 octofas_others(u32 all, u32 own)
 /* What a request's latency would have been alone; see "The latency alone". */
 static inline u64 octofas_alone_ns(u64 latency_ns, u64 base_ns, u8 others)
 {
-	return latency_ns > base_ns ? latency_ns - (latency_ns - base_ns) / 255 * others : latency_ns;
+	return latency_ns > base_ns ? latency_ns - (latency_ns - base_ns) / 255 * others :
+				      latency_ns;
 }
 
-/* The least latency, from the least of a window (U64_MAX: there was none) and what it was before. */
+/* The new base, from a window's least latency (U64_MAX: there was none) and the base before. */
 u64 octofas_base_ns(u64 before_ns, u64 least_ns);
 
 #endif /* MQFAIR_OCTOFAS_POLICY_H */

@@ -2,8 +2,8 @@
 /*
  * octofas_sysfs.c - the tunables of mq-octofas, in /sys/block/DEV/queue/iosched/
  *
- * Documentation/reference/mq-octofas.rst tells units, ranges and which way to turn them. A value that is out of
- * range, or no value at all, is -EINVAL, and the old one stays.
+ * Documentation/reference/mq-octofas.rst tells units, ranges and which way to turn them. A value
+ * that is out of range, or no value at all, is -EINVAL, and the old one stays.
  */
 #include "blk/tunable.h"
 #include "octofas.h"

@@ -56,7 +56,8 @@ TRACE_EVENT(octofas_window,
 		__entry->backwarded	= r->backwarded;
 	),
 
-	TP_printk("%d,%d window=%llu requests=%llu F=%u LB=%u home_LB=%u U_avg=%u moved=%llu backwarded=%llu",
+	TP_printk("%d,%d window=%llu requests=%llu F=%u LB=%u home_LB=%u U_avg=%u "
+		  "moved=%llu backwarded=%llu",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->number, __entry->nr,
 		  __entry->fairness, __entry->balance, __entry->home_balance, __entry->average,
 		  __entry->moved, __entry->backwarded)
