@@ -117,7 +117,7 @@ static void vt_wheel_empty(struct vt_wheel *w, unsigned long *bucket, bool all)
 		if (!all && !w->ops->is_due(w->context, leaf))
 			continue;
 		vt_wheel_clear(w, bucket, leaf);
-		/* Bit before the look at the waiter, which sets it again after its note that it waits. */
+		/* Bit before the look at the waiter, which sets it after its own note. */
 		smp_mb__after_atomic();
 		w->ops->wake(w->context, leaf);
 	}
