@@ -20,8 +20,8 @@ static int octofas_windows_show(struct octofas_data *od, struct seq_file *m)
 	struct octofas_policy *p = &od->policy;
 	u64 n;
 
-	seq_puts(m, "window length_ms requests F LB home_LB U_avg unfair imbalanced policy "
-		    "moved backwarded\n");
+	seq_puts(m, "window length_ms requests F LB home_LB U_avg unfair imbalanced policy");
+	seq_puts(m, " moved backwarded\n");
 	spin_lock(&od->lock);
 	n = p->nr_windows > OCTOFAS_NR_WINDOWS ? p->nr_windows - OCTOFAS_NR_WINDOWS : 0;
 	for (; n < p->nr_windows; n++) {
@@ -65,8 +65,8 @@ static int octofas_queues_show(struct octofas_data *od, struct seq_file *m)
 {
 	u32 i;
 
-	seq_puts(m, "queue usable home served latency_us share_pct bound patient_bound "
-		    "load sent moved arrived backwarded\n");
+	seq_puts(m, "queue usable home served latency_us share_pct bound patient_bound");
+	seq_puts(m, " load sent moved arrived backwarded\n");
 	spin_lock(&od->lock);
 	for (i = 0; i < od->nr_queues; i++) {
 		struct octofas_queue_state *oqs = &od->policy.queue[i];
