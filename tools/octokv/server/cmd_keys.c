@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "cmd.h"
+#include "command.h"
 #include "store/mem.h"
 #include "tenant.h"
 

@@ -172,4 +172,13 @@ static inline bool req_int(const struct request *r, uint32_t i, int64_t *value)
 /* A shell pattern: * ? [a-z] [^a] \x. */
 bool glob_match(const char *pattern, size_t pattern_len, const char *text, size_t len);
 
+/*
+ * The tables, each ended by a NULL name: commands on keys in cmd_keys.c, all others in
+ * cmd_server.c, which finds both.
+ */
+extern const struct command key_commands[];
+extern const struct command server_commands[];
+
+const struct command *command_find(const char *name, size_t len);
+
 #endif

@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "cmd.h"
+#include "command.h"
 #include "conn.h"
 #include "store/mem.h"
 #include "tenant.h"
