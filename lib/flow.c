@@ -12,6 +12,13 @@
 
 #include "flow.h"
 
+const char *const flow_kind_name[FLOW_NR_KINDS] = {
+	[FLOW_CGROUP]	= "cgroup",
+	[FLOW_PROCESS]	= "process",
+	[FLOW_IOPRIO]	= "ioprio",
+};
+EXPORT_SYMBOL_GPL(flow_kind_name);
+
 static void flow_store_weight(struct flow *f, u32 weight)
 {
 	const u64 one = (u64)FLOW_WEIGHT_DEFAULT << (VT_SHIFT + FLOW_INVERSE_SHIFT);

@@ -52,6 +52,17 @@ enum {
 	FLOW_DEAD		= -1,
 };
 
+/* What a flow is; blk/flow_id.h finds the flow of a request. */
+enum flow_kind {
+	FLOW_CGROUP,
+	FLOW_PROCESS,
+	FLOW_IOPRIO,
+	FLOW_NR_KINDS,
+};
+
+/* As they are written to and read from the tunable "flow". */
+extern const char *const flow_kind_name[FLOW_NR_KINDS];
+
 /**
  * struct flow - a tenant of one device
  * @node:		in the table

@@ -17,20 +17,11 @@
 #include <linux/sched.h>
 
 #include "compat.h"
-
-enum flow_kind {
-	FLOW_CGROUP,
-	FLOW_PROCESS,
-	FLOW_IOPRIO,
-	FLOW_NR_KINDS,
-};
+#include "flow.h"
 
 enum {
 	FLOW_KEY_KIND_SHIFT = 62,
 };
-
-/* As they are written to and read from the tunable "flow". */
-extern const char *const flow_kind_name[FLOW_NR_KINDS];
 
 static inline u64 flow_key(enum flow_kind kind, u64 id)
 {
