@@ -4,84 +4,87 @@
  * octofas_policy.h
  *
  * Y. Park et al., "OctoFAS: A Two-Level Fair Scheduler That Increases Fairness in Network-Based
- * Key-Value Storage", Electronics 2024; monitor thresholds and the number of requests that move are
- * from Y. Park et al., "OctoKV", MASCOTS 2023. What the papers leave open is decided here.
+ * Key-Value Storage", Electronics 2024. The monitor's thresholds and the number of requests that
+ * move are from Y. Park et al., "OctoKV", MASCOTS 2023. This file decides what the papers leave
+ * open.
  *
  * The latency alone
  * =================
- * Equation 1 wants RT_alone, the latency that a flow would have if it were alone. Nobody is alone,
- * so it is estimated for each request. The least latency of its kind (operation and size class) of
- * late is what the device takes for it at least: base. What it took beyond that, it waited for
- * others, or for its own flow. When it came, its queue had so many requests outstanding, and so
- * many of its flow's had come to the queue that it came to: the wait is divided in that proportion,
- * and the others' part is what would not have been. (Those of its flow that others have driven here
- * are their doing; so a flow that makes way for another is seen to be slowed down.) The base is the
- * least of all windows, and forgets a 64th of the distance to the least of the last window each
- * time. No window has to be idle.
+ * Equation 1 needs RT_alone, the latency that a flow would have if it were alone. No flow is
+ * alone, so each request gets an estimate. Its base is the least recent latency of its kind
+ * (operation and size class): the device takes at least that. The rest of its latency it waited,
+ * for requests of other flows or of its own. When it came, its queue had a number of requests
+ * outstanding, and a number of requests of its flow had come to the queue that it came to. The
+ * wait is divided in that proportion, and the others' part would not have been if the flow were
+ * alone. (Requests of its own flow that others have driven to this queue count as the others'. So
+ * a flow that makes way for another is seen to be slowed down.) The base is the least of all
+ * windows, and in each window moves up by a 64th of the distance to the least of that window. No
+ * window has to be idle.
  *
- * A flow that makes its own queues long is therefore not slowed down by that, as in the papers,
- * where it was as slow when it was alone.
+ * So a flow that makes its own queues long is not slowed down by that. The papers say the same: it
+ * was as slow when it was alone.
  *
  * Utilization
  * ===========
- * U of a queue is the mean number of requests outstanding, which by Little's law is the sum of the
- * latencies of a window's requests over its length. The time during which something is outstanding
- * says nothing: one task with one request under way makes it 100%. What the target's core is busy
- * with (the papers' core utilization) cannot be seen from this side.
+ * U of a queue is the mean number of requests outstanding. By Little's law it is the sum of the
+ * latencies of a window's requests over the length of the window. The time during which anything
+ * is outstanding says nothing: one task with one request under way makes it 100%. This side cannot
+ * see how busy the target's core is (the papers' core utilization).
  *
  * A request counts for the queue that it came to ("home"), and for the queue that served it. The
- * flag and the number of requests that move follow the first, which moving does not change: else
- * balance would end what brings it about. "Overloaded" (OctoKV's T_OL) is a queue of more than
- * average utilization whose requests take overload_pct percent more than their base.
+ * flag and the number of requests that move follow the first count, which moving does not change.
+ * Otherwise balance would end the moves that bring it about. A queue is "overloaded" (OctoKV's
+ * T_OL) if its utilization is above the average and its requests take overload_pct percent more
+ * than their base.
  *
  * The flags
  * =========
- * F below fair_pct raises one, LB below balance_pct together with an overloaded queue the other. A
- * flag that is up changes what it is computed from, so it stays for some windows after its cause is
- * gone; if the cause comes back at once, for twice as many the next time, up to 64.
+ * F below fair_pct raises one flag. LB below balance_pct, together with an overloaded queue,
+ * raises the other. A raised flag changes F or LB, so it stays for some windows after its cause is
+ * gone. If the cause comes back at once, it stays twice as many windows the next time, up to 64.
  *
- * A flow with few requests is judged when it has had 8, over as many windows as that takes, and is
- * forgotten if it has not in 8 windows.
+ * A flow with few requests is judged when it has had 8, over as many windows as that takes. It is
+ * forgotten if it has not had 8 in 8 windows.
  *
- * Dense is a flow with more than 5/4 of the flows' mean intensity, sparse the others. There is
- * nothing unfair to mend if there is no dense flow.
+ * A flow is dense if its intensity is above 5/4 of the mean of all flows, and sparse if not.
+ * Without a dense flow there is no unfairness to mend.
  *
  * How many move, and where
  * ========================
  * OctoKV moves N_high * R requests with R = (T - U_low) / (U_high * movable part), T = U_avg. With
- * many queues of each group, the room of all low ones is what all high ones have too much, so of a
- * high queue's requests the share (U - U_avg) / U_movable moves, U_movable being the part that may
+ * many queues of each group, the room of all low queues equals the excess of all high ones. So of
+ * a high queue's requests the share (U - U_avg) / U_movable moves. U_movable is the part that may
  * move (all, dense or sparse flows). A request of a block device moves as a whole: R_KV + R_D = 1.
- * Of each request that comes the share is saved as credit, up to four requests, and one that moves
+ * Each request that comes adds the share to a credit of at most four requests, and one that moves
  * takes 1.
  *
  * Algorithm 2 is applied to each request, with the present load in place of the utilization: it
  * moves only if its queue has U_avg or more outstanding, and only to a queue that has less. The
  * round of targets has each low queue once (rr), or in proportion to U_avg - U (ps).
  *
- * In hybrid a high queue that has requests of sparse flows, too, yields: of the dense flows'
- * requests that may move, all do as long as a target has less than U_avg, since what stays will be
+ * In hybrid, a high queue that has requests of sparse flows too yields: all requests of dense
+ * flows that may move do so, as long as a target has less than U_avg. If they stayed they would be
  * sent to the back anyway.
  *
  * Backwarding, and the bound that it needs
  * ========================================
  * B = alpha * intensity / mean intensity of sparse flows (Equations 4 and 5). The order of a queue
- * matters only while requests wait in it, so while requests are sent backwards, a queue sends no
- * more than it needs to keep its device busy: its request rate (the peak, forgetting an eighth each
- * window) times base, an eighth more so that a higher rate can show, rounded up.
+ * matters only while requests wait in it. So while requests are sent backwards, a queue sends no
+ * more than keeps its device busy: its request rate times base, an eighth more so that a higher
+ * rate can show, rounded up. The rate is the peak, which loses an eighth of itself in each window.
  *
- * What is at the device cannot be passed any more. A task of a sparse flow waits for its request,
- * and comes back with the next one at once. If a dense flow's request takes the place meanwhile, it
- * is ahead each time, however patient it was. So in a queue that has sparse flows' requests, too,
- * the last place is for them: a dense flow's request takes it only while one of theirs is at the
- * device, which it then is behind.
+ * A request at the device cannot be passed any more. A task of a sparse flow waits for its
+ * request, and comes back with the next one at once. If a request of a dense flow takes the place
+ * meanwhile, it is ahead each time, however often it was sent back. So in a queue that has
+ * requests of sparse flows too, the last place is for them. A request of a dense flow takes it
+ * only while one of theirs is at the device, which is then ahead of it.
  *
  * Enough
  * ======
- * F does not say which flow is worse off, and what intra does, also as a part of hybrid, is for
- * sparse flows only. When each of them is better off than each dense one by more than fair_pct
- * allows, there is no backwarding until they have been judged again, though a flag is up or it is
- * forced. Where it does too much, windows with and without it take turns.
+ * F does not say which flow is worse off, and intra, also as a part of hybrid, acts for sparse
+ * flows only. When each sparse flow is better off than each dense one by more than fair_pct
+ * allows, nothing is sent back until the flows have been judged again, even if a flag is up or the
+ * policy is forced. Where sending back does too much, windows with and without it take turns.
  */
 #include <linux/errno.h>
 #include <linux/math64.h>
