@@ -69,7 +69,7 @@ struct blk_mq_alloc_data {
 	struct blk_mq_hw_ctx *hctx;
 };
 
-/* Who else has a say in a queue's requests: a list, from request_queue.rq_qos. */
+/* The policies that act on a queue's requests: a list, from request_queue.rq_qos. */
 enum rq_qos_id {
 	RQ_QOS_WBT = 0,
 	RQ_QOS_LATENCY = 1,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * flow.c - who pays: the flows of one device; the manual is in flow.h
+ * flow.c - the flows of one device, which pay for its service; the manual is in flow.h
  */
 #include <linux/errno.h>
 #include <linux/export.h>
@@ -191,7 +191,7 @@ static void flow_keep_up(struct flow *f, u64 vt)
 {
 	u64 finish = READ_ONCE(f->finish);
 
-	/* Pairs with flow_tag(): no charge is lost. Who tags meanwhile has moved it on. */
+	/* Pairs with flow_tag(): no charge is lost. A CPU that tags meanwhile moves it on. */
 	if (vt_after(vt, finish))
 		cmpxchg(&f->finish, finish, vt);
 }

@@ -69,7 +69,7 @@ extern const char *const flow_kind_name[FLOW_NR_KINDS];
  * @key:		which tenant
  * @inverse_weight:	virtual time per byte, times 2^FLOW_INVERSE_SHIFT
  * @weight:		FLOW_WEIGHT_MIN to _MAX
- * @number:		small number, for those who keep something per flow elsewhere
+ * @number:		small number, for tables with an entry per flow elsewhere
  * @rcu:		for its end
  * @refs:		references, FLOW_DEAD when it is out of the table
  * @finish:		finish tag of its last request

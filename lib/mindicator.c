@@ -65,10 +65,10 @@ static u64 mindicator_min(const struct mindicator *m, unsigned int number,
  *	4. us: W node (150)
  *
  * So look again after the store, at the leaf that had the minimum: a raise of another one changes
- * nothing, and who lowers a leaf comes here in any case. The second look may lead back to where we
- * began, if a leaf was lowered meanwhile. Even then the parent has to be refreshed, for it may have
- * been made from what we had stored in between; the owner of that leaf, who gets the lock after us,
- * sees no change.
+ * nothing, and a CPU that lowers a leaf comes here in any case. The second look may lead back to
+ * where we began, if a leaf was lowered meanwhile. Even then the parent has to be refreshed, for it may have
+ * been made from our store in between; the owner of that leaf gets the lock after us and sees no
+ * change.
  */
 static bool mindicator_refresh(struct mindicator *m, unsigned int number)
 {

@@ -19,7 +19,7 @@
 struct seq_file;
 
 enum {
-	/* ready_set_nearest(): nobody waits. */
+	/* ready_set_nearest(): no queue waits. */
 	READY_SET_NONE = -1,
 };
 
@@ -68,7 +68,7 @@ static inline bool ready_set_del(struct ready_set *r, unsigned int leaf)
  */
 int ready_set_nearest(const struct ready_set *r, unsigned int leaf);
 
-/* True if nobody waits, for up to as many queues as fit a word; else the answer is not known. */
+/* True if no queue waits, for up to as many queues as fit a word; else the answer is not known. */
 static inline bool ready_set_is_empty(const struct ready_set *r)
 {
 	return r->topology->nr_queues <= BITS_PER_LONG && !READ_ONCE(r->bits[0]);

@@ -86,8 +86,8 @@ bool token_tree_steal(struct token_tree *t, unsigned int leaf)
 EXPORT_SYMBOL_GPL(token_tree_steal);
 
 /*
- * Who pays the last of a debt says so. Meanwhile there may be a new one, which must not be
- * forgotten; a debt that is noted although it has been paid is found out by the next who pays.
+ * A CPU that pays the last of a debt says so. Meanwhile there may be a new debt, which must not be
+ * forgotten. If a debt is noted although it has been paid, the next CPU that pays finds out.
  */
 static unsigned int token_tree_pay(struct token_tree *t)
 {

@@ -5,7 +5,7 @@
  * A device may have D requests in flight; each holds a token. The tokens that are free lie in a
  * tree of the shape of the machine: in a leaf for one queue, in an inner node for all queues
  * below it. A queue takes from its leaf, else from the next node above, up to the root, so that
- * as long as there are tokens nearby nobody far away is disturbed. One that comes back is put
+ * as long as there are tokens nearby no CPU far away is disturbed. A token that comes back is put
  * where the queue that shall have it next will pass: in the lowest common ancestor of the two.
  *
  * MQFQ, ATC 2019, section 3.2. What the paper leaves open:
@@ -126,7 +126,7 @@ unsigned int token_tree_put(struct token_tree *t, unsigned int leaf, unsigned in
 unsigned int token_tree_rest_above(struct token_tree *t, unsigned int leaf);
 
 /**
- * token_tree_rest() - give a token back that nobody waits for
+ * token_tree_rest() - give a token back that no queue waits for
  * @t:		token tree
  * @leaf:	of the queue whose request is done
  *

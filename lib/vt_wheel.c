@@ -15,7 +15,10 @@
 #include "topology.h"
 #include "vt_wheel.h"
 
-/* Read and written as one: a mixture of two geometries would name a bucket that nobody empties. */
+/*
+ * Read and written as one: a mixture of two geometries would name a bucket that is never
+ * emptied.
+ */
 static_assert(sizeof(struct vt_wheel_geometry) == sizeof(u32));
 
 static struct vt_wheel_geometry vt_wheel_geometry(const struct vt_wheel *w)
@@ -92,7 +95,7 @@ void vt_wheel_park(struct vt_wheel *w, unsigned int leaf, u64 wake_vt, const u64
 				    vt_wheel_nr_buckets(g) - 1);
 		unsigned long *bucket = vt_wheel_bucket(w, g, interval + ahead);
 
-		/* Who waits, for what, before the bit. Pairs with smp_rmb() in vt_wheel_empty(). */
+		/* The note of the wait before the bit. Pairs with smp_rmb() in vt_wheel_empty(). */
 		smp_mb__before_atomic();
 		vt_wheel_set(w, bucket, leaf);
 		/* Bit before time and geometry. Pairs as vt_wheel_park() and _reshape() say. */
@@ -112,7 +115,7 @@ static void vt_wheel_empty(struct vt_wheel *w, unsigned long *bucket, bool all)
 	unsigned int leaf;
 
 	for_each_set_bit(leaf, bucket, w->nr_leaves) {
-		/* Bit before who waits. Pairs with smp_mb__before_atomic() in vt_wheel_park(). */
+		/* Bit before the note. Pairs with smp_mb__before_atomic() in vt_wheel_park(). */
 		smp_rmb();
 		if (!all && !w->ops->is_due(w->context, leaf))
 			continue;
@@ -140,7 +143,7 @@ EXPORT_SYMBOL_GPL(vt_wheel_turn);
 void vt_wheel_reshape(struct vt_wheel *w, struct vt_wheel_geometry geometry)
 {
 	WRITE_ONCE(w->geometry, geometry);
-	/* Geometry before the caller's look at who waits. Pairs with vt_wheel_park(). */
+	/* Geometry before the caller's look at the waiters. Pairs with vt_wheel_park(). */
 	smp_mb();
 }
 EXPORT_SYMBOL_GPL(vt_wheel_reshape);

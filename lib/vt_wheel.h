@@ -68,7 +68,7 @@ struct vt_wheel_geometry {
 };
 
 /**
- * struct vt_wheel_ops - who waits
+ * struct vt_wheel_ops - the queues that wait
  * @is_due:	the queue's time has come, or it does not wait; may be asked of any leaf, any time
  * @wake:	its bit was found and cleared: wake it, if it waits
  */
@@ -79,7 +79,7 @@ struct vt_wheel_ops {
 
 /**
  * struct vt_wheel - B buckets
- * @ops:	who waits
+ * @ops:	the queues that wait
  * @context:	for @ops
  * @nr_leaves:	bits in a bucket
  * @nr_words:	words in a bucket

@@ -189,7 +189,7 @@ static u32 mqfq_auto_most(enum mqfq_auto_which which)
 	return which == MQFQ_AUTO_SLOTS ? MQFQ_SLOTS_MAX : MQFQ_AUTO_THROTTLE_KB_MAX;
 }
 
-/* Has it made somebody wait? If not, more of it changes nothing. */
+/* Did the knob make a queue wait? If not, a larger value changes nothing. */
 static bool mqfq_auto_is_felt(enum mqfq_auto_which which, const struct mqfq_auto_window *w)
 {
 	return which == MQFQ_AUTO_SLOTS ? w->slot_waits : w->throttles;
@@ -425,7 +425,7 @@ void mqfq_auto_init(struct mqfq_auto *a, u32 slots, u32 throttle_kb)
 	a->knob[MQFQ_AUTO_THROTTLE_KB].base = throttle_kb;
 }
 
-/* What was being compared no longer is: somebody has written a value. */
+/* A value was written: the comparison under way is void. */
 static void mqfq_auto_restart(struct mqfq_auto *a)
 {
 	a->probing = false;

@@ -110,7 +110,7 @@ struct mqfq_auto_leg {
  * @interval:	how many there were after the last one
  * @has_stepped: in this round
  * @usual:	service in the wait so far
- * @felt:	knobs that made somebody wait when the wait began, a mask
+ * @felt:	knobs that made a queue wait when the wait began, a mask
  * @nr_unusual:	windows in a row that were very different
  * @nr_probes:	comparisons that were begun
  * @nr_steps:	of them, those after which the base was another

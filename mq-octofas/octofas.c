@@ -582,9 +582,9 @@ static bool octofas_is_due(const struct octofas_data *od, const struct octofas_q
 }
 
 /*
- * The first that is due. Those before it go to the back, and have been sent back once more; but for
- * those that have been as often as they may, and wait for their bound. If there is none, nobody
- * gains by it: the first.
+ * The first request that is due. The requests before it go to the back, and have been sent back
+ * once more, except those that were sent back as often as they may and wait for their bound. If none is
+ * due, sending back helps no flow: the first goes.
  */
 static struct request *octofas_pick(struct octofas_data *od, struct octofas_queue *oq)
 {
@@ -651,7 +651,7 @@ static struct request *octofas_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	return rq;
 }
 
-/* Asked before each dispatch, and by everyone who thinks of running a queue. Takes no lock. */
+/* Asked before each dispatch, and before blk-mq runs a queue. Takes no lock. */
 static bool octofas_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	return octofas_queue_has_work(hctx->sched_data);

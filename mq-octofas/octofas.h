@@ -28,7 +28,7 @@ enum {
 
 /* Why a request that should have moved did not. */
 enum octofas_fixed {
-	OCTOFAS_FIXED_FLUSH,	/* of a flush sequence, or somebody else's to end */
+	OCTOFAS_FIXED_FLUSH,	/* of a flush sequence, or with another's end_io */
 	OCTOFAS_FIXED_KIND,	/* neither read nor write, or polled */
 	OCTOFAS_FIXED_STARTED,	/* the driver has seen it */
 	OCTOFAS_FIXED_DATA,	/* encrypted, or with integrity data */
@@ -90,7 +90,7 @@ struct octofas_cpu_counters {
 	unsigned long fixed[OCTOFAS_NR_FIXED];
 };
 
-/* A place for a flow: which flow's numbers are in it, as flow.number; 0: nobody's. */
+/* A place for a flow: whose numbers are in it, as flow.number; 0: no flow's. */
 struct octofas_place {
 	u32 owner;
 	u64 key;
@@ -145,7 +145,7 @@ struct octofas_couriers {
  * @tunables:		under the elevator's lock for sysfs
  * @ticking:		@tick is queued, or runs
  * @tick:		ends windows
- * @flows:		who is who
+ * @flows:		the flows
  * @place:		by flow.number modulo OCTOFAS_FLOWS
  * @lock:		guards the policy's windows, and what follows
  * @window_at_ns:	when the window began

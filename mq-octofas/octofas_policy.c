@@ -11,8 +11,8 @@
  * The latency alone
  * =================
  * Equation 1 needs RT_alone, the latency that a flow would have if it were alone. No flow is
- * alone, so each request gets an estimate. Its base is the least recent latency of its kind
- * (operation and size class): the device takes at least that. The rest of its latency it waited,
+ * alone, so each request gets an estimate. Its base is the least latency that its kind (operation
+ * and size class) had of late: the device takes at least that. The rest of its latency it waited,
  * for requests of other flows or of its own. When it came, its queue had a number of requests
  * outstanding, and a number of requests of its flow had come to the queue that it came to. The
  * wait is divided in that proportion, and the others' part would not have been if the flow were
