@@ -66,9 +66,9 @@ static u64 mindicator_min(const struct mindicator *m, unsigned int number,
  *
  * So look again after the store, at the leaf that had the minimum: a raise of another one changes
  * nothing, and a CPU that lowers a leaf comes here in any case. The second look may lead back to
- * where we began, if a leaf was lowered meanwhile. Even then the parent has to be refreshed, for it may have
- * been made from our store in between; the owner of that leaf gets the lock after us and sees no
- * change.
+ * where we began, if a leaf was lowered meanwhile. Even then the parent has to be refreshed, for it
+ * may have been made from our store in between; the owner of that leaf gets the lock after us and
+ * sees no change.
  */
 static bool mindicator_refresh(struct mindicator *m, unsigned int number)
 {

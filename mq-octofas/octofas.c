@@ -583,8 +583,8 @@ static bool octofas_is_due(const struct octofas_data *od, const struct octofas_q
 
 /*
  * The first request that is due. The requests before it go to the back, and have been sent back
- * once more, except those that were sent back as often as they may and wait for their bound. If none is
- * due, sending back helps no flow: the first goes.
+ * once more, except those that were sent back as often as they may and wait for their bound. If
+ * none is due, sending back helps no flow: the first goes.
  */
 static struct request *octofas_pick(struct octofas_data *od, struct octofas_queue *oq)
 {
