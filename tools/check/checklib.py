@@ -10,6 +10,7 @@ offences.
 import fnmatch
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -59,8 +60,8 @@ def read(path):
 
 
 def tracked():
-    """Paths of the files that git tracks; of all of the tree's files where git does not know it."""
-    if not os.path.exists(".git"):
+    """Paths of the files that git tracks; without git, of all files that no build makes."""
+    if not os.path.exists(".git") or not shutil.which("git"):
         return list(files())
     done = subprocess.run(["git", "ls-files"], stdout=subprocess.PIPE, text=True, check=True)
     return [path for path in done.stdout.splitlines() if os.path.isfile(path)]
