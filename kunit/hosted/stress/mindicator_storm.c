@@ -5,14 +5,13 @@
  * Each thread owns some leaves and sets them to tags as queues do: from virtual time onwards,
  * mostly upwards, and to nothing now and then. From the return of mindicator_set() until the leaf
  * is set again, no ancestor may be later than the leaf. Virtual time may move only as far as the
- * leaf. After each round, when all threads stand still, every node must be the
- * minimum of its children.
+ * leaf. After each round, when all threads stand still, every node must be the minimum of its
+ * children.
  */
 #include "../../../lib/mindicator.h"
 #include "storm.h"
 
 enum {
-	NR_THREADS	= 4,
 	SETS_PER_ROUND	= 300,
 };
 
@@ -24,8 +23,6 @@ struct promise {
 static struct topology topology;
 static struct mindicator m;
 static struct promise promises[SHAPE_QUEUES_MAX];
-static pthread_barrier_t gate;
-static int over;
 static unsigned long nr_steps;
 
 static void check_leaf(unsigned int leaf)
@@ -73,11 +70,11 @@ static void *setter(void *data)
 
 	storm_random = me + 1;
 	for (;;) {
-		pthread_barrier_wait(&gate);
-		if (over)
+		pthread_barrier_wait(&storm_gate);
+		if (storm_over)
 			return NULL;
 		for (i = 0; i < SETS_PER_ROUND; i++) {
-			leaf = me + NR_THREADS * draw(topology.nr_queues / NR_THREADS + 1);
+			leaf = me + STORM_THREADS * draw(topology.nr_queues / STORM_THREADS + 1);
 			if (leaf >= topology.nr_queues)
 				continue;
 			vt = mindicator_vt(&m);
@@ -87,7 +84,7 @@ static void *setter(void *data)
 			check_leaf(leaf);
 			set_some(leaf);
 		}
-		pthread_barrier_wait(&gate);
+		pthread_barrier_wait(&storm_gate);
 	}
 }
 
@@ -107,12 +104,18 @@ static void check_all(void)
 	}
 }
 
+static void one_round(void)
+{
+	pthread_barrier_wait(&storm_gate);
+	pthread_barrier_wait(&storm_gate);
+	check_all();
+	nr_steps += STORM_THREADS * SETS_PER_ROUND;
+}
+
 static void run_shape(const struct shape *shape, double seconds)
 {
 	struct topology_place place[SHAPE_QUEUES_MAX];
-	double end = storm_now() + seconds;
-	pthread_t threads[NR_THREADS];
-	unsigned long i;
+	unsigned int i;
 
 	shape_places(shape, place);
 	if (topology_init(&topology, place, shape->nr_queues, GFP_KERNEL) ||
@@ -120,20 +123,7 @@ static void run_shape(const struct shape *shape, double seconds)
 		storm_fail("no memory");
 	for (i = 0; i < shape->nr_queues; i++)
 		promises[i].value = VT_NONE;
-	over = 0;
-	pthread_barrier_init(&gate, NULL, NR_THREADS + 1);
-	for (i = 0; i < NR_THREADS; i++)
-		pthread_create(&threads[i], NULL, setter, (void *)i);
-	while (!over) {
-		pthread_barrier_wait(&gate);
-		pthread_barrier_wait(&gate);
-		check_all();
-		nr_steps += NR_THREADS * SETS_PER_ROUND;
-		over = storm_now() > end;
-	}
-	pthread_barrier_wait(&gate);
-	for (i = 0; i < NR_THREADS; i++)
-		pthread_join(threads[i], NULL);
+	storm_rounds(seconds, setter, one_round);
 	mindicator_destroy(&m);
 	topology_destroy(&topology);
 }

@@ -30,11 +30,15 @@ enum {
 	STORM_STALL_MS		= 5000,
 	STORM_TICK_US		= 500,
 	STORM_YIELD_ONE_IN	= 24,
+	STORM_THREADS		= 4,
 };
 
 static const char *storm_name;
 static double storm_seconds;
 static __thread u32 storm_random;
+/* Of storm_rounds(). */
+__attribute__((unused)) static pthread_barrier_t storm_gate;
+__attribute__((unused)) static bool storm_over;
 
 static u32 draw(u32 n)
 {
@@ -89,6 +93,32 @@ static void storm_watch(bool (*is_over)(void), unsigned long (*moved)(void), voi
 		}
 		usleep(STORM_TICK_US);
 	}
+}
+
+/*
+ * Runs STORM_THREADS threads, @thread(number) each, for @seconds. A thread passes storm_gate before
+ * and after each round, and returns if storm_over is set at the first of the two. @round() is what
+ * the caller does in a round: it passes the gate twice, and the threads stand still from then to
+ * its return.
+ */
+__attribute__((unused))
+static void storm_rounds(double seconds, void *(*thread)(void *), void (*round)(void))
+{
+	double end = storm_now() + seconds;
+	pthread_t threads[STORM_THREADS];
+	unsigned long i;
+
+	storm_over = false;
+	pthread_barrier_init(&storm_gate, NULL, STORM_THREADS + 1);
+	for (i = 0; i < STORM_THREADS; i++)
+		pthread_create(&threads[i], NULL, thread, (void *)i);
+	while (!storm_over) {
+		round();
+		storm_over = storm_now() > end;
+	}
+	pthread_barrier_wait(&storm_gate);
+	for (i = 0; i < STORM_THREADS; i++)
+		pthread_join(threads[i], NULL);
 }
 
 static void storm_begin(int argc, char **argv, const char *name, double seconds)

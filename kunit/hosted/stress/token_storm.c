@@ -11,7 +11,6 @@
 #include "storm.h"
 
 enum {
-	NR_THREADS	= 4,
 	OPS_PER_ROUND	= 60,
 	RESIZES_MAX	= 4,	/* per round: each may be the last one, which nothing heals */
 	SLOTS_MAX	= 24,
@@ -19,8 +18,7 @@ enum {
 
 static struct topology topology;
 static struct token_tree t;
-static pthread_barrier_t gate;
-static int over, nr_out;
+static int nr_out;
 static bool resizing;
 static unsigned long nr_steps;
 
@@ -67,8 +65,8 @@ static void *user(void *data)
 
 	storm_random = (unsigned long)data + 1;
 	for (;;) {
-		pthread_barrier_wait(&gate);
-		if (over)
+		pthread_barrier_wait(&storm_gate);
+		if (storm_over)
 			return NULL;
 		for (i = 0; i < OPS_PER_ROUND; i++)
 			one_operation(&mine);
@@ -76,7 +74,7 @@ static void *user(void *data)
 			gives();
 			token_tree_rest(&t, draw(topology.nr_queues));
 		}
-		pthread_barrier_wait(&gate);
+		pthread_barrier_wait(&storm_gate);
 	}
 }
 
@@ -107,40 +105,34 @@ static void check_round(void)
 		token_tree_put(&t, draw(topology.nr_queues), draw(topology.nr_queues));
 }
 
+static void one_round(void)
+{
+	unsigned int i;
+
+	resizing = !resizing;
+	token_tree_resize(&t, 1 + draw(SLOTS_MAX));
+	pthread_barrier_wait(&storm_gate);
+	for (i = resizing ? draw(RESIZES_MAX) : 0; i; i--) {
+		unsigned int pause = draw(6);
+
+		while (pause--)
+			sched_yield();
+		token_tree_resize(&t, 1 + draw(draw(2) ? t.slots : SLOTS_MAX));
+	}
+	pthread_barrier_wait(&storm_gate);
+	check_round();
+	nr_steps += STORM_THREADS * OPS_PER_ROUND;
+}
+
 static void run_shape(const struct shape *shape, double seconds)
 {
 	struct topology_place place[SHAPE_QUEUES_MAX];
-	double end = storm_now() + seconds;
-	pthread_t threads[NR_THREADS];
-	unsigned long i;
 
 	shape_places(shape, place);
 	if (topology_init(&topology, place, shape->nr_queues, GFP_KERNEL) ||
 	    token_tree_init(&t, &topology, 3, GFP_KERNEL))
 		storm_fail("no memory");
-	over = 0;
-	pthread_barrier_init(&gate, NULL, NR_THREADS + 1);
-	for (i = 0; i < NR_THREADS; i++)
-		pthread_create(&threads[i], NULL, user, (void *)i);
-	while (!over) {
-		resizing = !resizing;
-		token_tree_resize(&t, 1 + draw(SLOTS_MAX));
-		pthread_barrier_wait(&gate);
-		for (i = resizing ? draw(RESIZES_MAX) : 0; i; i--) {
-			unsigned int pause = draw(6);
-
-			while (pause--)
-				sched_yield();
-			token_tree_resize(&t, 1 + draw(draw(2) ? t.slots : SLOTS_MAX));
-		}
-		pthread_barrier_wait(&gate);
-		check_round();
-		nr_steps += NR_THREADS * OPS_PER_ROUND;
-		over = storm_now() > end;
-	}
-	pthread_barrier_wait(&gate);
-	for (i = 0; i < NR_THREADS; i++)
-		pthread_join(threads[i], NULL);
+	storm_rounds(seconds, user, one_round);
 	token_tree_destroy(&t);
 	topology_destroy(&topology);
 }
