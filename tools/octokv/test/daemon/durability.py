@@ -61,6 +61,14 @@ class Writer(threading.Thread):
             self.nr_acknowledged += 1
 
 
+def wait_for_acknowledged(writers, nr):
+    """Wait until the daemon has acknowledged @nr writes of all @writers together."""
+    until = time.monotonic() + START_S
+    while sum(w.nr_acknowledged for w in writers) < nr:
+        expect(time.monotonic() < until, "too slow")
+        time.sleep(0.01)
+
+
 def verify(d, writers):
     """Each key has its last acknowledged value, or that of the write that got no answer."""
     for w in writers:
@@ -88,10 +96,7 @@ def case_kill():
             for w in writers:
                 w.known = known.get(w.number, {})
                 w.start()
-            until = time.monotonic() + START_S
-            while sum(w.nr_acknowledged for w in writers) < 400:
-                expect(time.monotonic() < until, "too slow")
-                time.sleep(0.01)
+            wait_for_acknowledged(writers, 400)
             d.end(signal.SIGKILL)
             for w in writers:
                 w.join()
@@ -120,10 +125,7 @@ def case_power_cut():
                 for w in writers:
                     w.known = known.get(w.number, {})
                     w.start()
-                until = time.monotonic() + START_S
-                while sum(w.nr_acknowledged for w in writers) < 300:
-                    expect(time.monotonic() < until, "too slow")
-                    time.sleep(0.01)
+                wait_for_acknowledged(writers, 300)
                 power("1")
                 d.end(signal.SIGKILL)
                 noise.kill()
