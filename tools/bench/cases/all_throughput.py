@@ -117,8 +117,8 @@ def draw(result, plt):
     style.bars(axis, cases, series, lambda case, name: 100 * rows_of[(case, name)]["value"])
     for bar, (case, name) in zip(axis.patches, itertools.product(cases, series)):
         entry, middle = rows_of[(case, name)], bar.get_x() + bar.get_width() / 2
-        axis.errorbar(middle, 100 * entry["value"], 100 * _half_range(entry), ecolor=style.QUIET,
-                      elinewidth=0.8, capsize=2, zorder=3)
+        axis.errorbar(middle, 100 * entry["value"], 100 * _half_range(entry), fmt="none",
+                      ecolor=style.QUIET, elinewidth=0.8, capsize=2, zorder=3)
         axis.text(middle, 3, f"{entry['value']:.0%}", ha="center", color="white",
                   fontsize=style.SMALL_PT)
     style.guide(axis, 100, across=True)

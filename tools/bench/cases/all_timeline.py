@@ -18,6 +18,8 @@ WORDS = {"mq-tabs": ("reader alone", "1 writer comes", "another joins", "it leav
                      "the first leaves"),
          "mq-octofas": ("policy none", "policy auto")}
 LOADS = {"mq-tabs": "a reader and FUA writers", "mq-octofas": "2 against 8 threads on 6 queues"}
+# What the picture calls a tenant, where its own name does not say it.
+SAID = {"flow1": "2 threads", "flow2": f"{queues.CROWD} threads"}
 
 
 def octofas_threads():
@@ -123,7 +125,8 @@ def _draw_run(axis, case, scheduler, found):
         shown = range(begins * PHASE_MS // WINDOW_MS + (1 if begins else LOG_BEGINS),
                       ends * PHASE_MS // WINDOW_MS - 1)
         axis.plot([(number + 0.5) * WINDOW_MS for number in shown],
-                  [values[number] for number in shown], color=color, label=tenant, linewidth=1.2)
+                  [values[number] for number in shown], color=color, linewidth=1.2,
+                  label=SAID.get(tenant, tenant))
     for phase, words in enumerate(WORDS[case]):
         axis.text((phase + 0.02) * PHASE_MS, 1.01, words, transform=axis.get_xaxis_transform(),
                   fontsize=8, va="bottom", color=style.QUIET)

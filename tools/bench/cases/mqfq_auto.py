@@ -151,7 +151,7 @@ def _draw_case(axes, result, case, names):
         values = [report.value(result, case, name, metric) for name in names]
         style.dots(axis, values, colors, form)
         place = names.index(best)
-        axis.plot([values[place]], [place], "o", markersize=10, markerfacecolor="none",
+        axis.plot([values[place]], [place], "o", markersize=8.5, markerfacecolor="none",
                   markeredgecolor=ours)
         high = max(value for value in values if value is not None)
         axis.set_xlim(0, 1.4 * high)

@@ -185,12 +185,13 @@ def _draw_shares(result, left, right):
         shown = [name for name in schedulers if report.value(result, case, name, "jain")]
         for number, name in enumerate(shown):
             # Side by side, so that no mark hides another.
-            at = place + (number - (len(shown) - 1) / 2) * 0.155
+            at = place + (number - (len(shown) - 1) / 2) * 0.14
             look = {"color": style.SCHEDULERS[name], "marker": "o", "markersize": 4.5, "zorder": 3}
             left.plot([report.value(result, case, name, "jain")], [at], **look)
             right.plot([100 * report.value(result, case, name, "bandwidth") / base], [at], **look)
     for axis, line in ((left, 1), (right, 100)):
         style.names_down(axis, cases, shown=axis is left)
+        style.bands_across(axis, len(cases))
         style.guide(axis, line)
     left.set_xlim(0, 1.05)
     left.set_xlabel("Jain's index of bandwidth over weight (1: every tenant has its share)")
@@ -215,7 +216,7 @@ def _draw_panel(result, axis, metric):
 def draw(result, plt):
     """Above, a line per case: Jain's index, and total bandwidth. Below, the reactions."""
     schedulers = _schedulers_of(result)
-    shares = 0.6 + 0.4 * len(report.cases_with(result, "jain"))
+    shares = 0.6 + 0.45 * len(report.cases_with(result, "jain"))
     figure = plt.figure(figsize=(10.5, shares + 2.4))
     grid = figure.add_gridspec(2, 4, height_ratios=[shares, 2.2])
     _draw_shares(result, figure.add_subplot(grid[0, :2]), figure.add_subplot(grid[0, 2:]))
