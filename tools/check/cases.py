@@ -148,8 +148,10 @@ CASES = {
     ],
     "old_names": [
         ({"README.md": "See tools/b and lib/a.\n", "lib/a.h": C + "/* guest test " + "012 */\n",
-          "a.sh": SH + "cat compat/{a,b}.h\n# k2_" + "adapt\n", "compat/a.h": C},
+          "a.sh": SH + "cat compat/{a,b}.h\n# k2_" + "adapt\n", "compat/a.h": C,
+          "b.py": PY + "# c/a.h and b.c, but not a.h or NAME.c; every/" + "012\n"},
          ["README.md:1: there is no tools/b", "a.sh:3: there is no compat/{a,b}.h", "a.sh:4:",
+          "b.py:2: every/", "b.py:2: no file is called b.c", "b.py:2: no file is called c/a.h",
           "lib/a.h:2:"]),
         ({"README.md": "lib/*.h lib/NAME tools/$x tools/<x> tools/test_b lib/a.o tools/outside\n",
           "lib/a.h": C, "tools/test/guest-tests/tools/test_b": SH, ".gitignore": "*.o\n",
@@ -200,6 +202,10 @@ CASES = {
           OCTOKV + "store/c.c": C + '#include "c.h"\n' + body("c"),
           OCTOKV + "store/c.h": "static inline " + body("d", "a"), OCTOKV + "server/b.h": ""},
          [OCTOKV + "store/a.c:2:", OCTOKV + "store/a.c:5:", OCTOKV + "store/c.h:3:"]),
+        ({"tools/bench/cases/a.py":
+          PY + "from kit import lab\nfrom cases import b\nfrom . import c\n",
+          "tools/bench/kit/lab.py": PY + "from . import fio\nimport cases.a\n"},
+         ["tools/bench/cases/a.py:3:", "tools/bench/cases/a.py:4:", "tools/bench/kit/lab.py:3:"]),
         ({"lib/a.c": C + '#include "a.h"\n' + body("a", "b"), "lib/a.h": "void a(void);\n",
           "lib/b.c": C + body("b"), "mq-k2/k2.h": '#include "a.h"\n', "compat/shims.h": "",
           "mq-k2/k2.c": C + '#include "k2.h"\n#include "shims.h"\n' + body("b2", "a", "t"),
