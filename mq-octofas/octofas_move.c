@@ -42,8 +42,8 @@
  *  - Other code that counts bios in the block layer (io.cost, io.latency) would be misled. While it
  *    is in use nothing moves.
  *  - A request with more than one bio is submitted within a plug, where its bios are merged again.
- *  - REQ_NOWAIT has been answered: the request had its tag, and its submitter is told no other
- *  story.
+ *  - REQ_NOWAIT has been answered: the request had its tag, and its submitter gets no second
+ *    answer.
  */
 #include <linux/bio.h>
 #include <linux/blk-crypto.h>

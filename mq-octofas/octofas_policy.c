@@ -156,7 +156,7 @@ static void octofas_judge_flow(struct octofas_flow_state *f, const struct octofa
 	f->nr_windows = 0;
 }
 
-/* Judges all flows, and who is dense. Return: F. */
+/* Judges all flows, and finds the dense ones. Return: F. */
 static u32 octofas_look_at_flows(struct octofas_policy *p, const struct octofas_sample *s)
 {
 	u32 least = U32_MAX, most = 0, nr = 0, i;

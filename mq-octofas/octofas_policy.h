@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * octofas_policy.h - who is slowed down, which queues are overloaded, and what to do about both
+ * octofas_policy.h - which flows are slowed down, which queues are overloaded, and what to do about
+ * both
  *
  * The policy of mq-octofas without the block layer: the monitor's windows, the flags, the truth
  * table, which requests move where, and which go to the back of their queue. It holds no requests,
