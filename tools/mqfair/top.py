@@ -4,8 +4,8 @@
 There is a line per flow that had requests since the last look:
 
   weight      its weight
-  due         its due part of the bytes, by its weight among these flows
-  got         its real part of the bytes
+  due         the share of the bytes that its weight among these flows gives it
+  got         the share of the bytes that it had
   MB/s        its rate
   requests    its requests that wait or are at the drive
   ahead KiB   how far its next tag is ahead of virtual time

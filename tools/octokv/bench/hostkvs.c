@@ -2,9 +2,9 @@
 /*
  * hostkvs.c - Host-KVS: load without a server, a protocol or a network
  *
- * Threads of this program write and read fixed records of a file each, which an array finds, with
- * fsync() after each write. A store on the file system of the host can do no better; the OctoKV
- * paper compares with one in its figures 4 to 6.
+ * Each thread writes and reads records of one length in a file of its own. An array tells where a
+ * record is, and fsync() follows each write. A store on the file system of the host can do no
+ * better; the OctoKV paper compares with one in its figures 4 to 6.
  */
 #include <errno.h>
 #include <fcntl.h>

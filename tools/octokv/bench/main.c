@@ -59,7 +59,7 @@ static const char usage_text[] =
 	"usage: octokv-bench [options] WORKLOAD\n"
 	"  WORKLOAD               fillrandom, readrandom, ycsb-a to ycsb-f\n"
 	"  --host ADDRESS         (127.0.0.1)    --port N  (6379)\n"
-	"  --user NAME --password WORD\n"
+	"  --user NAME --password WORD   who the requests are from, if the server has users\n"
 	"  --clients N            connections, or threads with --host-kvs (16)\n"
 	"  --pipeline N           requests under way on each connection (1)\n"
 	"  --rate N               open loop: N requests per second are due\n"
@@ -70,7 +70,8 @@ static const char usage_text[] =
 	"  --host-kvs DIRECTORY   no server and no network: threads of octokv-bench write\n"
 	"                         and read files there, with fsync\n"
 	"  --json FILE            write the figures to FILE (standard output)\n"
-	"  --seed N    --quiet\n";
+	"  --seed N               of all random numbers (1)\n"
+	"  --quiet                no progress every second\n";
 
 static double real(const char *text, double min, double max)
 {

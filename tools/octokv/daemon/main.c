@@ -68,13 +68,13 @@ static const char usage_text[] =
 	"                                                 users file\n"
 	"\n"
 	"  --bind ADDRESS         listen there (127.0.0.1); other than loopback needs --users\n"
-	"  --port N               (6379)\n"
+	"  --port N               listen on this port (6379)\n"
 	"  --cores N              reactors, one thread each (as many as there are processors)\n"
 	"  --network-cores N      only N of them have connections (all)\n"
 	"  --users FILE           the users and their limits: see octokvd(8)\n"
 	"  --weights DIRECTORY    write the users' weights to the scheduler there, for example\n"
 	"                         /sys/block/nvme0n1\n"
-	"  --max-connections N    (10000)\n"
+	"  --max-connections N    refuse further ones (10000)\n"
 	"  --idle-timeout SEC     close connections without a request for SEC (0: never)\n"
 	"  --stall-timeout SEC    close connections that stop within a command, or do not read\n"
 	"                         replies (30)\n"
@@ -84,8 +84,9 @@ static const char usage_text[] =
 	"  --balance-overload PCT a reactor above PCT percent busy is overloaded (40)\n"
 	"  --balance-gap PCT      move only if the least busy reactor is PCT points below (10)\n"
 	"  --balance-tenants SET  count the requests of all, dense or sparse tenants (all)\n"
-	"  --size SIZE            of a new file (16g)\n"
-	"  --partitions N         of a new store: a power of two, at least one per core (16)\n"
+	"  --size SIZE            size of a new file (16g)\n"
+	"  --partitions N         partitions of a new store: a power of two, at least one per\n"
+	"                         core (16)\n"
 	"  --force                with --format: even if the device holds something else\n";
 
 /* A file that we have created, and that is no store yet. */
