@@ -251,10 +251,20 @@ CASES = {
          ["Documentation/reference/ABI/sysfs-block-mq-a:5:", "mq-a/a.c:3: depth has no entry",
           "mq-a/a.c:4: max_wait_ns has no heading"]),
         ({"mq-a/a.c": C + ATTRS,
-          "Documentation/reference/mq-a.rst": headings("``depth`` (requests)", "max_wait_ns"),
+          "Documentation/reference/mq-a.rst":
+          headings("``depth`` (requests)") + "Range 1\nto 9, default 2.\n\n" +
+          headings("max_wait_ns (word)") + "Default: no.\n",
           "Documentation/reference/ABI/sysfs-block-mq-a":
-          ABI.format("max_wait_ns") + ABI.format("depth")},
+          ABI.format("max_wait_ns") + ABI.format("depth") + "\t\trange 1 to\n\t\t9, default 2.\n"},
          []),
+        ({"mq-a/a.c": C + ATTRS,
+          "Documentation/reference/mq-a.rst":
+          headings("depth (requests)") + "Range 1 to 9, default 2.\n\n" + headings("max_wait_ns"),
+          "Documentation/reference/ABI/sysfs-block-mq-a":
+          ABI.format("max_wait_ns") + ABI.format("depth") + "\t\trange 1 to 8, default 2.\n"},
+         ["Documentation/reference/mq-a.rst:1: depth: range 1 to 9, default 2 here, range 1 to 8",
+          "Documentation/reference/mq-a.rst:8: max_wait_ns: no default",
+          "Documentation/reference/mq-a.rst:8: the heading of max_wait_ns"]),
     ],
 }
 
