@@ -163,9 +163,11 @@ CASES = {
           "b.py": PY + f'"""b - runs {AGAIN}; Not done ' + f'is this. And then {HE} waits."""\n',
           "README.md": f"# Title\n\nOne.\nThe {WORDS}.\n",
           "Documentation/a.rst": f"Title\n=====\n\n- one\n- {WORDS}\n\n  {WORDS}\n",
+          "Documentation/b.rst": f".. list-table::\n   :widths: 1 2\n\n   * - a\n     - {WORDS}\n",
           "tools/man/a.8": f".SH NAME\n.TP\n.B a\n{WORDS}\n"},
          ["a.c:2:", "a.c:3:", "b.py:2:", "b.py:2:", "b.py:2:", "README.md:4:",
-          "Documentation/a.rst:5:", "Documentation/a.rst:7:", "tools/man/a.8:4:"]),
+          "Documentation/a.rst:5:", "Documentation/a.rst:7:", "Documentation/b.rst:5:",
+          "tools/man/a.8:4:"]),
         ({"a.c": C + "/* The depth is measured here. Speed " + "is: the theme, whose. */\n",
           "README.md": f"One ``{WORDS}``.\n\n```\n{WORDS}\n```\n\n| {WORDS} |\n",
           "Documentation/a.rst": f":field: {WORDS}\n\nOne ``{WORDS}``::\n\n\t{WORDS}\n\n"

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """prose.py - the sentences of the manual: .md, .rst and man pages without what is no prose
 
-sentences() leaves out code, tables, fields and comments, and counts a literal as one word.
+sentences() leaves out code, tables that are drawn, fields and comments. It counts a literal as one
+word.
 """
 
 import re
 
 LITERAL = "literal"
 # Directives whose content is prose; that of all others is not, nor are comments and targets.
-PROSE = re.compile(r"\s*\.\. (?:note|warning|tip|important|glossary|seealso|topic|container)::")
+PROSE = re.compile(
+    r"\s*\.\. (?:note|warning|tip|important|glossary|seealso|topic|container|list-table)::"
+)
 BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)]|#\.)\s+")
 FIELD = re.compile(r"\s*:[\w -]+:(?:\s|$)")
 BORDER = re.compile(r"\s*=+( +=+)+\s*$")
