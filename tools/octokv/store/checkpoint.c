@@ -5,8 +5,8 @@
  * A checkpoint notes where the log is: the first batch that has not taken effect. Then it writes
  * shard after shard, each as it is at that moment. So a later shard may show what batches beyond
  * the noted one did. That does no harm: a record in the log says which record it replaces. Replay
- * removes the entry of that record if it is there, and adds its own if it is not. From any mixture
- * of older and newer shards that gives the same set in the end (recover.c).
+ * removes the entry of that record if it is there, and adds its own if it is not. That gives the
+ * same set in the end, from any mixture of older and newer shards (recover.c).
  *
  * The chunks go to free segments. Only when they are durable, a root that names them overwrites the
  * older one of the two roots of the partition. Until the new root is durable, recovery uses the
