@@ -22,6 +22,7 @@
 
 #include <linux/blkdev.h>
 #include <linux/blk-mq.h>
+#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/hashtable.h>
 #include <linux/hrtimer.h>
@@ -31,6 +32,7 @@
 #include <linux/percpu.h>
 #include <linux/rbtree.h>
 #include <linux/sbitmap.h>
+#include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 #include <linux/string.h>
 #include <linux/timer.h>
@@ -44,6 +46,7 @@
 #include "blk-mq-debugfs.h"
 #include "blk-stat.h"
 #include "blk-rq-qos.h"
+#include "blk-wbt.h"
 #include "blk-cgroup.h"
 #else
 #include "private.h"

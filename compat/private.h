@@ -143,6 +143,20 @@ void blk_mq_sched_mark_restart_hctx(struct blk_mq_hw_ctx *hctx);
 void blk_stat_enable_accounting(struct request_queue *q);
 void blk_stat_disable_accounting(struct request_queue *q);
 
+/* Writeback throttling: off, and back on if that is the kernel's default. */
+#ifdef CONFIG_BLK_WBT
+void wbt_disable_default(struct gendisk *disk);
+void wbt_enable_default(struct gendisk *disk);
+#else
+static inline void wbt_disable_default(struct gendisk *disk)
+{
+}
+
+static inline void wbt_enable_default(struct gendisk *disk)
+{
+}
+#endif
+
 #ifdef CONFIG_BLK_DEBUG_FS
 int __blk_mq_debugfs_rq_show(struct seq_file *m, struct request *rq);
 int blk_mq_debugfs_rq_show(struct seq_file *m, void *v);

@@ -24,6 +24,10 @@
  *	.ops.init_sched = MQFAIR_INIT_SCHED(x_init_sched),
  *	.ops.depth_updated = MQFAIR_DEPTH_UPDATED(x_depth_updated),
  *
+ * The queue is frozen, and reclaim may want to write to its disk: no allocation in init_sched may
+ * wait for reclaim. Kernels with the newer form see to that when they freeze a queue
+ * (HAVE_FREEZE_QUEUE_MEMFLAGS); on 6.12 the wrapper does.
+ *
  * As in the kernel's own schedulers, init_sched sets eq->elevator_data and, as its last step,
  * q->elevator. If it returns an error it has freed what it allocated, and eq is not its
  * business: on 6.12 the wrapper gives it back.
@@ -44,15 +48,13 @@
 static inline int mqfair_init_sched(struct request_queue *q, struct elevator_type *e,
 				    int (*init)(struct request_queue *q, struct elevator_queue *eq))
 {
+	unsigned int noio = memalloc_noio_save();
 	struct elevator_queue *eq = elevator_alloc(q, e);
-	int ret;
+	int ret = eq ? init(q, eq) : -ENOMEM;
 
-	if (!eq)
-		return -ENOMEM;
-
-	ret = init(q, eq);
-	if (ret)
+	if (ret && eq)
 		kobject_put(&eq->kobj);
+	memalloc_noio_restore(noio);
 	return ret;
 }
 
@@ -152,6 +154,44 @@ static inline void mqfair_unfreeze_queue(struct request_queue *q, unsigned int m
 	blk_mq_unfreeze_queue(q, memflags);
 #else
 	blk_mq_unfreeze_queue(q);
+#endif
+}
+
+/*
+ * Per-CPU memory for init_sched. Where no allocation may wait for reclaim, 6.12 takes only pages
+ * that are there already, and has a worker bring more, so this tries again for a while. Kernels
+ * since 6.15 do as they do for other memory.
+ */
+#define mqfair_alloc_percpu(type)						\
+	((typeof(type) __percpu *)mqfair_alloc_percpu_bytes(sizeof(type), __alignof__(type)))
+
+static inline void __percpu *mqfair_alloc_percpu_bytes(size_t size, size_t align)
+{
+	unsigned int tries = 20;
+	void __percpu *p = __alloc_percpu(size, align);
+
+	while (!p && tries--) {
+		msleep(20);
+		p = __alloc_percpu(size, align);
+	}
+	return p;
+}
+
+/*
+ * Is writeback throttling off by default for @q? A flag of the queue says so; until 6.12 got it,
+ * wbt_disable_default() alone was what there is.
+ */
+static inline void mqfair_forbid_wbt(struct request_queue *q)
+{
+#ifdef blk_queue_disable_wbt
+	blk_queue_flag_set(QUEUE_FLAG_DISABLE_WBT_DEF, q);
+#endif
+}
+
+static inline void mqfair_allow_wbt(struct request_queue *q)
+{
+#ifdef blk_queue_disable_wbt
+	blk_queue_flag_clear(QUEUE_FLAG_DISABLE_WBT_DEF, q);
 #endif
 }
 

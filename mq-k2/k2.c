@@ -118,6 +118,7 @@
 #include "blk/slot.h"
 #include "blk/submit.h"
 #include "blk/tag_share.h"
+#include "blk/wbt.h"
 #include "k2.h"
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -210,12 +211,15 @@ static int k2_init_sched(struct request_queue *q, struct elevator_queue *eq)
 
 	if (!k2)
 		return -ENOMEM;
-	k2->cpu_counters = alloc_percpu(struct k2_cpu_counters);
+	k2->cpu_counters = mqfair_alloc_percpu(struct k2_cpu_counters);
 	if (!k2->cpu_counters)
 		goto err_k2;
-	k2->cpu_sums = alloc_percpu(struct k2_auto_sums);
+	k2->cpu_sums = mqfair_alloc_percpu(struct k2_auto_sums);
 	if (!k2->cpu_sums)
 		goto err_counters;
+	k2->keep = keep_get(q, eq, sizeof(struct k2_auto_found));
+	if (!k2->keep)
+		goto err_sums;
 
 	k2->q = q;
 	spin_lock_init(&k2->lock);
@@ -225,11 +229,16 @@ static int k2_init_sched(struct request_queue *q, struct elevator_queue *eq)
 	/* Every hardware queue dispatches for all: running one of them is running the scheduler. */
 	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
 	tag_share_update(q);
+	wbt_off(q);
 
 	eq->elevator_data = k2;
+	keep_restore(k2->keep, eq);
+	k2_tuner_resume(k2, k2->keep->found);
 	q->elevator = eq;
 	return 0;
 
+err_sums:
+	free_percpu(k2->cpu_sums);
 err_counters:
 	free_percpu(k2->cpu_counters);
 err_k2:
@@ -243,6 +252,10 @@ static void k2_exit_sched(struct elevator_queue *eq)
 
 	k2_tuner_exit(k2);
 	WARN_ON_ONCE(!k2_is_balanced(k2));
+	wbt_back(k2->q);
+	keep_save(k2->keep, eq);
+	k2_auto_get_found(&k2->law, k2->keep->found);
+	keep_put(k2->keep);
 	free_percpu(k2->cpu_sums);
 	free_percpu(k2->cpu_counters);
 	kfree(k2);

@@ -12,6 +12,7 @@
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
+#include "blk/keep.h"
 #include "compat.h"
 #include "k2_auto.h"
 #include "k2_policy.h"
@@ -50,6 +51,7 @@ struct k2_cpu_counters {
 /**
  * struct k2_data - the scheduler of one device
  * @q:			its queue
+ * @keep:		what outlives it
  * @cpu_counters:	see there
  * @cpu_sums:		what completions have counted for the law
  * @be_max_delay_ms:	tunable; read anywhere
@@ -72,6 +74,7 @@ struct k2_cpu_counters {
 struct k2_data {
 	/* Read-mostly. */
 	struct request_queue *q;
+	struct keep *keep;
 	struct k2_cpu_counters __percpu *cpu_counters;
 	struct k2_auto_sums __percpu *cpu_sums;
 	unsigned int be_max_delay_ms;
@@ -112,6 +115,8 @@ void k2_count(struct k2_data *k2, unsigned int queue, struct k2_counters *c);
 /* k2_tuner.c: the automatic bound */
 void k2_tuner_init(struct k2_data *k2, u32 max_inflight);
 void k2_tuner_exit(struct k2_data *k2);
+/* The targets are set again after a time without the scheduler: goes on with what was found. */
+void k2_tuner_resume(struct k2_data *k2, const struct k2_auto_found *found);
 /* A request has come: the ticks begin, if they are not under way. */
 void k2_tuner_kick(struct k2_data *k2);
 /* @rq is about to give its slot back. Any context. */

@@ -174,7 +174,25 @@ struct k2_auto {
 	u64 nr_windows;
 };
 
+/**
+ * struct k2_auto_found - what a later law can begin with
+ * @bound:		the bound that keeps the targets; 0: none was found
+ * @is_above:		see struct k2_auto
+ * @reference_bytes_per_s: likewise
+ */
+struct k2_auto_found {
+	u32 bound;
+	bool is_above;
+	u64 reference_bytes_per_s;
+};
+
 void k2_auto_init(struct k2_auto *a, u32 bound);
+
+/* What @a has found for its targets. */
+void k2_auto_get_found(const struct k2_auto *a, struct k2_auto_found *found);
+
+/* @a, which has just got its targets, holds what was found for the same targets before. */
+void k2_auto_resume(struct k2_auto *a, const struct k2_auto_found *found);
 
 /**
  * k2_auto_set_config() - start again, from the bound in force

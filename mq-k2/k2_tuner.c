@@ -192,6 +192,14 @@ void k2_tuner_init(struct k2_data *k2, u32 max_inflight)
 	INIT_DELAYED_WORK(&k2->tick, k2_tuner_work);
 }
 
+void k2_tuner_resume(struct k2_data *k2, const struct k2_auto_found *found)
+{
+	mutex_lock(&k2->auto_mutex);
+	k2_auto_resume(&k2->law, found);
+	k2_tuner_apply(k2);
+	mutex_unlock(&k2->auto_mutex);
+}
+
 /* The queue is frozen: no insert starts the tick again. */
 void k2_tuner_exit(struct k2_data *k2)
 {

@@ -134,6 +134,7 @@
 #include "blk/slot.h"
 #include "blk/submit.h"
 #include "blk/tag_share.h"
+#include "blk/wbt.h"
 #include "mqfq.h"
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -232,7 +233,7 @@ static u32 mqfq_weight_of(void *context, u64 key, void *css)
 	mqfq_tuner_kick(md);
 	if (flow_key_kind(key) == FLOW_CGROUP)
 		return mqfq_cgroup_weight(md, css);
-	weight = xa_load(&md->weight_of_id, mqfq_weight_index(key));
+	weight = xa_load(&md->keep->numbers, mqfq_weight_index(key));
 	return weight ? xa_to_value(weight) : FLOW_WEIGHT_DEFAULT;
 }
 
@@ -346,7 +347,7 @@ static int mqfq_init_policy(struct mqfq_data *md)
 	return ret;
 }
 
-static struct mqfq_data *mqfq_alloc(struct request_queue *q)
+static struct mqfq_data *mqfq_alloc(struct request_queue *q, const struct elevator_queue *eq)
 {
 	struct mqfq_data *md = kzalloc_node(sizeof(*md), GFP_KERNEL, q->node);
 
@@ -354,10 +355,9 @@ static struct mqfq_data *mqfq_alloc(struct request_queue *q)
 		return NULL;
 	md->q = q;
 	md->write_cost_pct = 100;
-	xa_init(&md->weight_of_id);
 	INIT_DELAYED_WORK(&md->reclaim, mqfq_reclaim);
 	mqfq_tuner_init(md, MQFQ_SLOTS_DEFAULT, MQFQ_THROTTLE_KB_DEFAULT);
-	md->cpu_counters = alloc_percpu(struct mqfq_cpu_counters);
+	md->cpu_counters = mqfair_alloc_percpu(struct mqfq_cpu_counters);
 	if (!md->cpu_counters)
 		goto err_md;
 	if (flow_table_init(&md->flows, mqfq_weight_of, md, GFP_KERNEL))
@@ -365,10 +365,15 @@ static struct mqfq_data *mqfq_alloc(struct request_queue *q)
 	md->hctx = kvcalloc(q->nr_hw_queues, sizeof(*md->hctx), GFP_KERNEL);
 	if (!md->hctx)
 		goto err_flows;
-	if (mqfq_init_policy(md))
+	md->keep = keep_get(q, eq, sizeof(struct mqfq_auto_found));
+	if (!md->keep)
 		goto err_hctx;
+	if (mqfq_init_policy(md))
+		goto err_keep;
 	return md;
 
+err_keep:
+	keep_put(md->keep);
 err_hctx:
 	kvfree(md->hctx);
 err_flows:
@@ -383,23 +388,26 @@ err_md:
 static void mqfq_free(struct mqfq_data *md)
 {
 	mqfq_policy_destroy(&md->policy);
+	keep_put(md->keep);
 	kvfree(md->hctx);
 	flow_table_destroy(&md->flows);
 	free_percpu(md->cpu_counters);
-	xa_destroy(&md->weight_of_id);
 	kfree(md);
 }
 
 static int mqfq_init_sched(struct request_queue *q, struct elevator_queue *eq)
 {
-	struct mqfq_data *md = mqfq_alloc(q);
+	struct mqfq_data *md = mqfq_alloc(q, eq);
 
 	if (!md)
 		return -ENOMEM;
 	mqfq_cgroup_attach(md);
 	hctx_run_each(q);
 	tag_share_update(q);
+	wbt_off(q);
 	eq->elevator_data = md;
+	mqfq_tuner_resume(md, md->keep->found);
+	keep_restore(md->keep, eq);
 	q->elevator = eq;
 	return 0;
 }
@@ -412,6 +420,9 @@ static void mqfq_exit_sched(struct elevator_queue *eq)
 	mqfq_cgroup_detach(md);
 	cancel_delayed_work_sync(&md->reclaim);
 	mqfq_tuner_exit(md);
+	wbt_back(md->q);
+	keep_save(md->keep, eq);
+	mqfq_auto_get_found(&md->tuner.law, md->keep->found);
 	mqfq_free(md);
 }
 

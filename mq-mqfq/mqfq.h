@@ -14,6 +14,7 @@
 #include <linux/xarray.h>
 
 #include "blk/flow_id.h"
+#include "blk/keep.h"
 #include "compat.h"
 #include "mqfq_auto.h"
 #include "mqfq_policy.h"
@@ -59,6 +60,8 @@ struct mqfq_tuner {
 /**
  * struct mqfq_data - the scheduler of one device
  * @q:			its queue
+ * @keep:		what outlives it: weights of processes and priorities, by mqfq_weight_index(),
+ *			tunables, and struct mqfq_auto_found
  * @hctx:		its hardware queues, by number
  * @policy:		what waits, and what may go
  * @flow_kind:		enum flow_kind
@@ -68,11 +71,11 @@ struct mqfq_tuner {
  * @flows:		the flows that pay
  * @reclaim:		frees idle flows while there are any
  * @tuner:		T and D
- * @weight_of_id:	weights of processes or priorities, by flow key
  * @siblings:		all devices with this scheduler, for cgroups whose weight changes
  */
 struct mqfq_data {
 	struct request_queue *q;
+	struct keep *keep;
 	struct blk_mq_hw_ctx **hctx;
 	unsigned int flow_kind;
 	unsigned int write_cost_pct;
@@ -80,13 +83,12 @@ struct mqfq_data {
 	struct mqfq_cpu_counters __percpu *cpu_counters;
 	struct delayed_work reclaim;
 	struct mqfq_tuner tuner;
-	struct xarray weight_of_id;
 	struct list_head siblings;
 	struct mqfq_policy policy;
 	struct flow_table flows;
 };
 
-/* Index of a flow in weight_of_id: processes and priorities have small numbers. */
+/* Index of a flow in keep->numbers: processes and priorities have small numbers. */
 static inline unsigned long mqfq_weight_index(u64 key)
 {
 	return (unsigned long)flow_key_kind(key) << 32 | flow_key_id(key);
@@ -102,6 +104,8 @@ void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c);
 /* mqfq_tuner.c: T and D */
 void mqfq_tuner_init(struct mqfq_data *md, u32 slots, u32 throttle_kb);
 void mqfq_tuner_exit(struct mqfq_data *md);
+/* For init_sched, before the tunables are restored: goes on with what was found before. */
+void mqfq_tuner_resume(struct mqfq_data *md, const struct mqfq_auto_found *found);
 /* There are flows: windows begin, if T or D is automatic. Any context. */
 void mqfq_tuner_kick(struct mqfq_data *md);
 /* One of the two is automatic from now on, or set by the user. Process context. */

@@ -448,3 +448,20 @@ void mqfq_auto_off(struct mqfq_auto *a, enum mqfq_auto_which which, u32 value)
 	a->knob[which].base = value;
 	WRITE_ONCE(a->knob[which].is_on, false);
 }
+
+void mqfq_auto_get_found(const struct mqfq_auto *a, struct mqfq_auto_found *found)
+{
+	unsigned int which;
+
+	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
+		found->value[which] = a->knob[which].is_on ? a->knob[which].base : 0;
+}
+
+void mqfq_auto_resume(struct mqfq_auto *a, const struct mqfq_auto_found *found)
+{
+	unsigned int which;
+
+	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
+		if (found->value[which])
+			a->knob[which].base = found->value[which];
+}

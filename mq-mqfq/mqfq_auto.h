@@ -139,6 +139,14 @@ struct mqfq_auto {
 	s64 gain_ppm;
 };
 
+/**
+ * struct mqfq_auto_found - what a later law can begin with
+ * @value:	of each knob that was found; 0: none was
+ */
+struct mqfq_auto_found {
+	u32 value[MQFQ_AUTO_NR_KNOBS];
+};
+
 void mqfq_auto_init(struct mqfq_auto *a, u32 slots, u32 throttle_kb);
 
 static inline bool mqfq_auto_is_on(const struct mqfq_auto *a, enum mqfq_auto_which which)
@@ -156,6 +164,12 @@ void mqfq_auto_on(struct mqfq_auto *a, enum mqfq_auto_which which);
 
 /* From now on, the knob is @value. */
 void mqfq_auto_off(struct mqfq_auto *a, enum mqfq_auto_which which, u32 value);
+
+/* What @a has found. */
+void mqfq_auto_get_found(const struct mqfq_auto *a, struct mqfq_auto_found *found);
+
+/* @a, which is new, begins with what was found before, for the knobs that will be found again. */
+void mqfq_auto_resume(struct mqfq_auto *a, const struct mqfq_auto_found *found);
 
 /* What is in force now. */
 u32 mqfq_auto_value(const struct mqfq_auto *a, enum mqfq_auto_which which);

@@ -122,7 +122,7 @@ static ssize_t mqfq_weights_show(struct elevator_queue *eq, char *page)
 	void *weight;
 	int at = 0;
 
-	xa_for_each_range(&md->weight_of_id, index, weight, first, first + U32_MAX)
+	xa_for_each_range(&md->keep->numbers, index, weight, first, first + U32_MAX)
 		at += sysfs_emit_at(page, at, "%lu %lu\n", index - first, xa_to_value(weight));
 	return at;
 }
@@ -155,13 +155,13 @@ static ssize_t mqfq_weights_store(struct elevator_queue *eq, const char *page, s
 	key = flow_key(kind, id);
 	/* The default is no entry, so that processes can be forgotten. */
 	if (weight == FLOW_WEIGHT_DEFAULT)
-		ret = xa_err(xa_erase(&md->weight_of_id, mqfq_weight_index(key)));
+		ret = xa_err(xa_erase(&md->keep->numbers, mqfq_weight_index(key)));
 	else
 		/*
 		 * A switch of the scheduler freezes the queue and waits for this store: the
 		 * allocation must not wait for the queue.
 		 */
-		ret = xa_err(xa_store(&md->weight_of_id, mqfq_weight_index(key),
+		ret = xa_err(xa_store(&md->keep->numbers, mqfq_weight_index(key),
 				      xa_mk_value(weight), GFP_NOIO));
 	if (ret)
 		return ret;

@@ -162,6 +162,14 @@ void mqfq_tuner_init(struct mqfq_data *md, u32 slots, u32 throttle_kb)
 	mqfq_auto_init(&md->tuner.law, slots, throttle_kb);
 }
 
+void mqfq_tuner_resume(struct mqfq_data *md, const struct mqfq_auto_found *found)
+{
+	mutex_lock(&md->tuner.lock);
+	mqfq_auto_resume(&md->tuner.law, found);
+	mqfq_tuner_apply(md);
+	mutex_unlock(&md->tuner.lock);
+}
+
 /* The queue is frozen: no flow is made any more, and no store to sysfs runs. */
 void mqfq_tuner_exit(struct mqfq_data *md)
 {

@@ -136,6 +136,7 @@
 #include "blk/hctx.h"
 #include "blk/submit.h"
 #include "blk/tag_share.h"
+#include "blk/wbt.h"
 #include "octofas.h"
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -308,7 +309,7 @@ static void octofas_free_queues(struct octofas_data *od)
 	kvfree(od->hctx);
 }
 
-static struct octofas_data *octofas_alloc(struct request_queue *q)
+static struct octofas_data *octofas_alloc(struct request_queue *q, const struct elevator_queue *eq)
 {
 	struct octofas_data *od = kvzalloc(sizeof(*od), GFP_KERNEL);
 
@@ -317,7 +318,7 @@ static struct octofas_data *octofas_alloc(struct request_queue *q)
 	od->q = q;
 	od->nr_queues = q->nr_hw_queues;
 	od->tunables = octofas_default_tunables;
-	od->cpu_counters = alloc_percpu(struct octofas_cpu_counters);
+	od->cpu_counters = mqfair_alloc_percpu(struct octofas_cpu_counters);
 	if (!od->cpu_counters)
 		goto err_od;
 	if (flow_table_init(&od->flows, octofas_weight_of, od, GFP_KERNEL))
@@ -328,8 +329,13 @@ static struct octofas_data *octofas_alloc(struct request_queue *q)
 		goto err_policy;
 	if (octofas_monitor_init(od))
 		goto err_queues;
+	od->keep = keep_get(q, eq, 0);
+	if (!od->keep)
+		goto err_monitor;
 	return od;
 
+err_monitor:
+	octofas_monitor_exit(od);
 err_queues:
 	octofas_free_queues(od);
 err_policy:
@@ -345,6 +351,7 @@ err_od:
 
 static void octofas_free(struct octofas_data *od)
 {
+	keep_put(od->keep);
 	octofas_monitor_exit(od);
 	octofas_free_queues(od);
 	octofas_policy_destroy(&od->policy);
@@ -355,7 +362,7 @@ static void octofas_free(struct octofas_data *od)
 
 static int octofas_init_sched(struct request_queue *q, struct elevator_queue *eq)
 {
-	struct octofas_data *od = octofas_alloc(q);
+	struct octofas_data *od = octofas_alloc(q, eq);
 
 	if (!od)
 		return -ENOMEM;
@@ -364,7 +371,9 @@ static int octofas_init_sched(struct request_queue *q, struct elevator_queue *eq
 				    q->disk ? q->disk->disk_name : "?");
 	hctx_run_each(q);
 	tag_share_update(q);
+	wbt_off(q);
 	eq->elevator_data = od;
+	keep_restore(od->keep, eq);
 	q->elevator = eq;
 	return 0;
 }
@@ -375,6 +384,8 @@ static void octofas_exit_sched(struct elevator_queue *eq)
 
 	cancel_delayed_work_sync(&od->tick);
 	WARN_ON_ONCE(!octofas_is_balanced(od));
+	wbt_back(od->q);
+	keep_save(od->keep, eq);
 	octofas_free(od);
 }
 

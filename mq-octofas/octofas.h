@@ -16,6 +16,7 @@
 #include <linux/workqueue.h>
 
 #include "blk/flow_id.h"
+#include "blk/keep.h"
 #include "compat.h"
 #include "flow.h"
 #include "octofas_policy.h"
@@ -134,6 +135,7 @@ struct octofas_couriers {
 /**
  * struct octofas_data - the scheduler of one device
  * @q:			its queue
+ * @keep:		what outlives it
  * @hctx:		its hardware queues, by number
  * @queue:		ours, by the same number
  * @nr_queues:		how many
@@ -154,6 +156,7 @@ struct octofas_couriers {
  */
 struct octofas_data {
 	struct request_queue *q;
+	struct keep *keep;
 	struct blk_mq_hw_ctx **hctx;
 	struct octofas_queue *queue;
 	u32 nr_queues;

@@ -126,6 +126,7 @@
 #include "blk/hctx.h"
 #include "blk/submit.h"
 #include "blk/tag_share.h"
+#include "blk/wbt.h"
 #include "tabs.h"
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -384,7 +385,7 @@ static bool tabs_is_balanced(struct tabs_data *td)
 	return !atomic_read(&td->fua_inflight);
 }
 
-static struct tabs_data *tabs_alloc(struct request_queue *q)
+static struct tabs_data *tabs_alloc(struct request_queue *q, const struct elevator_queue *eq)
 {
 	struct tabs_data *td = kzalloc_node(sizeof(*td), GFP_KERNEL, q->node);
 	unsigned int i;
@@ -393,7 +394,7 @@ static struct tabs_data *tabs_alloc(struct request_queue *q)
 		return NULL;
 	td->q = q;
 	td->nr_queues = q->nr_hw_queues;
-	td->cpu_counters = alloc_percpu(struct tabs_cpu_counters);
+	td->cpu_counters = mqfair_alloc_percpu(struct tabs_cpu_counters);
 	if (!td->cpu_counters)
 		goto err_td;
 	td->hctx = kvcalloc(td->nr_queues, sizeof(*td->hctx), GFP_KERNEL);
@@ -402,6 +403,9 @@ static struct tabs_data *tabs_alloc(struct request_queue *q)
 	td->queue = kvcalloc(td->nr_queues, sizeof(*td->queue), GFP_KERNEL);
 	if (!td->queue)
 		goto err_hctx;
+	td->keep = keep_get(q, eq, 0);
+	if (!td->keep)
+		goto err_queue;
 	for (i = 0; i < td->nr_queues; i++) {
 		spin_lock_init(&td->queue[i].lock);
 		INIT_LIST_HEAD(&td->queue[i].fifo);
@@ -411,6 +415,8 @@ static struct tabs_data *tabs_alloc(struct request_queue *q)
 	INIT_DELAYED_WORK(&td->tick, tabs_tick_work);
 	return td;
 
+err_queue:
+	kvfree(td->queue);
 err_hctx:
 	kvfree(td->hctx);
 err_counters:
@@ -422,6 +428,7 @@ err_td:
 
 static void tabs_free(struct tabs_data *td)
 {
+	keep_put(td->keep);
 	kvfree(td->queue);
 	kvfree(td->hctx);
 	free_percpu(td->cpu_counters);
@@ -430,7 +437,7 @@ static void tabs_free(struct tabs_data *td)
 
 static int tabs_init_sched(struct request_queue *q, struct elevator_queue *eq)
 {
-	struct tabs_data *td = tabs_alloc(q);
+	struct tabs_data *td = tabs_alloc(q, eq);
 	struct tabs_config config;
 	const char *obstacle;
 
@@ -450,7 +457,9 @@ static int tabs_init_sched(struct request_queue *q, struct elevator_queue *eq)
 
 	hctx_run_each(q);
 	tag_share_update(q);
+	wbt_off(q);
 	eq->elevator_data = td;
+	keep_restore(td->keep, eq);
 	q->elevator = eq;
 	return 0;
 }
@@ -461,6 +470,8 @@ static void tabs_exit_sched(struct elevator_queue *eq)
 
 	cancel_delayed_work_sync(&td->tick);
 	WARN_ON_ONCE(!tabs_is_balanced(td));
+	wbt_back(td->q);
+	keep_save(td->keep, eq);
 	tabs_free(td);
 }
 

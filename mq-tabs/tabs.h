@@ -12,6 +12,7 @@
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
+#include "blk/keep.h"
 #include "compat.h"
 #include "tabs_policy.h"
 
@@ -76,6 +77,7 @@ struct tabs_cpu_counters {
 /**
  * struct tabs_data - the scheduler of one device
  * @q:			its queue
+ * @keep:		what outlives it
  * @hctx:		its hardware queues, by number
  * @queue:		ours, by the same number
  * @nr_queues:		how many
@@ -97,6 +99,7 @@ struct tabs_cpu_counters {
  */
 struct tabs_data {
 	struct request_queue *q;
+	struct keep *keep;
 	struct blk_mq_hw_ctx **hctx;
 	struct tabs_queue *queue;
 	unsigned int nr_queues;

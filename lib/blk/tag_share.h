@@ -7,6 +7,10 @@
  * would end at the tag allocator. Each scheduler keeps one tag in four, and at least one, for the
  * requests that it wants to serve first. Its limit_depth says which task is limited; kyber keeps
  * the same share for synchronous requests (block/kyber-iosched.c).
+ *
+ * The tags of a hardware queue are bits in words. What limit_depth says counts for all of them
+ * together on some kernels, and for each word on others, 6.12 among them: there a limit for all
+ * would be none, since no word has so many bits. tag_share_probe() finds out by trying.
  */
 #ifndef MQFAIR_BLK_TAG_SHARE_H
 #define MQFAIR_BLK_TAG_SHARE_H
@@ -21,19 +25,38 @@ enum {
 	TAG_SHARE_SHIFT = 2,
 };
 
+/* A limit counts for each word of the tags, not for all of them. Set when the module is loaded. */
+extern bool tag_share_is_per_word;
+
+/* Finds that out: 0 or -ENOMEM. */
+int tag_share_probe(void);
+
 /* Of @depth tags, how many a limited task may use; never 0. */
 static inline unsigned int tag_share(unsigned int depth)
 {
 	return max(1U, depth - max(1U, depth >> TAG_SHARE_SHIFT));
 }
 
-/*
- * The number of scheduler tags that @hctx can hand out now. It is right on every kernel, also
- * within depth_updated.
- */
+/* The tags of @hctx, as bits. It is right on every kernel, also within depth_updated. */
+static inline const struct sbitmap *tag_share_map(const struct blk_mq_hw_ctx *hctx)
+{
+	return &hctx->sched_tags->bitmap_tags.sb;
+}
+
+/* The number of scheduler tags that @hctx can hand out now. */
 static inline unsigned int tag_share_sched_depth(const struct blk_mq_hw_ctx *hctx)
 {
-	return READ_ONCE(hctx->sched_tags->bitmap_tags.sb.depth);
+	return READ_ONCE(tag_share_map(hctx)->depth);
+}
+
+/* What limit_depth says to the tag allocator for a task that must leave the share: never 0. */
+static inline unsigned int tag_share_shallow(const struct blk_mq_hw_ctx *hctx)
+{
+	unsigned int depth = tag_share_sched_depth(hctx);
+
+	if (tag_share_is_per_word)
+		depth = min(depth, 1U << tag_share_map(hctx)->shift);
+	return tag_share(depth);
 }
 
 /**
@@ -48,27 +71,29 @@ static inline unsigned int tag_share_sched_depth(const struct blk_mq_hw_ctx *hct
  */
 static inline unsigned int tag_share_limit(const struct blk_mq_alloc_data *data)
 {
-	unsigned int depth = tag_share(tag_share_sched_depth(data->hctx));
-	const struct sbitmap *sb = &data->hctx->sched_tags->bitmap_tags.sb;
+	unsigned int most = tag_share(tag_share_sched_depth(data->hctx));
 
-	return data->nr_tags > 1 && sbitmap_weight(sb) + data->nr_tags <= depth ? 0 : depth;
+	if (data->nr_tags > 1 &&
+	    sbitmap_weight(tag_share_map(data->hctx)) + data->nr_tags <= most)
+		return 0;
+	return tag_share_shallow(data->hctx);
 }
 
 /*
- * The number of scheduler tags that every hardware queue of @q can hand out. Tags that the
+ * The smallest limit that tag_share_shallow() can give on a hardware queue of @q. Tags that the
  * hardware queues share may get their new depth later than depth_updated: 1 is the least of all.
  */
-static inline unsigned int tag_share_least_depth(struct request_queue *q)
+static inline unsigned int tag_share_least(struct request_queue *q)
 {
-	unsigned int depth = UINT_MAX;
+	unsigned int least = UINT_MAX;
 	struct blk_mq_hw_ctx *hctx;
 	unsigned long i;
 
 	if (q->tag_set->flags & BLK_MQ_F_TAG_HCTX_SHARED)
 		return 1;
 	queue_for_each_hw_ctx(q, hctx, i)
-		depth = min(depth, tag_share_sched_depth(hctx));
-	return depth;
+		least = min(least, tag_share_shallow(hctx));
+	return least;
 }
 
 /*
@@ -78,12 +103,12 @@ static inline unsigned int tag_share_least_depth(struct request_queue *q)
  */
 static inline void tag_share_update(struct request_queue *q)
 {
-	unsigned int depth = tag_share(tag_share_least_depth(q));
+	unsigned int least = tag_share_least(q);
 	struct blk_mq_hw_ctx *hctx;
 	unsigned long i;
 
 	queue_for_each_hw_ctx(q, hctx, i)
-		sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, depth);
+		sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, least);
 }
 
 #endif /* MQFAIR_BLK_TAG_SHARE_H */
