@@ -36,8 +36,13 @@
 #include <linux/seq_file.h>
 #include <linux/string.h>
 #include <linux/timer.h>
+#include <linux/topology.h>
 
 #include "features.h"
+
+#ifndef CONFIG_64BIT
+#error "mqfair needs a 64-bit kernel: its virtual times and counters are 64 bits wide"
+#endif
 
 #ifdef MQFAIR_IN_TREE
 #include "elevator.h"

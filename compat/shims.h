@@ -210,6 +210,22 @@ static inline struct blk_mq_hw_ctx *mqfair_bio_hctx(struct request_queue *q, con
 	return ctx->hctxs[HCTX_TYPE_DEFAULT];
 }
 
+/*
+ * A number that CPUs have in common if they share their last cache. topology_die_id() is not that:
+ * on AMD's it is the socket, and elsewhere often no number at all. An architecture without either
+ * has only sockets.
+ */
+static inline u32 mqfair_cache_id(unsigned int cpu)
+{
+#if defined(CONFIG_X86)
+	return per_cpu_llc_id(cpu);
+#elif defined(topology_llc_cpumask)
+	return cpumask_first(topology_llc_cpumask(cpu));
+#else
+	return topology_physical_package_id(cpu);
+#endif
+}
+
 /* 6.16 renamed from_timer(). */
 #ifndef timer_container_of
 #define timer_container_of(var, callback_timer, timer_fieldname)	\

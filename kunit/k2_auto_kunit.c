@@ -17,6 +17,7 @@
 #include <linux/limits.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
+#include <linux/string.h>
 
 #include "../mq-k2/k2_auto.c"
 #include "sim/k2_world.h"
@@ -277,6 +278,74 @@ static void both_targets_test(struct kunit *test)
 	v = k2_world_judge(w, SETTLED_S, LONG_S);
 	KUNIT_EXPECT_GE(test, v.good_pct, 95U);
 	KUNIT_EXPECT_EQ(test, v.least_bound, 2U);
+}
+
+/* ---- what was found outlives the law ---- */
+
+/* A new law with the same targets, as after a reset of the controller, goes on from there. */
+static void resume(struct k2_world *w, u64 target_ns, u32 bandwidth_pct, u32 ceiling)
+{
+	struct k2_auto_found found;
+
+	k2_auto_get_found(&w->law, &found);
+	memset(&w->sums, 0, sizeof(w->sums));
+	k2_world_law_on(w, ceiling, target_ns, bandwidth_pct, ceiling);
+	k2_auto_resume(&w->law, &found);
+	w->bound = w->law.bound;
+}
+
+static void resume_test(struct kunit *test)
+{
+	static const struct k2_world_load load = { 96, 100, 1, 2 * MS };
+	struct k2_world *w = world(test);
+	u64 best = k2_world_best_bytes_per_s(w, &load, 4 * MS);
+	struct k2_world_verdict v;
+	u32 bound;
+
+	k2_world_init(w, &load, 1, 4 * MS);
+	k2_world_law_on(w, 32, 4 * MS, 0, CEILING);
+	k2_world_run(w, SETTLED_S * SEC);
+	bound = w->law.is_trial ? k2_auto_down(w->law.bound) : w->law.bound;
+	resume(w, 4 * MS, 0, CEILING);
+	KUNIT_EXPECT_EQ(test, w->law.bound, bound);
+	k2_world_run(w, LONG_S * SEC);
+	expect_good(test, w, SETTLED_S, LONG_S, best);
+
+	/* With a bandwidth, which is a part of what was measured at the ceiling. */
+	bound = smallest_for(w, &load, 50);
+	k2_world_init(w, &load, 1, 0);
+	k2_world_law_on(w, 32, 0, 50, CEILING);
+	k2_world_run(w, SETTLED_S * SEC);
+	resume(w, 0, 50, CEILING);
+	k2_world_run(w, LONG_S * SEC);
+	v = k2_world_judge(w, SETTLED_S, LONG_S);
+	KUNIT_EXPECT_GE(test, v.least_bound, bound - 1);
+	KUNIT_EXPECT_LE(test, v.most_bound, bound + 1);
+}
+
+/* Nothing was found, or nothing is to be found, or it is more than is allowed now. */
+static void resume_nothing_test(struct kunit *test)
+{
+	static const struct k2_world_load load = { 96, 100, 1, 2 * MS };
+	struct k2_world *w = world(test);
+	struct k2_auto_found found;
+
+	k2_world_init(w, &load, 1, 4 * MS);
+	k2_world_law_on(w, 32, 4 * MS, 0, CEILING);
+	k2_auto_get_found(&w->law, &found);
+	KUNIT_EXPECT_EQ(test, found.bound, 0U);
+	resume(w, 4 * MS, 0, CEILING);
+	KUNIT_EXPECT_EQ(test, (u32)w->law.state, (u32)K2_AUTO_SEARCH);
+	k2_world_run(w, SETTLED_S * SEC);
+	KUNIT_ASSERT_EQ(test, (u32)w->law.state, (u32)K2_AUTO_HOLD);
+	k2_auto_get_found(&w->law, &found);
+	KUNIT_ASSERT_GT(test, found.bound, 2U);
+	k2_world_law_on(w, 2, 4 * MS, 0, 2);
+	k2_auto_resume(&w->law, &found);
+	KUNIT_EXPECT_EQ(test, w->law.bound, 2U);
+	k2_world_law_on(w, 2, 0, 0, CEILING);
+	k2_auto_resume(&w->law, &found);
+	KUNIT_EXPECT_EQ(test, w->law.bound, (u32)CEILING);
 }
 
 /* ---- what can not be, and what is not there ---- */
@@ -760,6 +829,8 @@ static struct kunit_case k2_auto_cases[] = {
 	KUNIT_CASE_PARAM(change_test, change_gen_params),
 	KUNIT_CASE_PARAM(bandwidth_test, bandwidth_gen_params),
 	KUNIT_CASE(both_targets_test),
+	KUNIT_CASE(resume_test),
+	KUNIT_CASE(resume_nothing_test),
 	KUNIT_CASE(unmet_test),
 	KUNIT_CASE(saturating_test),
 	KUNIT_CASE(no_realtime_test),

@@ -418,6 +418,28 @@ static void off_test(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, mqfq_auto_is_any_on(&c->law));
 }
 
+/* What was found outlives the law; a number that was given is not found. */
+static void resume_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	struct mqfq_auto_found found;
+
+	c->device.parallel = 1000;
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	windows(c, WINDOWS);
+	mqfq_auto_get_found(&c->law, &found);
+	KUNIT_EXPECT_EQ(test, found.value[MQFQ_AUTO_SLOTS], slots(c));
+	KUNIT_EXPECT_GT(test, slots(c), (u32)SLOTS);
+	KUNIT_EXPECT_EQ(test, found.value[MQFQ_AUTO_THROTTLE_KB], 0U);
+	mqfq_auto_init(&c->law, SLOTS, THROTTLE_KB);
+	mqfq_auto_resume(&c->law, &found);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	KUNIT_EXPECT_EQ(test, slots(c), found.value[MQFQ_AUTO_SLOTS]);
+	KUNIT_EXPECT_EQ(test, throttle_kb(c), (u32)THROTTLE_KB);
+	windows(c, WINDOWS);
+	KUNIT_EXPECT_EQ(test, slots(c), found.value[MQFQ_AUTO_SLOTS]);
+}
+
 /* ---- Jain's index ---- */
 
 static const struct {
@@ -467,6 +489,7 @@ static struct kunit_case mqfq_auto_cases[] = {
 	KUNIT_CASE(idle_test),
 	KUNIT_CASE(both_test),
 	KUNIT_CASE(off_test),
+	KUNIT_CASE(resume_test),
 	KUNIT_CASE_PARAM(jain_test, share_gen_params),
 	{}
 };

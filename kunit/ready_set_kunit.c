@@ -63,6 +63,15 @@ static int twin_nearest(const struct context *c, unsigned int leaf)
 	return best;
 }
 
+static unsigned int twin_nr_waiting(const struct context *c)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < c->topology.nr_queues; i++)
+		nr += c->waits[i];
+	return nr;
+}
+
 KUNIT_ARRAY_PARAM_DESC(shape, shapes, name);
 
 static void twin_test(struct kunit *test)
@@ -84,6 +93,7 @@ static void twin_test(struct kunit *test)
 			KUNIT_ASSERT_EQ(test, ready_set_del(&c->r, leaf), c->waits[leaf]);
 			c->waits[leaf] = false;
 		}
+		KUNIT_ASSERT_EQ(test, ready_set_is_empty(&c->r), !twin_nr_waiting(c));
 		leaf = shape_random_below(&c->random, shape->nr_queues);
 		KUNIT_ASSERT_EQ_MSG(test, ready_set_nearest(&c->r, leaf), twin_nearest(c, leaf),
 				    "from leaf %u", leaf);
@@ -103,11 +113,14 @@ static void alone_test(struct kunit *test)
 		unsigned int from = shape_random_below(&c->random, shape->nr_queues);
 
 		KUNIT_ASSERT_EQ(test, ready_set_nearest(&c->r, from), (int)READY_SET_NONE);
+		KUNIT_ASSERT_TRUE(test, ready_set_is_empty(&c->r));
 		ready_set_add(&c->r, leaf);
 		ready_set_add(&c->r, leaf);
+		KUNIT_ASSERT_FALSE(test, ready_set_is_empty(&c->r));
 		KUNIT_ASSERT_EQ(test, ready_set_nearest(&c->r, from), (int)leaf);
 		KUNIT_ASSERT_TRUE(test, ready_set_del(&c->r, leaf));
 		KUNIT_ASSERT_FALSE(test, ready_set_del(&c->r, leaf));
+		KUNIT_ASSERT_TRUE(test, ready_set_is_empty(&c->r));
 	}
 	unmake(c);
 }

@@ -3,6 +3,7 @@
  * ready_set.c - the queues that wait for a slot; the manual is in ready_set.h
  */
 #include <linux/bitmap.h>
+#include <linux/bitops.h>
 #include <linux/compiler.h>
 #include <linux/errno.h>
 #include <linux/export.h>
@@ -14,11 +15,15 @@
 
 int ready_set_init(struct ready_set *r, const struct topology *topology, gfp_t gfp)
 {
-	size_t size = roundup(BITS_TO_LONGS(topology->nr_queues) * sizeof(long), SMP_CACHE_BYTES);
+	unsigned int nr_words = BITS_TO_LONGS(topology->nr_queues);
 
 	r->topology = topology;
-	r->bits = kvzalloc(size, gfp);
-	return r->bits ? 0 : -ENOMEM;
+	/* One word more: a word has room for an atomic_t. */
+	r->bits = kvzalloc(roundup((nr_words + 1) * sizeof(long), SMP_CACHE_BYTES), gfp);
+	if (!r->bits)
+		return -ENOMEM;
+	r->nr = nr_words > 1 ? (atomic_t *)&r->bits[nr_words] : NULL;
+	return 0;
 }
 EXPORT_SYMBOL_GPL(ready_set_init);
 
@@ -42,7 +47,7 @@ int ready_set_nearest(const struct ready_set *r, unsigned int leaf)
 	unsigned int root = topology_root(r->topology), number;
 	int found;
 
-	if (bitmap_empty(r->bits, r->topology->nr_queues))
+	if (ready_set_is_empty(r))
 		return READY_SET_NONE;
 	if (test_bit(leaf, r->bits))
 		return leaf;

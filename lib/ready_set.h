@@ -5,10 +5,21 @@
  * A bit per queue, at the queue's leaf number, so that the queues near to one are the bits near
  * to it (MQFQ, ATC 2019, section 3.3). Every operation may run at the same time as any other, in
  * any context.
+ *
+ * A machine with more queues than a word has bits has a summary word beside the bits: how many of
+ * them are set. A queue is counted before its bit is set, and no longer counted after its bit is
+ * clear, so the count is never too small:
+ *
+ *	1. A queue adds itself: count 1, bit clear. A releaser sees "not empty", finds no bit, and
+ *	   goes on as if the set were empty. The queue has not yet looked for a token: it will.
+ *	2. The bit is set. The releaser finds it.
+ *	3. The queue is taken out: bit clear, count still 1. As 1.
+ *	4. The count is 0. No bit is set, but for queues that have yet to look for a token.
  */
 #ifndef MQFAIR_READY_SET_H
 #define MQFAIR_READY_SET_H
 
+#include <linux/atomic.h>
 #include <linux/bitops.h>
 #include <linux/cache.h>
 #include <linux/compiler.h>
@@ -27,10 +38,12 @@ enum {
  * struct ready_set - a bitmask of leaves
  * @topology:	what near means
  * @bits:	the mask, on cache lines of its own
+ * @nr:		the summary word, behind the mask; NULL if one word has all bits
  */
 struct ready_set {
 	const struct topology *topology;
 	unsigned long *bits;
+	atomic_t *nr;
 };
 
 /* Return: 0 or -ENOMEM. */
@@ -48,14 +61,25 @@ void ready_set_destroy(struct ready_set *r);
  */
 static inline void ready_set_add(struct ready_set *r, unsigned int leaf)
 {
-	/* Pairs with the barrier of ready_set_nearest()'s caller, mqfq_release(). */
-	test_and_set_bit(leaf, r->bits);
+	if (r->nr)
+		atomic_inc(r->nr);
+	/*
+	 * Counted before set, and both before what the caller reads: a full barrier. Pairs with the
+	 * barrier of ready_set_nearest()'s caller, mqfq_release().
+	 */
+	if (test_and_set_bit(leaf, r->bits) && r->nr)
+		atomic_dec(r->nr);
 }
 
 /* Return: true if it was in the set, and this call took it out. */
 static inline bool ready_set_del(struct ready_set *r, unsigned int leaf)
 {
-	return test_bit(leaf, r->bits) && test_and_clear_bit(leaf, r->bits);
+	if (!test_bit(leaf, r->bits) || !test_and_clear_bit(leaf, r->bits))
+		return false;
+	/* After the bit: test_and_clear_bit() is a full barrier. */
+	if (r->nr)
+		atomic_dec(r->nr);
+	return true;
 }
 
 /**
@@ -68,10 +92,10 @@ static inline bool ready_set_del(struct ready_set *r, unsigned int leaf)
  */
 int ready_set_nearest(const struct ready_set *r, unsigned int leaf);
 
-/* True if no queue waits, for up to as many queues as fit a word; else the answer is not known. */
+/* True if no queue waits. */
 static inline bool ready_set_is_empty(const struct ready_set *r)
 {
-	return r->topology->nr_queues <= BITS_PER_LONG && !READ_ONCE(r->bits[0]);
+	return r->nr ? !atomic_read(r->nr) : !READ_ONCE(r->bits[0]);
 }
 
 /* The queues' numbers. */

@@ -505,6 +505,7 @@ void k2_auto_get_found(const struct k2_auto *a, struct k2_auto_found *found)
 	if (a->state != K2_AUTO_HOLD || a->is_unmet)
 		return;
 	found->bound = a->is_trial ? k2_auto_down(a->bound) : a->bound;
+	found->high = a->high;
 	found->is_above = a->is_above;
 	found->reference_bytes_per_s = a->reference_bytes_per_s;
 }
@@ -514,6 +515,7 @@ void k2_auto_resume(struct k2_auto *a, const struct k2_auto_found *found)
 	if (!k2_auto_is_on(&a->config) || !found->bound || found->bound > a->config.ceiling)
 		return;
 	a->low = found->bound;
+	a->high = found->high;
 	k2_auto_start_hold(a, found->bound);
 	a->is_above = found->is_above;
 	a->reference_bytes_per_s = found->reference_bytes_per_s;

@@ -177,11 +177,13 @@ struct k2_auto {
 /**
  * struct k2_auto_found - what a later law can begin with
  * @bound:		the bound that keeps the targets; 0: none was found
- * @is_above:		see struct k2_auto
+ * @high:		see struct k2_auto
+ * @is_above:		likewise
  * @reference_bytes_per_s: likewise
  */
 struct k2_auto_found {
 	u32 bound;
+	u32 high;
 	bool is_above;
 	u64 reference_bytes_per_s;
 };

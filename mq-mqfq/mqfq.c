@@ -316,7 +316,7 @@ static struct topology_place mqfq_place(const struct blk_mq_hw_ctx *hctx)
 
 	place.id[TOPOLOGY_CORE] = has_cpu ? cpumask_first(topology_sibling_cpumask(cpu)) :
 					    nr_cpu_ids + hctx->queue_num;
-	place.id[TOPOLOGY_CACHE] = topology_die_id(cpu);
+	place.id[TOPOLOGY_CACHE] = mqfair_cache_id(cpu);
 	place.id[TOPOLOGY_SOCKET] = topology_physical_package_id(cpu);
 	return place;
 }
@@ -453,8 +453,9 @@ static unsigned int mqfq_nr_tags_of(const struct mqfq_queue *mq, const struct fl
 /*
  * Called before a tag, or a batch of them for a plug, is allocated. Looks at the flow only if tags
  * are getting scarce. Counting tags is costly, so it is done only if they may be scarce: requests
- * that do not wait are at the device, where there are no more than slots. (If the hardware queues
- * share their tags this does not hold: other queues have requests waiting.)
+ * that do not wait are at the device, where there are no more than slots. If the hardware queues
+ * share their tags this does not hold, since other queues have requests waiting. Then, and where
+ * slots are many, the count is good for some allocations (blk/tag_share.h).
  *
  * Write-back comes from a kernel thread, and not from the task that made the pages dirty. It is
  * held to its share, whatever that thread's flow has.
@@ -469,14 +470,18 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	if (!(data->hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED) &&
 	    READ_ONCE(mq->nr) + READ_ONCE(md->policy.tokens.slots) + data->nr_tags <= depth / 2)
 		return;
-	used = sbitmap_weight(&data->hctx->sched_tags->bitmap_tags.sb);
-	if (used + data->nr_tags <= depth / 2)
+	if (tag_share_spend_room(data, &mq->tag_room, depth / 2))
 		return;
+	used = sbitmap_weight(tag_share_map(data->hctx));
+	if (used + data->nr_tags <= depth / 2) {
+		tag_share_set_room(data, &mq->tag_room, depth / 2 - used);
+		return;
+	}
 	rcu_read_lock();
 	f = flow_find(&md->flows, flow_key_of_current(READ_ONCE(md->flow_kind)));
 	if (!op_is_sync(opf) ||
 	    (f && mqfq_nr_tags_of(mq, f, used) * max(READ_ONCE(mq->nr_flows), 2U) > depth))
-		data->shallow_depth = tag_share(depth);
+		data->shallow_depth = tag_share_shallow(data->hctx);
 	rcu_read_unlock();
 }
 

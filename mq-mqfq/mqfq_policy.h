@@ -112,6 +112,7 @@ enum {
  * @throttles:		times that it became THROTTLED, @slot_waits READY
  * @recent:		the owner's: entries in order of arrival
  * @offered:		the owner's
+ * @tag_room:		the owner's, without @lock
  * @wake_vt:		THROTTLED until this virtual time; written under @lock, read anywhere
  * @state:		enum mqfq_state
  * @nr_woken:		wake-ups from READY, by the waker's distance
@@ -136,6 +137,7 @@ struct mqfq_queue {
 	u64 wake_vt;
 	struct list_head recent;
 	void *offered;
+	unsigned int tag_room;
 	u16 nr_queued[MQFQ_FLOW_COUNTERS];
 
 	/* What wakers on other CPUs write. */

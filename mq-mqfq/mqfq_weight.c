@@ -10,11 +10,14 @@
  * flow's weight is read under its flow table's lock. A change is stored before that lock is taken
  * to tell the flow. So either the new flow sees the change, or the change finds the flow.
  */
+#define pr_fmt(fmt) "mq-mqfq: " fmt
+
 #include <linux/blkdev.h>
 #include <linux/blk-mq.h>
 #include <linux/cgroup.h>
 #include <linux/kdev_t.h>
 #include <linux/mutex.h>
+#include <linux/printk.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -214,7 +217,12 @@ void mqfq_cgroup_detach(struct mqfq_data *md)
 
 int mqfq_cgroup_init(void)
 {
-	return blkcg_policy_register(&mqfq_cgroup_policy);
+	int ret = blkcg_policy_register(&mqfq_cgroup_policy);
+
+	if (ret == -ENOSPC)
+		pr_err("all %d places for cgroup policies are taken: unload bfq, for example\n",
+		       BLKCG_MAX_POLS);
+	return ret;
 }
 
 void mqfq_cgroup_exit(void)

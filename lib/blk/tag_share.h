@@ -80,6 +80,35 @@ static inline unsigned int tag_share_limit(const struct blk_mq_alloc_data *data)
 }
 
 /*
+ * How many tags are in use takes two loads for each word of them, and where hardware queues share
+ * their tags these words are what all CPUs write. So a scheduler that asks "are there fewer than
+ * @most?" for every allocation counts seldom. What the count leaves is room: each hardware queue
+ * may take its part of it before it counts again. Tags that come back only make it more. Requests
+ * that skip limit_depth are not seen until then. CPUs that meet here may take the same room.
+ */
+static inline bool tag_share_spend_room(const struct blk_mq_alloc_data *data, unsigned int *room,
+					unsigned int most)
+{
+	unsigned int left = READ_ONCE(*room);
+
+	/* Room of more tags than there are now is from before a change of nr_requests. */
+	if (left < data->nr_tags || left > most)
+		return false;
+	WRITE_ONCE(*room, left - data->nr_tags);
+	return true;
+}
+
+/* After a count: @free tags can be taken before there are too many, these of @data among them. */
+static inline void tag_share_set_room(const struct blk_mq_alloc_data *data, unsigned int *room,
+				      unsigned int free)
+{
+	unsigned int nr_sharers = data->hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED ?
+				  data->q->nr_hw_queues : 1;
+
+	WRITE_ONCE(*room, (free - data->nr_tags) / nr_sharers);
+}
+
+/*
  * The smallest limit that tag_share_shallow() can give on a hardware queue of @q. Tags that the
  * hardware queues share may get their new depth later than depth_updated: 1 is the least of all.
  */

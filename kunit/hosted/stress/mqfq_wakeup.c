@@ -27,7 +27,7 @@ enum {
 	NR_COMPLETERS	= 2,
 	NR_THREADS	= NR_SUBMITTERS + NR_WORKERS + NR_COMPLETERS,
 	PER_SUBMITTER	= 6,
-	QUEUES_MAX	= 9,
+	QUEUES_MAX	= 70,	/* more than a word of the ready set */
 	NR_FLOWS	= 4,
 	COST_MAX	= 300,
 	TUNE_YIELDS	= 60,
@@ -436,13 +436,15 @@ int main(int argc, char **argv)
 		{ { "", 4, 2, 2, 4, 1 }, 2, 500, false },
 		{ { "", 4, 2, 2, 4, 1 }, 3, 100000, false },
 		{ { "", 9, 2, 4, 5, 1 }, 2, 4000, false },
+		{ { "", 70, 2, 8, 35, 1 }, 1, 0, false },
 		{ { "", 1, 1, 1, 1, 1 }, 1, 0, true },
 		{ { "", 4, 2, 2, 4, 1 }, 2, 1000, true },
 		{ { "", 9, 1, 1, 9, 2 }, 4, 0, true },
+		{ { "", 70, 1, 1, 70, 1 }, 2, 1000, true },
 	};
 	unsigned int i, n = sizeof(setups) / sizeof(setups[0]);
 
-	storm_begin(argc, argv, "mqfq_wakeup", 3.6);
+	storm_begin(argc, argv, "mqfq_wakeup", 4.4);
 	for (i = 0; i < n; i++) {
 		if (flow_table_init(&flows, weight_of, NULL, GFP_KERNEL))
 			storm_fail("no memory");
