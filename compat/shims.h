@@ -211,9 +211,9 @@ static inline struct blk_mq_hw_ctx *mqfair_bio_hctx(struct request_queue *q, con
 }
 
 /*
- * A number that CPUs have in common if they share their last cache. topology_die_id() is not that:
- * on AMD's it is the socket, and elsewhere often no number at all. An architecture without either
- * has only sockets.
+ * A number that CPUs have in common if they share their last cache. The number of the die is not
+ * that: on AMD's it is the socket's, and arm64 has none. An architecture that tells neither has
+ * only sockets.
  */
 static inline u32 mqfair_cache_id(unsigned int cpu)
 {

@@ -82,6 +82,7 @@
  * k2_data lives from init_sched to exit_sched. The queue is frozen in both: no request has our
  * state in it, and the tick, which walks the hardware queues, is gone before they change. A change
  * of the number of hardware queues detaches and attaches us; we keep nothing per hardware queue.
+ * Tunables, and the bound that was found, are in the disk's struct keep (lib/blk/keep.h).
  * nr_requests changes go through depth_updated.
  *
  * Observability

@@ -104,9 +104,9 @@
  * Lifetime
  * ========
  * mqfq_data lives from init_sched to exit_sched; the queue is frozen in both. A change of the
- * number of hardware queues detaches and attaches us, with new trees. A flow lives until it has had
- * no request, and was not ahead of virtual time, for five to ten seconds. While there are flows,
- * work items look at them; the tuner's only if T or D is to be found.
+ * number of hardware queues attaches us again; lib/blk/keep.h has what stays. A flow lives until it
+ * has had no request, and was not ahead of virtual time, for five to ten seconds. While there are
+ * flows, work items look at them; the tuner's only if T or D is to be found.
  *
  * Observability
  * =============

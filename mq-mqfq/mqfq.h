@@ -60,8 +60,8 @@ struct mqfq_tuner {
 /**
  * struct mqfq_data - the scheduler of one device
  * @q:			its queue
- * @keep:		what outlives it: weights of processes and priorities, by mqfq_weight_index(),
- *			tunables, and struct mqfq_auto_found
+ * @keep:		what outlives it: weights of processes and priorities are the numbers, by
+ *			mqfq_weight_index(), a struct mqfq_auto_found what was found
  * @hctx:		its hardware queues, by number
  * @policy:		what waits, and what may go
  * @flow_kind:		enum flow_kind

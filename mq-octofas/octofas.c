@@ -102,7 +102,7 @@
  * ========
  * octofas_data lives from init_sched to exit_sched; the queue is frozen in both, and exit_sched
  * waits for the monitor's work. Couriers outlive it, see octofas_move.c. A change of the number of
- * hardware queues detaches and attaches us.
+ * hardware queues detaches and attaches us; tunables are in the disk's keep (lib/blk/keep.h).
  *
  * CPUs. A queue none of whose CPUs is online is no target. If that happens while a parcel is on its
  * way, its bios are submitted from the CPU that the courier runs on, and served by its queue.

@@ -98,7 +98,8 @@
  * Lifetime
  * ========
  * tabs_data lives from init_sched to exit_sched; the queue is frozen in both, and exit_sched waits
- * for the tick. A change of the number of hardware queues detaches and attaches us.
+ * for the tick. A change of the number of hardware queues detaches and attaches us. Tunables are in
+ * the disk's struct keep (lib/blk/keep.h), which outlives that.
  *
  * Observability
  * =============

@@ -15,8 +15,8 @@
  *	   go of keep_lock, sleeps, and looks again. keep_gone() takes the keep_disk off the list.
  *	2. keep_gone() subtracts from keep_nr_gone as the last thing that it does with our memory.
  *	   keep_exit() waits for 0.
- *	3. keep_gone() may be preempted after that, before its last instruction. The task cannot sleep
- *	   there by itself, so a grace period of RCU tasks ends only when it has left.
+ *	3. keep_gone() may be preempted after that, before its last instruction. The task cannot
+ *	   sleep there by itself, so a grace period of RCU tasks ends only when it has left.
  */
 #define pr_fmt(fmt) "mqfair_lib: " fmt
 

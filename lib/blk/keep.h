@@ -37,7 +37,7 @@
  *		Allocate with GFP_NOIO: a store to a tunable may be waited for with the queue frozen
  * @found:	for the scheduler, zero at first: values that it found by itself
  * @found_size:	of @found, as the scheduler said; if another version says something else, @found
- *		is made anew
+ *		is made again
  * @ref:	the disk's and the attached scheduler's
  * @node:	among the keeps of the disk
  * @texts:	what the tunables showed

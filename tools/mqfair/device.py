@@ -28,6 +28,7 @@ class Device:
     def __init__(self, name):
         self.name = os.path.basename(os.path.realpath(name if "/" in name else f"/dev/{name}"))
         self.node = f"/dev/{self.name}"
+        self._tried = {}        # {scheduler: {file of the queue: text before choose()}}
         if not os.path.isdir(self.file("")):
             raise DeviceError(f"{name} is no disk (a partition has no scheduler of its own: name "
                               "the disk)")
@@ -54,13 +55,21 @@ class Device:
 
     @contextlib.contextmanager
     def restored(self):
-        """Restore the scheduler and its settings when the context ends."""
+        """Restore the scheduler and its settings when the context ends.
+
+        Each scheduler keeps its tunables per disk, so those of others that were tried are restored,
+        too.
+        """
         name, kept = self.scheduler(), self.settings()
+        self._tried = {}
         try:
             yield
         finally:
             before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
             try:
+                for tried, tunables in self._tried.items():
+                    self.choose(tried)
+                    self._put_back(tunables)
                 self.choose("none")
                 self.choose(name)
                 self._put_back(kept)
@@ -99,6 +108,9 @@ class Device:
         """Choose scheduler @name, unless it is in use, and set @tunables."""
         if self.scheduler() != name:
             write(self.queue("scheduler"), name)
+        for entry in tunables:
+            path = f"iosched/{entry}"
+            self._tried.setdefault(name, {}).setdefault(path, read(self.queue(path)))
         for entry, value in tunables.items():
             write(self.queue(f"iosched/{entry}"), str(value))
 

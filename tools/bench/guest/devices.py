@@ -145,9 +145,18 @@ def _unload(module):
     call("modprobe", "-r", module)
 
 
+def _forget_settings():
+    # What an earlier step set is kept, per disk, in mqfair_lib, which goes with its last user.
+    library = "/sys/module/mqfair_lib"
+    if os.path.isdir(library):
+        call("modprobe", "-r", *os.listdir(f"{library}/holders"), "mqfair_lib")
+
+
 def set_scheduler(disk, scheduler, tunables):
     """Choose @scheduler for @disk, then write its @tunables."""
     module = {"kyber": "kyber-iosched"}.get(scheduler, scheduler)
+    write(f"/sys/block/{disk}/queue/scheduler", "none")
+    _forget_settings()
     if scheduler != "none":
         # mq-deadline may be built in, which modprobe accepts.
         call("modprobe", module)
