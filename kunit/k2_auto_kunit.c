@@ -340,6 +340,11 @@ static void resume_nothing_test(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, (u32)w->law.state, (u32)K2_AUTO_HOLD);
 	k2_auto_get_found(&w->law, &found);
 	KUNIT_ASSERT_GT(test, found.bound, 2U);
+	w->law.bound = k2_auto_up(found.bound);
+	w->law.is_trial = true;
+	found.bound = 0;
+	k2_auto_get_found(&w->law, &found);
+	KUNIT_EXPECT_EQ(test, k2_auto_up(found.bound), w->law.bound);
 	k2_world_law_on(w, 2, 4 * MS, 0, 2);
 	k2_auto_resume(&w->law, &found);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 2U);
