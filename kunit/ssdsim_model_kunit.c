@@ -56,7 +56,9 @@ static void depth1_test(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_FLUSH, false, 0, 0), ssd_pipeline_ns(&cfg, 0));
 	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_DISCARD, false, 0, 64),
-			ssd_pipeline_ns(&cfg, 0));
+			ssd_pipeline_ns(&cfg, 0) + cfg.discard_ns + cfg.discard_mib_ns / 4);
+	KUNIT_EXPECT_EQ(test, ssd_alone(test, SSDSIM_ZERO, false, 0, 64),
+			ssd_pipeline_ns(&cfg, 0) + cfg.discard_ns + cfg.zero_mib_ns / 4);
 	/*
 	 * Two pages on two channels at once; two stripes, so two pages on one die, one after the
 	 * other.
@@ -688,6 +690,8 @@ static struct ssdsim_cfg random_cfg(struct ssd_world *c)
 	cfg.cmd_ns = ssd_draw(c) % 2000;
 	cfg.xfer_unit_ns = ssd_draw(c) % 9000;
 	cfg.destage_ns = ssd_draw(c) % 2000000;
+	cfg.discard_ns = ssd_draw(c) % 500000;
+	cfg.discard_mib_ns = ssd_draw(c) % 50000000;
 	return cfg;
 }
 
@@ -835,28 +839,6 @@ static void config_test(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, ssdsim_cfg_check(&cfg), "cache_kb");
 }
 
-static int ssdsim_model_test_init(struct kunit *test)
-{
-	struct ssd_world *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
-
-	if (!c)
-		return -ENOMEM;
-	test->priv = c;
-	c->random = 1;
-	c->cmds = kvcalloc(NR_CMDS, TCMD_BYTES, GFP_KERNEL);
-	return c->cmds ? 0 : -ENOMEM;
-}
-
-static void ssdsim_model_test_exit(struct kunit *test)
-{
-	struct ssd_world *c = context(test);
-
-	if (!c)
-		return;
-	ssdsim_model_destroy(c->m);
-	kvfree(c->cmds);
-}
-
 static struct kunit_case ssdsim_model_cases[] = {
 	KUNIT_CASE_PARAM(depth1_test, profile_gen_params),
 	KUNIT_CASE_PARAM(rates_test, profile_gen_params),
@@ -885,8 +867,8 @@ static struct kunit_case ssdsim_model_cases[] = {
 
 static struct kunit_suite ssdsim_model_suite = {
 	.name = "ssdsim_model",
-	.init = ssdsim_model_test_init,
-	.exit = ssdsim_model_test_exit,
+	.init = ssd_world_make,
+	.exit = ssd_world_free,
 	.test_cases = ssdsim_model_cases,
 };
 

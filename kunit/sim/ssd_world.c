@@ -196,3 +196,25 @@ bool ssd_near(u64 value, u64 want, u32 permille)
 
 	return off * 1000 <= want * permille;
 }
+
+int ssd_world_make(struct kunit *test)
+{
+	struct ssd_world *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
+
+	if (!c)
+		return -ENOMEM;
+	test->priv = c;
+	c->random = 1;
+	c->cmds = kvcalloc(NR_CMDS, TCMD_BYTES, GFP_KERNEL);
+	return c->cmds ? 0 : -ENOMEM;
+}
+
+void ssd_world_free(struct kunit *test)
+{
+	struct ssd_world *c = test->priv;
+
+	if (!c)
+		return;
+	ssdsim_model_destroy(c->m);
+	kvfree(c->cmds);
+}

@@ -53,6 +53,8 @@ struct ssd_cmd *ssd_submit(struct ssd_world *c, u32 i, u32 hwq, enum ssdsim_cmd_
 void ssd_run_until(struct kunit *test, u64 limit);
 u64 ssd_alone(struct kunit *test, enum ssdsim_cmd_op op, bool fua, u32 unit, u32 units);
 u64 ssd_pipeline_ns(const struct ssdsim_cfg *cfg, u32 units);
+int ssd_world_make(struct kunit *test);
+void ssd_world_free(struct kunit *test);
 void ssd_run_loads(struct kunit *test, struct ssd_load *loads, u32 n, u64 warm_ns, u64 ns);
 struct ssd_load ssd_reader(u32 units, u32 depth);
 struct ssd_load ssd_writer(u32 units, u32 depth, bool fua);

@@ -28,7 +28,7 @@
  * @store: what is stored
  * @store_fail_ns: since when memory for data has been missing, 0 if it is not
  * @store_refused_ns: when a request was last refused for want of it
- * @ctl: power, fill, and setting @removing; taken without other locks
+ * @ctl: power, fill, stalls, and setting @removing; taken without other locks
  * @powered: commands are accepted
  * @removing: no new work may be queued
  * @cuts: power cuts so far; part of the seed of the next one
@@ -84,6 +84,8 @@ struct ssdsim_rq {
 extern const struct blk_mq_ops ssdsim_mq_ops;
 void ssdsim_request_init(struct ssdsim_dev *dev);
 void ssdsim_abort_all(struct ssdsim_dev *dev, u64 salt);
+void ssdsim_stall(struct ssdsim_dev *dev, u64 mask);
+int ssdsim_stall_set(struct ssdsim_dev *dev, u64 mask);
 int ssdsim_power_set(struct ssdsim_dev *dev, bool on);
 int ssdsim_fill_set(struct ssdsim_dev *dev, u32 pct);
 int ssdsim_queues_set(struct ssdsim_dev *dev, u32 nr);

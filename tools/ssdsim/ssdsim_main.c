@@ -77,6 +77,9 @@ PARAM(int, read_ns, -1, "tR, array read");
 PARAM(int, prog_ns, -1, "tPROG, page program");
 PARAM(int, erase_ns, -1, "tERASE, block erase");
 PARAM(int, destage_ns, -1, "how long a partly filled page may wait in the cache");
+PARAM(int, discard_ns, -1, "to unmap, for each discard or write-zeroes");
+PARAM(int, discard_mib_ns, -1, "and for each MiB discarded");
+PARAM(int, zero_mib_ns, -1, "or zeroed");
 
 static const struct {
 	const int *param;
@@ -99,6 +102,9 @@ static const struct {
 	{ &par_prog_ns, offsetof(struct ssdsim_cfg, prog_ns), 1 },
 	{ &par_erase_ns, offsetof(struct ssdsim_cfg, erase_ns), 1 },
 	{ &par_destage_ns, offsetof(struct ssdsim_cfg, destage_ns), 1 },
+	{ &par_discard_ns, offsetof(struct ssdsim_cfg, discard_ns), 1 },
+	{ &par_discard_mib_ns, offsetof(struct ssdsim_cfg, discard_mib_ns), 1 },
+	{ &par_zero_mib_ns, offsetof(struct ssdsim_cfg, zero_mib_ns), 1 },
 };
 
 static int read_config(struct ssdsim_dev *dev)
@@ -252,6 +258,8 @@ static void remove_device(struct ssdsim_dev *dev)
 	list_del(&dev->link);
 	mutex_lock(&dev->ctl);
 	dev->removing = true;
+	/* A change of the number of hardware queues waits for what a stalled one holds. */
+	ssdsim_stall(dev, 0);
 	mutex_unlock(&dev->ctl);
 	cancel_work_sync(&dev->queues_work);
 	WRITE_ONCE(dev->queues_pending, false);

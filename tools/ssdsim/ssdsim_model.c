@@ -38,11 +38,17 @@
  *    write completes when the last is done.
  * 6. Flush. Completes when every unit that was cached when the flush left the pipeline has been
  *    programmed.
- * 7. Discard and write-zeroes. The units are unmapped and their dirty copies dropped; complete out
- *    of the pipeline.
+ * 7. Discard and write-zeroes. One unit of the controller unmaps, one command at a time in the order
+ *    in which they leave the pipeline: discard_ns each, and discard_mib_ns for each MiB discarded,
+ *    zero_mib_ns for each MiB zeroed, in proportion. Then the units are unmapped and their dirty
+ *    copies dropped, and the command completes. Meanwhile it holds its place in the controller;
+ *    the pipeline and the dies go on with other commands.
  * 8. Collection: ssdsim_ftl.c. Its steps queue at the die like other operations, one at a time, so
  *    others get their turn between them; a program that finds no page runs steps in front of itself
  *    until there is one.
+ * 9. Stall. A stalled hardware queue is not fetched, and what is done of its commands is not
+ *    completed before it is let go, as behind a connection that retransmits. A command that is
+ *    done has given its place in the controller back.
  *
  * Closed forms
  * ------------
@@ -51,6 +57,9 @@
  *	depth-1 read of u units in one page	queue_service_ns + P + read_ns + u x
  *	depth-1 FUA write			queue_service_ns + P + u x + prog_ns
  *	depth-1 cached write, room		queue_service_ns + P
+ *	depth-1 discard of m MiB		queue_service_ns + fetch_ns + cmd_ns + discard_ns +
+ *						m x discard_mib_ns; zeroing: zero_mib_ns
+ *	saturated discards per second		1 / (discard_ns + m x discard_mib_ns)
  *	saturated random reads per second	min(D / (read_ns + u x), channels / (u x),
  *						    1 / (cmd_ns + u dma_unit_ns), 1 / fetch_ns)
  *	k queues, saturated, per second		at most k / queue_service_ns
@@ -75,7 +84,7 @@
  * ------------
  * Several planes, cache reads and cache programs (register reuse), program and erase suspension,
  * read retries, error correction time, SLC caching, map misses, host-side flow control, thermal
- * limits, the difference of sequential and random writes on an empty drive (both are log
+ * limits, discards that slow reads down in the dies, the difference of sequential and random writes on an empty drive (both are log
  * structured here), read-modify-write of less than a unit (a partial unit costs a whole one).
  * A transfer is booked when its operation starts on the die. So one that is booked early with a
  * later start can push back a shorter one that would have fitted before it. With one way per
@@ -88,7 +97,7 @@
  * heap of dies, and a command on one die costs one event there. Events that cannot be observed
  * are not worth an interrupt: ssdsim_model_next_ns() says when something can next be seen, and
  * ssdsim_model_run() replays what happened before in its order, with its own times. At equal
- * times dies go first, then the pipeline, then the queues' cores, then fetching; the result
+ * times dies go first, then the unmapping, the pipeline, the queues' cores, and fetching; the result
  * never depends on how often run was called.
  */
 #include <linux/types.h>
@@ -205,13 +214,21 @@ static u32 overlap(const struct ssdsim_model *m, const struct ssdsim_cmd *cmd, u
 
 /* ---- completion ---- */
 
-static void cmd_done(struct ssdsim_model *m, struct ssdsim_cmd *cmd)
+static void cmd_complete(struct ssdsim_model *m, struct ssdsim_cmd *cmd)
 {
 	list_del(&cmd->all);
 	cmd->done_ns = m->now_ns;
-	m->slots_used--;
 	m->completed++;
 	list_add_tail(&cmd->link, &m->done);
+}
+
+static void cmd_done(struct ssdsim_model *m, struct ssdsim_cmd *cmd)
+{
+	m->slots_used--;
+	if (m->stalled & 1ULL << cmd->hwq)
+		list_add_tail(&cmd->link, &m->held);
+	else
+		cmd_complete(m, cmd);
 }
 
 /* ---- write cache ---- */
@@ -627,6 +644,33 @@ static void discard(struct ssdsim_model *m, struct ssdsim_cmd *cmd)
 	cmd_done(m, cmd);
 }
 
+static u64 unmap_time(const struct ssdsim_model *m)
+{
+	return list_empty(&m->unmap) ? SSDSIM_NEVER :
+	       list_first_entry(&m->unmap, struct ssdsim_cmd, link)->ready_ns;
+}
+
+/* The unmapping of @cmd ends after that of all before it. */
+static void unmap_begin(struct ssdsim_model *m, struct ssdsim_cmd *cmd)
+{
+	u32 mib_ns = cmd->op == SSDSIM_ZERO ? m->cfg.zero_mib_ns : m->cfg.discard_mib_ns;
+	u64 start = m->now_ns;
+
+	if (!list_empty(&m->unmap))
+		start = list_last_entry(&m->unmap, struct ssdsim_cmd, link)->ready_ns;
+	cmd->ready_ns = start + m->cfg.discard_ns +
+			(((u64)cmd->nr_units * mib_ns) >> (20 - SSDSIM_UNIT_SHIFT));
+	list_add_tail(&cmd->link, &m->unmap);
+}
+
+static void unmap_event(struct ssdsim_model *m)
+{
+	struct ssdsim_cmd *cmd = list_first_entry(&m->unmap, struct ssdsim_cmd, link);
+
+	list_del(&cmd->link);
+	discard(m, cmd);
+}
+
 /* Commands that can complete without an operation on a die of their own. */
 static bool is_prompt(const struct ssdsim_cmd *cmd)
 {
@@ -658,7 +702,8 @@ static void pipe_event(struct ssdsim_model *m)
 		flush(m, cmd);
 		break;
 	case SSDSIM_DISCARD:
-		discard(m, cmd);
+	case SSDSIM_ZERO:
+		unmap_begin(m, cmd);
 		break;
 	}
 }
@@ -667,7 +712,7 @@ static void pipe_event(struct ssdsim_model *m)
 
 static u64 fetch_time(const struct ssdsim_model *m)
 {
-	if (!m->qmask || m->slots_used >= m->cfg.slots)
+	if (!(m->qmask & ~m->stalled) || m->slots_used >= m->cfg.slots)
 		return SSDSIM_NEVER;
 	return m->fetch_free_ns > m->now_ns ? m->fetch_free_ns : m->now_ns;
 }
@@ -675,12 +720,13 @@ static u64 fetch_time(const struct ssdsim_model *m)
 /* Take one command from the next queue that has one. */
 static void fetch_event(struct ssdsim_model *m)
 {
-	u64 above = m->last_q < 63 ? m->qmask >> (m->last_q + 1) << (m->last_q + 1) : 0;
+	u64 mask = m->qmask & ~m->stalled;
+	u64 above = m->last_q < 63 ? mask >> (m->last_q + 1) << (m->last_q + 1) : 0;
 	struct ssdsim_queue *q;
 	struct ssdsim_cmd *cmd;
 	u64 start;
 
-	m->last_q = __ffs64(above ? above : m->qmask);
+	m->last_q = __ffs64(above ? above : mask);
 	q = &m->queues[m->last_q];
 	cmd = list_first_entry(&q->cmds, struct ssdsim_cmd, link);
 	list_del(&cmd->link);
@@ -750,14 +796,16 @@ void ssdsim_model_run(struct ssdsim_model *m, u64 now)
 		u64 t_pipe = list_empty(&m->pipe) ? SSDSIM_NEVER :
 			     list_first_entry(&m->pipe, struct ssdsim_cmd, link)->ready_ns;
 		u32 hwq = 0;
-		u64 t_service = service_time(m, &hwq);
-		u64 t = min(min(t_die, t_pipe), min(t_service, fetch_time(m)));
+		u64 t_service = service_time(m, &hwq), t_unmap = unmap_time(m);
+		u64 t = min(min(t_die, min(t_pipe, t_unmap)), min(t_service, fetch_time(m)));
 
 		if (t > now)
 			break;
 		m->now_ns = t;
 		if (t_die == t)
 			die_event(m, &m->dies[m->heap[0]]);
+		else if (t_unmap == t)
+			unmap_event(m);
 		else if (t_pipe == t)
 			pipe_event(m);
 		else if (t_service == t)
@@ -787,9 +835,24 @@ void ssdsim_model_submit(struct ssdsim_model *m, struct ssdsim_cmd *cmd, u32 hwq
 		fetch_event(m);
 }
 
+void ssdsim_model_stall(struct ssdsim_model *m, u64 mask, u64 now)
+{
+	struct ssdsim_cmd *cmd, *next;
+
+	ssdsim_model_run(m, now);
+	m->stalled = mask;
+	list_for_each_entry_safe(cmd, next, &m->held, link) {
+		if (mask & 1ULL << cmd->hwq)
+			continue;
+		list_del(&cmd->link);
+		cmd_complete(m, cmd);
+	}
+	ssdsim_model_run(m, now);
+}
+
 u64 ssdsim_model_next_ns(const struct ssdsim_model *m)
 {
-	u64 t = m->heap_len ? m->dies[m->heap[0]].event_ns : SSDSIM_NEVER;
+	u64 t = min(m->heap_len ? m->dies[m->heap[0]].event_ns : SSDSIM_NEVER, unmap_time(m));
 	u64 before, least = 0;
 
 	if (!list_empty(&m->done))

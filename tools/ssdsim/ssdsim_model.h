@@ -50,6 +50,9 @@
  * @prog_ns: tPROG, one page from the register into the array
  * @erase_ns: tERASE, one block
  * @destage_ns: how long a partly filled page waits in the cache for more data
+ * @discard_ns: to unmap, for each discard or write-zeroes
+ * @discard_mib_ns: and for each MiB discarded
+ * @zero_mib_ns: or zeroed
  */
 struct ssdsim_cfg {
 	u64 units;
@@ -69,13 +72,17 @@ struct ssdsim_cfg {
 	u32 prog_ns;
 	u32 erase_ns;
 	u32 destage_ns;
+	u32 discard_ns;
+	u32 discard_mib_ns;
+	u32 zero_mib_ns;
 };
 
 enum ssdsim_cmd_op {
 	SSDSIM_READ,
 	SSDSIM_WRITE,
 	SSDSIM_FLUSH,
-	SSDSIM_DISCARD,		/* also write-zeroes: the mapping goes, no data moves */
+	SSDSIM_DISCARD,		/* the mapping goes, no data moves */
+	SSDSIM_ZERO,		/* the same, at another price */
 };
 
 enum ssdsim_die_op {
@@ -99,7 +106,7 @@ struct ssdsim_op {
 /**
  * struct ssdsim_cmd - one command, in memory of its owner
  * @all: every command between submission and completion
- * @link: hardware queue, pipeline, cache wait, flush list or done list
+ * @link: hardware queue, pipeline, cache wait, flush, unmap, held or done list
  * @unit: first unit that is touched
  * @nr_units: how many
  * @bytes: data to move between host and controller
@@ -111,7 +118,7 @@ struct ssdsim_op {
  * @admitted: units of a cached write that have their place in the cache
  * @waiting: of a flush: cached units that must be programmed first
  * @group: of a flush: which cached units those are
- * @ready_ns: when it leaves the controller's pipeline
+ * @ready_ns: when it leaves the controller's pipeline, or the unmapping
  * @done_ns: when it completed
  * @ops: one for each die, at least min(dies, pages touched) of them
  */
@@ -212,12 +219,15 @@ struct ssdsim_model {
 	/* controller */
 	u64 qmask;			/* hardware queues that have something to fetch */
 	u64 service_mask;		/* those whose core has something to do */
+	u64 stalled;			/* those that are not fetched, and complete nothing */
 	u32 last_q;
 	u32 slots_used;
 	u64 fetch_free_ns;
 	u64 pipe_free_ns;
 	u32 nr_prompt;			/* commands before the dies that may complete without one */
 	struct list_head pipe;
+	struct list_head unmap;		/* discards that wait for their time, in order */
+	struct list_head held;		/* done, but of a stalled queue */
 	struct list_head all;
 	struct list_head done;
 	/* write cache */
@@ -275,6 +285,17 @@ void ssdsim_model_run(struct ssdsim_model *m, u64 now);
  * ssdsim_model_run() catches up in order.
  */
 u64 ssdsim_model_next_ns(const struct ssdsim_model *m);
+
+/**
+ * ssdsim_model_stall() - hold hardware queues, or let them go
+ * @m: device
+ * @mask: from now on these queues are not fetched and complete nothing, all others are
+ * @now: current time
+ *
+ * The dies go on with what has been fetched. What is done by then completes when its queue is let
+ * go; ssdsim_model_power_cut() ends it, too.
+ */
+void ssdsim_model_stall(struct ssdsim_model *m, u64 mask, u64 now);
 
 /*
  * End every command at once (aborted set, on m->done) and forget the write cache. The page map

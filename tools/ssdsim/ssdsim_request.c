@@ -152,7 +152,7 @@ static void fill_units(struct request *rq, struct ssdsim_cmd *cmd)
 	u64 first = blk_rq_pos(rq), end = first + blk_rq_sectors(rq);
 
 	cmd->bytes = blk_rq_bytes(rq);
-	if (cmd->op == SSDSIM_DISCARD) {
+	if (cmd->op == SSDSIM_DISCARD || cmd->op == SSDSIM_ZERO) {
 		/* Only whole units lose their mapping, and no data crosses the link. */
 		first += SSDSIM_UNIT_SECTORS - 1;
 		cmd->bytes = 0;
@@ -187,7 +187,7 @@ static blk_status_t prepare(struct ssdsim_dev *dev, struct request *rq, struct s
 		return BLK_STS_OK;
 	case REQ_OP_DISCARD:
 	case REQ_OP_WRITE_ZEROES:
-		cmd->op = SSDSIM_DISCARD;
+		cmd->op = req_op(rq) == REQ_OP_DISCARD ? SSDSIM_DISCARD : SSDSIM_ZERO;
 		ret = zero_data(dev, rq);
 		break;
 	default:
@@ -216,8 +216,7 @@ static void finish_one(struct ssdsim_dev *dev, struct ssdsim_cmd *cmd)
 		spin_unlock_irqrestore(&dev->store_lock, flags);
 	} else if (cmd->fua && move_data(dev, rq, MOVE_COMMIT, 0)) {
 		srq->status = BLK_STS_IOERR;
-	} else if (cmd->op == SSDSIM_DISCARD && (rq->cmd_flags & REQ_FUA) &&
-		   zero_durable(dev, rq)) {
+	} else if (cmd->op == SSDSIM_ZERO && (rq->cmd_flags & REQ_FUA) && zero_durable(dev, rq)) {
 		srq->status = BLK_STS_IOERR;
 	}
 	blk_mq_complete_request(rq);
@@ -266,18 +265,25 @@ static enum hrtimer_restart ssdsim_timer(struct hrtimer *timer)
 	return again;
 }
 
+/* The model has changed: its next event may be earlier than what the timer is set for. */
+static void arm(struct ssdsim_dev *dev)
+{
+	u64 next = ssdsim_model_next_ns(dev->model);
+
+	lockdep_assert_held(&dev->lock);
+	if (next >= dev->armed_ns)
+		return;
+	dev->armed_ns = next;
+	hrtimer_start(&dev->timer, ns_to_ktime(next), HRTIMER_MODE_ABS);
+}
+
 static void submit(struct ssdsim_dev *dev, struct ssdsim_cmd *cmd, u32 hwq)
 {
 	unsigned long flags;
-	u64 next;
 
 	spin_lock_irqsave(&dev->lock, flags);
 	ssdsim_model_submit(dev->model, cmd, hwq, ktime_get_ns());
-	next = ssdsim_model_next_ns(dev->model);
-	if (next < dev->armed_ns) {
-		dev->armed_ns = next;
-		hrtimer_start(&dev->timer, ns_to_ktime(next), HRTIMER_MODE_ABS);
-	}
+	arm(dev);
 	spin_unlock_irqrestore(&dev->lock, flags);
 }
 
@@ -349,7 +355,10 @@ static blk_status_t ssdsim_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk
 	return BLK_STS_OK;
 }
 
-/* Collection can make a request slow, and the model always ends it: never a reason to give up. */
+/*
+ * Collection can make a request slow, and its queue may be stalled. The model ends it, or a write
+ * to stall or power_cut, or the removal: never a reason to give up.
+ */
 static enum blk_eh_timer_return ssdsim_timeout(struct request *rq)
 {
 	struct ssdsim_dev *dev = rq->q->queuedata;
@@ -394,6 +403,31 @@ void ssdsim_abort_all(struct ssdsim_dev *dev, u64 salt)
 		spin_unlock_irqrestore(&dev->store_lock, flags);
 	}
 	blk_mq_unquiesce_queue(dev->disk->queue);
+}
+
+/* What is let go completes from the timer, like all else. */
+void ssdsim_stall(struct ssdsim_dev *dev, u64 mask)
+{
+	unsigned long flags;
+
+	lockdep_assert_held(&dev->ctl);
+	spin_lock_irqsave(&dev->lock, flags);
+	ssdsim_model_stall(dev->model, mask, ktime_get_ns());
+	arm(dev);
+	spin_unlock_irqrestore(&dev->lock, flags);
+}
+
+int ssdsim_stall_set(struct ssdsim_dev *dev, u64 mask)
+{
+	int ret = 0;
+
+	mutex_lock(&dev->ctl);
+	if (dev->removing)
+		ret = -ENODEV;
+	else
+		ssdsim_stall(dev, mask);
+	mutex_unlock(&dev->ctl);
+	return ret;
 }
 
 int ssdsim_power_set(struct ssdsim_dev *dev, bool on)

@@ -28,7 +28,7 @@ static void die_reset(struct ssdsim_die *die)
 	die->xfer_end_ns = 0;
 }
 
-/* Nothing under way, nothing cached; the page map, the clock and the counters stay. */
+/* Nothing under way, nothing cached; the page map, the clock, the stall and the counters stay. */
 static void model_reset(struct ssdsim_model *m)
 {
 	u32 i;
@@ -38,6 +38,8 @@ static void model_reset(struct ssdsim_model *m)
 		INIT_LIST_HEAD(&m->queues[i].cmds);
 	}
 	INIT_LIST_HEAD(&m->pipe);
+	INIT_LIST_HEAD(&m->unmap);
+	INIT_LIST_HEAD(&m->held);
 	INIT_LIST_HEAD(&m->all);
 	INIT_LIST_HEAD(&m->cache_free);
 	INIT_LIST_HEAD(&m->cache_wait);

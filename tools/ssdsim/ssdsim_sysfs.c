@@ -58,6 +58,23 @@ static ssize_t fill_store(struct device *d, struct device_attribute *attr, const
 }
 static DEVICE_ATTR_RW(fill);
 
+static ssize_t stall_show(struct device *d, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "0x%llx\n", READ_ONCE(to_ssdsim(d)->model->stalled));
+}
+
+static ssize_t stall_store(struct device *d, struct device_attribute *attr, const char *buf,
+			   size_t len)
+{
+	u64 mask;
+	int ret = kstrtou64(buf, 0, &mask);
+
+	if (!ret)
+		ret = ssdsim_stall_set(to_ssdsim(d), mask);
+	return ret ?: len;
+}
+static DEVICE_ATTR_RW(stall);
+
 static ssize_t submit_queues_show(struct device *d, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%u\n", to_ssdsim(d)->set.nr_hw_queues);
@@ -253,6 +270,7 @@ static DEVICE_ATTR_RO(torn_sectors);
 static struct attribute *ssdsim_attrs[] = {
 	&dev_attr_power_cut.attr,
 	&dev_attr_fill.attr,
+	&dev_attr_stall.attr,
 	&dev_attr_submit_queues.attr,
 	&dev_attr_requeue_every.attr,
 	&dev_attr_error_every.attr,
@@ -340,6 +358,8 @@ static int config_show(struct seq_file *s, void *unused)
 	seq_printf(s, "xfer_unit_ns %u\n", c->xfer_unit_ns);
 	seq_printf(s, "read_ns %u\nprog_ns %u\nerase_ns %u\ndestage_ns %u\n",
 		   c->read_ns, c->prog_ns, c->erase_ns, c->destage_ns);
+	seq_printf(s, "discard_ns %u\ndiscard_mib_ns %u\nzero_mib_ns %u\n",
+		   c->discard_ns, c->discard_mib_ns, c->zero_mib_ns);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(config);
