@@ -61,6 +61,16 @@ int ready_set_nearest(const struct ready_set *r, unsigned int leaf)
 }
 EXPORT_SYMBOL_GPL(ready_set_nearest);
 
+int ready_set_next(const struct ready_set *r, unsigned int leaf)
+{
+	int found = READY_SET_NONE;
+
+	if (leaf + 1 < r->topology->nr_queues)
+		found = ready_set_find(r, leaf + 1, r->topology->nr_queues - 1);
+	return found == READY_SET_NONE ? ready_set_find(r, 0, leaf) : found;
+}
+EXPORT_SYMBOL_GPL(ready_set_next);
+
 void ready_set_show(const struct ready_set *r, struct seq_file *m)
 {
 	const char *before = "";

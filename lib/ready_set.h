@@ -92,6 +92,15 @@ static inline bool ready_set_del(struct ready_set *r, unsigned int leaf)
  */
 int ready_set_nearest(const struct ready_set *r, unsigned int leaf);
 
+/**
+ * ready_set_next() - a queue that waits, each in its turn
+ * @r:		ready set
+ * @leaf:	of the last one, which comes last
+ *
+ * Return: the next leaf upwards, round the corner, or READY_SET_NONE. It is still in the set.
+ */
+int ready_set_next(const struct ready_set *r, unsigned int leaf);
+
 /* True if no queue waits. */
 static inline bool ready_set_is_empty(const struct ready_set *r)
 {

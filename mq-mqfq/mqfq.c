@@ -36,9 +36,17 @@
  * hold. mqfq_policy.c is the algorithm, its structures are in lib/, and mqfq_auto.c finds T and D
  * if it is asked to. What the paper leaves open, or a kernel of today adds:
  *
- *  - Cost is bytes. Bytes written count write_cost_pct percent, bytes discarded or zeroed
- *    discard_cost_pct percent, and no request is free.
- *  - A bio that is merged into a waiting request is charged when it is merged.
+ *  - Cost is bytes. Bytes written count write_cost_pct percent, and no request is free.
+ *  - A discard, a secure erase or a write-zeroes moves no data, and takes a drive milliseconds, almost
+ *    whatever its size: a change of the drive's map, one at a time. Its bytes say little, so it
+ *    counts as its bytes, but as MQFQ_SLOW_KB_MIN at least, what a drive reads while it changes
+ *    an entry of the map, and as MQFQ_SLOW_KB_MAX at most: a discard of 1 GiB is one command, and
+ *    not a second of reading. All of this times discard_cost_pct percent.
+ *  - These requests are slow ones. At most an eighth of the slots is for them, so that they do not
+ *    take all of D while they last. One that finds no permit steps aside, and what is behind it
+ *    goes on. Without other requests for a second they may have all slots.
+ *  - A bio that is merged into a waiting request is charged when it is merged: by what the request
+ *    costs more than before.
  *  - A request that comes back from the driver has been charged and has given its slot back. Its
  *    tag is the present virtual time, so it goes as soon as there is a slot.
  *  - The data of a flush sequence, and whatever else blk-mq inserts at the head, gets the same tag.
@@ -92,6 +100,8 @@
  *	it is throttled			the dispatch of another queue that advances virtual time to
  *					its tag less T; a request with an earlier tag that comes; a
  *					store to throttle_kb, bucket_kb, buckets
+ *	it is slow, and there is no	the release of a slow request; a store to slots; the look
+ *	permit				that finds that there are no other requests
  *	there is no slot		a release (finish or requeue); a store to slots; a queue
  *					that was woken and is throttled
  *	its hardware queue is stopped,	the driver or blk-mq: both run the queue when they end that
@@ -149,6 +159,11 @@ enum {
 	MQFQ_BUCKETS_SHIFT_DEFAULT	= 6,
 
 	MQFQ_RECLAIM_MS			= 5000,
+
+	/* What a slow request counts, in percent of MQFQ_SLOW_KB_MIN to _MAX. */
+	MQFQ_DISCARD_COST_PCT_DEFAULT	= 100,
+	MQFQ_SLOW_KB_MIN		= 128,
+	MQFQ_SLOW_KB_MAX		= 1024,
 };
 
 /* Where a request stands; see the drawing above. In the low bits of mqfq_entry.flow. */
@@ -158,7 +173,8 @@ enum mqfq_rq_state {
 	MQFQ_RQ_INFLIGHT,
 	MQFQ_RQ_REQUEUED,
 
-	MQFQ_RQ_STATE_MASK = (1 << MQFQ_ENTRY_BITS) - 1,
+	/* Above is MQFQ_ENTRY_SLOW. */
+	MQFQ_RQ_STATE_MASK = MQFQ_ENTRY_SLOW - 1,
 };
 
 /* ---- structures ---- */
@@ -201,25 +217,30 @@ static u64 mqfq_clock_ns(void)
 	return ktime_get_ns();
 }
 
-static u32 mqfq_cost_pct(const struct mqfq_data *md, blk_opf_t opf)
+/* Requests that change the drive's map and move no data. */
+static bool mqfq_is_slow(enum req_op op)
 {
-	switch (opf & REQ_OP_MASK) {
-	case REQ_OP_DISCARD:
-	case REQ_OP_SECURE_ERASE:
-	case REQ_OP_WRITE_ZEROES:
-		return READ_ONCE(md->discard_cost_pct);
-	default:
-		return op_is_write(opf) ? READ_ONCE(md->write_cost_pct) : 100;
-	}
+	return op == REQ_OP_DISCARD || op == REQ_OP_SECURE_ERASE || op == REQ_OP_WRITE_ZEROES;
 }
 
-/* The cost of @bytes of a request, in bytes read. Even a request at 0 percent takes a command. */
+static u64 mqfq_cost_of_other(const struct mqfq_data *md, enum req_op op, u64 bytes)
+{
+	if (mqfq_is_slow(op))
+		return div_u64(clamp_t(u64, bytes, MQFQ_SLOW_KB_MIN << 10, MQFQ_SLOW_KB_MAX << 10) *
+			       READ_ONCE(md->discard_cost_pct), 100);
+	return op_is_write(op) ? div_u64(bytes * READ_ONCE(md->write_cost_pct), 100) : bytes;
+}
+
+/*
+ * The cost of a request, if it had @bytes, in bytes read. Even a request at 0 percent takes a
+ * command.
+ */
 static u64 mqfq_cost_bytes(const struct mqfq_data *md, const struct request *rq, u32 bytes)
 {
 	u64 cost = bytes;
 
 	if (req_op(rq) != REQ_OP_READ)
-		cost = div_u64(cost * mqfq_cost_pct(md, rq->cmd_flags), 100);
+		cost = mqfq_cost_of_other(md, req_op(rq), bytes);
 	return clamp_t(u64, cost, SECTOR_SIZE, 1ULL << MQFQ_COST_SHIFT_MAX);
 }
 
@@ -281,7 +302,7 @@ void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c)
 		spin_lock(&mq->lock);
 		c->inserted += mq->inserted;
 		c->dispatched += mq->taken;
-		c->queued += mq->nr;
+		c->queued += mq->nr + mq->nr_aside;
 		spin_unlock(&mq->lock);
 	}
 	for_each_possible_cpu(cpu) {
@@ -299,6 +320,7 @@ static bool mqfq_is_balanced(struct mqfq_data *md)
 
 	mqfq_count(md, &c);
 	return !c.queued && c.inserted == c.dispatched &&
+	       !atomic_read(&md->policy.slow.nr_out) &&
 	       c.dispatched == c.completed + c.requeued &&
 	       token_tree_nr_free(&md->policy.tokens) == md->policy.tokens.slots;
 }
@@ -355,6 +377,7 @@ static struct mqfq_data *mqfq_alloc(struct request_queue *q, const struct elevat
 		return NULL;
 	md->q = q;
 	md->write_cost_pct = 100;
+	md->discard_cost_pct = MQFQ_DISCARD_COST_PCT_DEFAULT;
 	INIT_DELAYED_WORK(&md->reclaim, mqfq_reclaim);
 	mqfq_tuner_init(md, MQFQ_SLOTS_DEFAULT, MQFQ_THROTTLE_KB_DEFAULT);
 	md->cpu_counters = mqfair_alloc_percpu(struct mqfq_cpu_counters);
@@ -444,7 +467,8 @@ static int mqfq_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
 static unsigned int mqfq_nr_tags_of(const struct mqfq_queue *mq, const struct flow *f,
 				    unsigned int used)
 {
-	unsigned int waiting = mqfq_nr_queued(mq, f), nr = READ_ONCE(mq->nr);
+	unsigned int nr = READ_ONCE(mq->nr) + READ_ONCE(mq->nr_aside);
+	unsigned int waiting = mqfq_nr_queued(mq, f);
 	unsigned int all = atomic_read(&f->refs);
 
 	return waiting + min(used > nr ? used - nr : 0, all > waiting ? all - waiting : 0);
@@ -468,7 +492,8 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	struct flow *f;
 
 	if (!(data->hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED) &&
-	    READ_ONCE(mq->nr) + READ_ONCE(md->policy.tokens.slots) + data->nr_tags <= depth / 2)
+	    READ_ONCE(mq->nr) + READ_ONCE(mq->nr_aside) + READ_ONCE(md->policy.tokens.slots) +
+	    data->nr_tags <= depth / 2)
 		return;
 	if (tag_share_spend_room(data, &mq->tag_room, depth / 2))
 		return;
@@ -503,22 +528,47 @@ static bool mqfq_allow_merge(struct request_queue *q, struct request *rq, struct
 	return true;
 }
 
+/*
+ * The request into which the bio was merged. The merge of a discard as another range asks no
+ * allow_merge, but the bio is the request's last one then. Called under the queue's lock.
+ */
+static struct request *mqfq_merged_into(struct mqfq_queue *mq, struct bio *bio)
+{
+	struct request *rq;
+
+	if (mq->offered)
+		return mq->offered;
+	list_for_each_entry_reverse(rq, &mq->recent, queuelist)
+		if (rq->biotail == bio)
+			return rq;
+	return NULL;
+}
+
+static void mqfq_charge_merge(struct mqfq_data *md, struct request *rq, u32 bytes)
+{
+	struct flow *f = mqfq_entry_flow(mqfq_entry(rq));
+	u64 before = mqfq_cost_bytes(md, rq, blk_rq_bytes(rq) - bytes);
+	u64 after = mqfq_cost_bytes(md, rq, blk_rq_bytes(rq));
+
+	if (after > before)
+		flow_charge(f, flow_cost_vt(f, after - before));
+}
+
 /* Merges the bio into a request that waits. The flow of that request pays for it. */
 static noinline bool mqfq_merge(struct request_queue *q, struct mqfq_queue *mq,
 				struct bio *bio, unsigned int nr_segs)
 {
 	struct mqfq_data *md = q->elevator->elevator_data;
 	u32 bytes = bio->bi_iter.bi_size;
+	struct request *rq;
 	bool merged;
 
 	spin_lock(&mq->lock);
 	mq->offered = NULL;
 	merged = blk_bio_list_merge(q, &mq->recent, bio, nr_segs);
-	if (merged && mq->offered) {
-		struct flow *f = mqfq_entry_flow(mqfq_entry(mq->offered));
-
-		flow_charge(f, flow_cost_vt(f, mqfq_cost_bytes(md, mq->offered, bytes)));
-	}
+	rq = merged ? mqfq_merged_into(mq, bio) : NULL;
+	if (rq)
+		mqfq_charge_merge(md, rq, bytes);
 	spin_unlock(&mq->lock);
 
 	if (merged)
@@ -527,18 +577,17 @@ static noinline bool mqfq_merge(struct request_queue *q, struct mqfq_queue *mq,
 }
 
 /*
- * Called before the bio gets a request. The merge of a discard asks no allow_merge: it would not
- * keep processes apart, and could not be charged. So it is done only if neither is wanted.
+ * Called before the bio gets a request. The merge of a discard may ask no allow_merge, which keeps
+ * processes apart: so it is done only if nothing else has to keep them apart.
  */
 static bool mqfq_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
 	struct mqfq_data *md = q->elevator->elevator_data;
 	struct mqfq_queue *mq = mqfair_bio_hctx(q, bio)->sched_data;
 
-	if (!READ_ONCE(mq->nr))
+	if (!READ_ONCE(mq->nr) && !READ_ONCE(mq->nr_aside))
 		return false;
-	if (bio_op(bio) == REQ_OP_DISCARD &&
-	    (READ_ONCE(md->discard_cost_pct) || READ_ONCE(md->flow_kind) == FLOW_PROCESS))
+	if (bio_op(bio) == REQ_OP_DISCARD && READ_ONCE(md->flow_kind) == FLOW_PROCESS)
 		return false;
 	return mqfq_merge(q, mq, bio, nr_segs);
 }
@@ -614,6 +663,8 @@ static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *mq, struct
 			f = mqfq_rq_flow(md, rq, vt, f, owner);
 			owner = mqfq_bio_owner(rq->bio);
 			e->flow = (unsigned long)f;
+			if (req_op(rq) != REQ_OP_READ && mqfq_is_slow(req_op(rq)))
+				e->flow |= MQFQ_ENTRY_SLOW;
 			start = mqfq_tag(md, rq, at_head, f, vt);
 		}
 		trace_block_rq_insert(rq);
@@ -638,6 +689,15 @@ static void mqfq_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *l
 			 flags & BLK_MQ_INSERT_AT_HEAD);
 	if (direct)
 		submit_end(hctx, mqfq_has_work(mq));
+}
+
+/* The request is not at the device, or not any more: its slot, and its permit, are free. */
+static void mqfq_give_back(struct request *rq, bool is_slow)
+{
+	if (unlikely(is_slow))
+		mqfq_release_slow(rq->mq_hctx->sched_data);
+	else
+		mqfq_release(rq->mq_hctx->sched_data);
 }
 
 /* Called from a run of @hctx, after has_work said yes. */
@@ -673,7 +733,7 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	/* No longer the tag but the size: a finished request has given up its bios. */
 	e->start = blk_rq_bytes(rq);
 	if (!slot_is_held(rq))
-		mqfq_release(mq);
+		mqfq_give_back(rq, e->flow & MQFQ_ENTRY_SLOW);
 	return rq;
 }
 
@@ -697,7 +757,7 @@ static void mqfq_requeue_request(struct request *rq)
 	mqfq_set_rq_state(e, MQFQ_RQ_REQUEUED);
 	this_cpu_inc(md->cpu_counters->requeued);
 	if (slot_is_held(rq))
-		mqfq_release(rq->mq_hctx->sched_data);
+		mqfq_give_back(rq, e->flow & MQFQ_ENTRY_SLOW);
 }
 
 /*
@@ -709,6 +769,7 @@ static void mqfq_finish_request(struct request *rq)
 	struct mqfq_data *md = rq->q->elevator->elevator_data;
 	struct mqfq_entry *e = mqfq_entry(rq);
 	enum mqfq_rq_state state = mqfq_rq_state(e);
+	bool is_slow = e->flow & MQFQ_ENTRY_SLOW;
 
 	if (state == MQFQ_RQ_NONE)
 		return;
@@ -719,7 +780,7 @@ static void mqfq_finish_request(struct request *rq)
 		return;
 	this_cpu_inc(md->cpu_counters->completed);
 	if (slot_is_held(rq))
-		mqfq_release(rq->mq_hctx->sched_data);
+		mqfq_give_back(rq, is_slow);
 }
 
 /* ---- registration ---- */

@@ -212,9 +212,10 @@ static void mqfq_sort(struct mqfq_queue *mq, struct mqfq_entry *e)
 	rb_insert_color_cached(&e->node, &mq->others, first);
 }
 
-/* Takes the first entry out. */
+/* Takes the first entry out, without telling virtual time. */
 static void mqfq_unlink_first(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
+	WRITE_ONCE(mq->nr, mq->nr - 1);
 	if (mq->in_order.first == e)
 		mq->in_order.first = e->next;
 	else
@@ -233,7 +234,6 @@ static void mqfq_count_in(struct mqfq_queue *mq, const struct mqfq_entry *e)
 	if (!*n)
 		WRITE_ONCE(mq->nr_flows, mq->nr_flows + 1);
 	WRITE_ONCE(*n, *n + 1);
-	WRITE_ONCE(mq->nr, mq->nr + 1);
 	mq->inserted++;
 }
 
@@ -244,20 +244,17 @@ static void mqfq_count_out(struct mqfq_queue *mq, const struct mqfq_entry *e)
 	WRITE_ONCE(*n, *n - 1);
 	if (!*n)
 		WRITE_ONCE(mq->nr_flows, mq->nr_flows - 1);
-	WRITE_ONCE(mq->nr, mq->nr - 1);
 	mq->taken++;
 }
 
-void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
+static void mqfq_enter(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
 {
-	lockdep_assert_held(&mq->lock);
-
 	e->start = start;
+	WRITE_ONCE(mq->nr, mq->nr + 1);
 	if (mqfq_is_latest(mq, e))
 		mqfq_append(mq, e);
 	else
 		mqfq_sort(mq, e);
-	mqfq_count_in(mq, e);
 	if (mqfq_first(mq) != e)
 		return;
 
@@ -272,6 +269,15 @@ void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
 		mqfq_publish(mq, start);
 }
 
+void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
+{
+	lockdep_assert_held(&mq->lock);
+
+	mqfq_count_in(mq, e);
+	mqfq_enter(mq, e, start);
+}
+
+/* Takes the first entry out, and tells virtual time of the next one. */
 static void mqfq_dequeue(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
 	struct mqfq_entry *first;
@@ -279,8 +285,6 @@ static void mqfq_dequeue(struct mqfq_queue *mq, struct mqfq_entry *e)
 	lockdep_assert_held(&mq->lock);
 
 	mqfq_unlink_first(mq, e);
-	mqfq_count_out(mq, e);
-
 	first = mqfq_first(mq);
 	if (first)
 		mqfq_publish_lazily(mq, first->start);
@@ -371,6 +375,117 @@ static noinline bool mqfq_find_slot(struct mqfq_queue *mq, struct mqfq_entry *e)
 	return true;
 }
 
+/* ---- slow entries ---- */
+
+static int mqfq_permits(const struct mqfq_policy *p)
+{
+	int slots = READ_ONCE(p->tokens.slots);
+
+	return READ_ONCE(p->slow.is_alone) ? slots : max(slots / MQFQ_SLOW_PART, 1);
+}
+
+static bool mqfq_permit_take(struct mqfq_policy *p)
+{
+	int nr_out = atomic_read(&p->slow.nr_out);
+
+	do {
+		if (nr_out >= mqfq_permits(p))
+			return false;
+		/* Pairs with itself and atomic_dec_return(): a permit is taken once. */
+	} while (!atomic_try_cmpxchg(&p->slow.nr_out, &nr_out, nr_out + 1));
+	return true;
+}
+
+/* If a permit is idle and a queue is parked, one comes to get it: each in its turn. Any context. */
+static void mqfq_recall(struct mqfq_policy *p)
+{
+	while (atomic_read(&p->slow.nr_out) < mqfq_permits(p)) {
+		int leaf = ready_set_next(&p->slow.parked, READ_ONCE(p->slow.last));
+		struct mqfq_queue *mq;
+
+		if (leaf == READY_SET_NONE)
+			return;
+		if (!ready_set_del(&p->slow.parked, leaf))
+			continue;
+		WRITE_ONCE(p->slow.last, leaf);
+		mq = mqfq_queue_of_leaf(p, leaf);
+		WRITE_ONCE(mq->is_recalled, true);
+		p->ops->run(p->context, mq->number, MQFQ_ASIDE);
+		return;
+	}
+}
+
+/* The queue is parked, unless it has nothing aside. */
+static void mqfq_park(struct mqfq_queue *mq)
+{
+	if (mq->nr_aside) {
+		/* Full barrier: bit before permits. Pairs with mqfq_release_slow(). */
+		ready_set_add(&mq->policy->slow.parked, mq->leaf);
+	}
+	mqfq_recall(mq->policy);
+}
+
+/* Is there a permit for the first entry, which is slow? Those that wait for one come before it. */
+static bool mqfq_has_permit(struct mqfq_queue *mq)
+{
+	struct mqfq_policy *p = mq->policy;
+
+	if (mq->nr_permits)
+		return true;
+	if (atomic_read(&p->slow.nr_aside) || !mqfq_permit_take(p))
+		return false;
+	mq->nr_permits++;
+	return true;
+}
+
+/* The first entry waits for a permit, where it is in nobody's way. */
+static noinline void mqfq_step_aside(struct mqfq_queue *mq, struct mqfq_entry *e)
+{
+	lockdep_assert_held(&mq->lock);
+
+	mqfq_dequeue(mq, e);
+	e->next = NULL;
+	if (mq->aside.first)
+		mq->aside.last->next = e;
+	else
+		mq->aside.first = e;
+	mq->aside.last = e;
+	WRITE_ONCE(mq->nr_aside, mq->nr_aside + 1);
+	atomic_inc(&mq->policy->slow.nr_aside);
+	mqfq_park(mq);
+}
+
+/* The queue was recalled. One entry comes back: at once, so that its tag is not a past one. */
+static noinline void mqfq_come_back(struct mqfq_queue *mq)
+{
+	struct mqfq_policy *p = mq->policy;
+	struct mqfq_entry *e = mq->aside.first;
+
+	lockdep_assert_held(&mq->lock);
+
+	WRITE_ONCE(mq->is_recalled, false);
+	if (e && mqfq_permit_take(p)) {
+		u64 vt = mqfq_vt(p);
+
+		mq->aside.first = e->next;
+		WRITE_ONCE(mq->nr_aside, mq->nr_aside - 1);
+		atomic_dec(&p->slow.nr_aside);
+		mq->nr_permits++;
+		mqfq_enter(mq, e, vt_after(vt, e->start) ? vt : e->start);
+	}
+	mqfq_park(mq);
+}
+
+void mqfq_release_slow(struct mqfq_queue *mq)
+{
+	/* Full barrier: permit before bits. Pairs with ready_set_add() in mqfq_park(). */
+	atomic_dec_return(&mq->policy->slow.nr_out);
+	mqfq_recall(mq->policy);
+	mqfq_release(mq);
+}
+
+/* ---- taking ---- */
+
 struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
 {
 	struct mqfq_policy *p = mq->policy;
@@ -379,23 +494,33 @@ struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
 	lockdep_assert_held(&mq->lock);
 
 	mq->verdict = MQFQ_EMPTY;
-	if (!mqfq_has_work(mq))
+	if (unlikely(READ_ONCE(mq->is_recalled)))
+		mqfq_come_back(mq);
+	if (!mq->nr || atomic_read(&mq->state) != MQFQ_RUNNABLE)
 		return NULL;
 	if (mq->throttled_flow)
 		mqfq_note_unthrottled(mq);
 
-	e = mqfq_first(mq);
-	if (!mqfq_may_go(mq, e)) {
-		mq->verdict = MQFQ_TOO_FAR_AHEAD;
-		mqfq_pass_on(mq);
-		return NULL;
+	for (;;) {
+		e = mqfq_first(mq);
+		if (!e || !mqfq_may_go(mq, e)) {
+			mq->verdict = e ? MQFQ_TOO_FAR_AHEAD : MQFQ_EMPTY;
+			mqfq_pass_on(mq);
+			return NULL;
+		}
+		if (likely(!(e->flow & MQFQ_ENTRY_SLOW)) || mqfq_has_permit(mq))
+			break;
+		mqfq_step_aside(mq, e);
 	}
 	mq->verdict = MQFQ_NO_SLOT;
 	if (!token_tree_take(&p->tokens, mq->leaf, min_t(int, mq->nr, MQFQ_SLOT_BATCH)) &&
 	    !mqfq_find_slot(mq, e))
 		return NULL;
 	mq->verdict = MQFQ_GO;
+	if (unlikely(e->flow & MQFQ_ENTRY_SLOW))
+		mq->nr_permits--;
 	mqfq_dequeue(mq, e);
+	mqfq_count_out(mq, e);
 	return e;
 }
 
@@ -483,6 +608,8 @@ void mqfq_set_slots(struct mqfq_policy *p, unsigned int slots)
 	/* Tokens before states. Pairs with ready_set_add() in mqfq_find_slot(). */
 	smp_mb();
 	mqfq_wake_all(p, MQFQ_READY);
+	/* There may be more permits now. Pairs with ready_set_add() in mqfq_park(). */
+	mqfq_recall(p);
 }
 
 /**
@@ -604,16 +731,21 @@ int mqfq_policy_init(struct mqfq_policy *p, const struct topology_place *place,
 	ret = ready_set_init(&p->ready, &p->topology, gfp);
 	if (ret)
 		goto err_wheel;
+	ret = ready_set_init(&p->slow.parked, &p->topology, gfp);
+	if (ret)
+		goto err_ready;
 	ret = -ENOMEM;
 	p->queue = kvcalloc(nr_queues, sizeof(*p->queue), gfp);
 	if (!p->queue)
-		goto err_ready;
+		goto err_parked;
 
 	for (i = 0; i < nr_queues; i++)
 		mqfq_queue_init(p, i);
 	mqfq_store_throttle(p, config->throttle_vt);
 	return 0;
 
+err_parked:
+	ready_set_destroy(&p->slow.parked);
 err_ready:
 	ready_set_destroy(&p->ready);
 err_wheel:
@@ -630,6 +762,7 @@ err_topology:
 void mqfq_policy_destroy(struct mqfq_policy *p)
 {
 	kvfree(p->queue);
+	ready_set_destroy(&p->slow.parked);
 	ready_set_destroy(&p->ready);
 	vt_wheel_destroy(&p->wheel);
 	token_tree_destroy(&p->tokens);

@@ -55,12 +55,16 @@ enum {
 	MQFQ_SLOT_BATCH		= 8,
 	/* Flows are told apart by so many counters per queue; two may share one. */
 	MQFQ_FLOW_COUNTERS	= 64,
+	/* One of so many slots is for slow entries, but at least one in all. */
+	MQFQ_SLOW_PART		= 8,
 };
 
 enum mqfq_state {
 	MQFQ_RUNNABLE,
 	MQFQ_THROTTLED,
 	MQFQ_READY,
+	/* No state of a queue, but of entries that have stepped aside: see mqfq_policy_ops.run. */
+	MQFQ_ASIDE,
 };
 
 /* What mqfq_take() says. */
@@ -77,7 +81,8 @@ enum mqfq_verdict {
  * @node:	or its place in its queue's others
  * @reserved:	the owner's; for the kernel module, the block layer's
  * @start:	start tag
- * @flow:	flow that pays, in the bits above MQFQ_ENTRY_BITS; below, the owner's
+ * @flow:	flow that pays, in the bits above MQFQ_ENTRY_BITS; below, MQFQ_ENTRY_SLOW and the
+ *		owner's
  */
 struct mqfq_entry {
 	union {
@@ -91,7 +96,9 @@ struct mqfq_entry {
 
 enum {
 	/* Memory is aligned to 8 bytes at least. */
-	MQFQ_ENTRY_BITS = 3,
+	MQFQ_ENTRY_BITS	= 3,
+	/* The highest of these bits is the policy's: the entry is of the slow class. */
+	MQFQ_ENTRY_SLOW	= 1 << 2,
 };
 
 /**
@@ -102,7 +109,10 @@ enum {
  * @lock:		guards what follows, up to @state
  * @in_order:		entries that came with a later tag than all that were there: first and last
  * @others:		the other entries, by start tag
- * @nr:			how many; read anywhere
+ * @nr:			how many in both; read anywhere
+ * @nr_aside:		how many in @aside; read anywhere
+ * @aside:		slow entries that wait for a permit, in the order in which they stepped aside
+ * @nr_permits:		for as many slow entries of @in_order and @others
  * @nr_flows:		how many of @nr_queued are not 0
  * @nr_queued:		entries per flow
  * @verdict:		of the last mqfq_take()
@@ -115,6 +125,7 @@ enum {
  * @tag_room:		the owner's, without @lock
  * @wake_vt:		THROTTLED until this virtual time; written under @lock, read anywhere
  * @state:		enum mqfq_state
+ * @is_recalled:	there may be a permit for an entry of @aside; any CPU sets it
  * @nr_woken:		wake-ups from READY, by the waker's distance
  */
 struct mqfq_queue {
@@ -123,7 +134,7 @@ struct mqfq_queue {
 	unsigned int leaf;
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
-	unsigned int nr;
+	unsigned int nr, nr_aside;
 	struct {
 		struct mqfq_entry *first, *last;
 	} in_order;
@@ -135,6 +146,10 @@ struct mqfq_queue {
 	u64 inserted, taken;
 	u64 throttles, slot_waits;
 	u64 wake_vt;
+	struct {
+		struct mqfq_entry *first, *last;
+	} aside;
+	unsigned int nr_permits;
 	struct list_head recent;
 	void *offered;
 	unsigned int tag_room;
@@ -142,12 +157,13 @@ struct mqfq_queue {
 
 	/* What wakers on other CPUs write. */
 	atomic_t state ____cacheline_aligned_in_smp;
+	bool is_recalled;
 	atomic64_t nr_woken[TOPOLOGY_NR_LEVELS];
 };
 
 /**
  * struct mqfq_policy_ops - what the policy needs from its owner
- * @run:	queue @number has left the state @was; have mqfq_take() tried for it, from another
+ * @run:	queue @number has left the state @was, or has been recalled (MQFQ_ASIDE); have mqfq_take() tried for it, from another
  *		context; called under other queues' locks and in any context
  * @clock_ns:	time, for statistics
  */
@@ -169,6 +185,22 @@ struct mqfq_config {
 };
 
 /**
+ * struct mqfq_slow - permits of a device for slow entries
+ * @parked:	queues that wait for one
+ * @last:	leaf of the queue that was recalled last
+ * @is_alone:	there have been no other entries for a while: as many permits as slots
+ * @nr_out:	permits that queues have, and entries that are out
+ * @nr_aside:	entries of all queues that have stepped aside
+ */
+struct mqfq_slow {
+	struct ready_set parked;
+	unsigned int last;
+	bool is_alone;
+	atomic_t nr_out ____cacheline_aligned_in_smp;
+	atomic_t nr_aside;
+};
+
+/**
  * struct mqfq_policy - one device
  * @throttle_vt:	T
  * @grain_vt:		by how much a leaf of the mindicator may lag behind its queue
@@ -187,6 +219,7 @@ struct mqfq_policy {
 	struct token_tree tokens;
 	struct vt_wheel wheel;
 	struct ready_set ready;
+	struct mqfq_slow slow;
 };
 
 /**
@@ -241,7 +274,8 @@ struct mqfq_entry *mqfq_take(struct mqfq_queue *mq);
 /* May an entry go, judged without the lock? If not, a wake-up will run the queue. */
 static inline bool mqfq_has_work(const struct mqfq_queue *mq)
 {
-	return READ_ONCE(mq->nr) && atomic_read(&mq->state) == MQFQ_RUNNABLE;
+	return (READ_ONCE(mq->nr) && atomic_read(&mq->state) == MQFQ_RUNNABLE) ||
+	       unlikely(READ_ONCE(mq->is_recalled));
 }
 
 /**
@@ -251,6 +285,8 @@ static inline bool mqfq_has_work(const struct mqfq_queue *mq)
  * Any context.
  */
 void mqfq_release(struct mqfq_queue *mq);
+/* The same for an entry that is slow: its permit is free again, too. */
+void mqfq_release_slow(struct mqfq_queue *mq);
 
 void mqfq_set_throttle(struct mqfq_policy *p, u64 throttle_vt);
 void mqfq_set_slots(struct mqfq_policy *p, unsigned int slots);

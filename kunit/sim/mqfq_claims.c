@@ -78,22 +78,39 @@ static void sim_check_vt(struct simulation *s)
 	}
 }
 
+unsigned int sim_permits(const struct simulation *s)
+{
+	return max(s->slots / MQFQ_SLOW_PART, 1U);
+}
+
+/* Entries that have stepped aside, of all queues. */
+static unsigned int sim_nr_aside(const struct simulation *s)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < s->mix.nr_queues; i++)
+		n += READ_ONCE(s->policy.queue[i].nr_aside);
+	return n;
+}
+
 /* After every event. */
 void sim_check(struct simulation *s)
 {
-	unsigned int i;
+	unsigned int i, nr_aside = sim_nr_aside(s);
 
 	sim_check_vt(s);
 	if (s->step % SIM_LOOK_EVERY == 0)
 		sim_check_tokens(s);
 	if (s->pending)
 		return;
-	SIM_CHECK(s, !s->nr_waiting || s->nr_out >= s->slots,
+	SIM_CHECK(s, s->nr_waiting == nr_aside || s->nr_out >= s->slots,
 		  "requests wait and a slot is idle");
+	SIM_CHECK(s, !nr_aside || atomic_read(&s->policy.slow.nr_out) >= (int)sim_permits(s),
+		  "a slow request waits and a permit is idle");
 	for (i = 0; i < s->mix.nr_queues; i++)
 		if (READ_ONCE(s->policy.queue[i].nr))
 			sim_check_wait(s, i);
-	if (s->nr_waiting && s->mix.kind != SIM_LIVENESS)
+	if (s->nr_waiting != nr_aside && s->mix.kind != SIM_LIVENESS)
 		SIM_CHECK(s, sim_earliest(s) - mqfq_vt(&s->policy) <= s->grain_vt,
 			  "virtual time lags behind the tags that wait");
 }
@@ -150,12 +167,12 @@ void sim_serve(struct simulation *s, const struct sim_request *r, enum sim_measu
 {
 	unsigned int f = r->flow, m;
 
-	if (!s->flow[f].waiting || !sim_tracks(s))
+	if (!s->flow[f].waiting || !sim_tracks(s) || s->flow[f].mix->slow)
 		return;
 	for (m = 0; m < s->mix.nr_flows; m++) {
 		struct sim_pair *pair = sim_pair(s, f, m);
 
-		if (m == f || !s->flow[m].waiting)
+		if (m == f || !s->flow[m].waiting || s->flow[m].mix->slow)
 			continue;
 		if (k >= SIM_COMPLETED_SINCE && r->sequence < pair->since)
 			continue;
@@ -245,10 +262,13 @@ void sim_check_end(struct simulation *s)
 	SIM_CHECK(s, !s->nr_waiting, "requests wait for ever");
 	SIM_CHECK(s, s->completed == s->issued, "not all that was issued has completed");
 	sim_check_tokens(s);
+	SIM_CHECK(s, !atomic_read(&s->policy.slow.nr_out) && !atomic_read(&s->policy.slow.nr_aside),
+		  "a permit was lost");
 	for (i = 0; i < s->mix.nr_queues; i++) {
 		const struct mqfq_queue *q = &s->policy.queue[i];
 
-		SIM_CHECK(s, !q->nr && !q->nr_flows && q->inserted == q->taken,
+		SIM_CHECK(s, !q->nr && !q->nr_aside && !q->nr_permits && !q->nr_flows &&
+				     q->inserted == q->taken,
 			  "a queue's counters do not add up");
 		SIM_CHECK(s, mindicator_leaf(&s->policy.vt, q->leaf) == VT_NONE,
 			  "an empty queue holds virtual time back");

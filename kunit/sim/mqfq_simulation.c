@@ -22,6 +22,11 @@ void (*sim_tell)(const char *fmt, ...);
 /* mqfq_policy_ops.clock_ns has no context; statistics only. */
 static u64 sim_clock_ticks;
 
+static bool sim_is_slow(const struct sim_request *r)
+{
+	return r->e.flow & MQFQ_ENTRY_SLOW;
+}
+
 /* ---- the device ---- */
 
 static void sim_to_device(struct simulation *s, struct sim_request *r)
@@ -42,6 +47,8 @@ static void sim_to_device(struct simulation *s, struct sim_request *r)
 	r->sequence = s->nr_sent++;
 	s->inflight[s->nr_inflight++] = r;
 	s->nr_out++;
+	if (sim_is_slow(r))
+		s->nr_slow_out++;
 }
 
 static struct sim_request *sim_earliest_done(const struct simulation *s)
@@ -95,7 +102,8 @@ static void sim_asked_to_run(void *context, unsigned int number, enum mqfq_state
 	struct simulation *s = context;
 
 	SIM_TRACE(s, "wake queue %u, which was %d", number, was);
-	SIM_CHECK(s, was == MQFQ_THROTTLED || was == MQFQ_READY, "woken from no wait");
+	SIM_CHECK(s, was == MQFQ_THROTTLED || was == MQFQ_READY || was == MQFQ_ASIDE,
+		  "woken from no wait");
 	s->pending |= 1U << number;
 }
 
@@ -118,6 +126,8 @@ static void sim_dispatch(struct simulation *s, struct mqfq_entry *e, u64 earlies
 	SIM_TRACE(s, "dispatch flow %u queue %u start %+lld bytes %u inflight %u", r->flow,
 		  r->queue, (s64)(e->start - s->mix.first_vt), r->bytes, s->nr_out + 1);
 	SIM_CHECK(s, s->nr_out < s->slots, "more than D in flight");
+	if (sim_is_slow(r) && !s->mix.change_every)
+		SIM_CHECK(s, s->nr_slow_out < sim_permits(s), "more slow requests than permits");
 	SIM_CHECK(s, !next || !vt_after(e->start, next->start), "not the first of its queue");
 	if (!s->unguarded)
 		SIM_CHECK(s, !vt_after(e->start, earliest + s->throttle_vt),
@@ -146,7 +156,9 @@ static void sim_check_verdict(struct simulation *s, struct mqfq_queue *q, enum m
 		SIM_CHECK(s, s->nr_out >= s->slots, "no slot although there is one");
 		break;
 	default:
-		SIM_CHECK(s, false, "nothing to send although there is work");
+		/* Slow entries have stepped aside, or one came back and waits like all others. */
+		SIM_CHECK(s, !q->nr || atomic_read(&q->state) != MQFQ_RUNNABLE,
+			  "nothing to send although there is work");
 	}
 }
 
@@ -157,8 +169,6 @@ static void sim_run_queue(struct simulation *s, unsigned int number)
 
 	s->pending &= ~(1U << number);
 	while (mqfq_has_work(q) && !s->failure) {
-		u64 earliest = sim_earliest(s);
-
 		spin_lock(&q->lock);
 		e = mqfq_take(q);
 		spin_unlock(&q->lock);
@@ -166,7 +176,8 @@ static void sim_run_queue(struct simulation *s, unsigned int number)
 			sim_check_verdict(s, q, q->verdict);
 			break;
 		}
-		sim_dispatch(s, e, earliest);
+		/* Of what waited in order: slow entries may have stepped aside. */
+		sim_dispatch(s, e, vt_min(sim_earliest(s), e->start));
 		/* The driver is busy, or the worker's time is up. */
 		if (s->mix.kind == SIM_LIVENESS && mqfq_has_work(q) && !sim_draw(s, 8)) {
 			s->pending |= 1U << number;
@@ -285,6 +296,8 @@ static void sim_issue(struct simulation *s, unsigned int number, unsigned int qu
 	r->bytes = sim_draw_bytes(s, f->mix);
 	r->cost_vt = flow_cost_vt(f->flow, r->bytes);
 	r->e.flow = (unsigned long)f->flow;
+	if (f->mix->slow && (s->mix.kind != SIM_LIVENESS || sim_draw(s, 2)))
+		r->e.flow |= MQFQ_ENTRY_SLOW;
 	f->max_bytes = max(f->max_bytes, r->bytes);
 	f->outstanding++;
 	s->issued++;
@@ -365,12 +378,22 @@ static void sim_reissue(struct simulation *s, unsigned int number)
 		f->next_at = s->now + sim_draw_gap(s, f->mix->gap_ticks) * f->mix->depth;
 }
 
+static void sim_release(struct simulation *s, const struct sim_request *r)
+{
+	s->nr_out--;
+	if (!sim_is_slow(r)) {
+		mqfq_release(&s->policy.queue[r->queue]);
+		return;
+	}
+	s->nr_slow_out--;
+	mqfq_release_slow(&s->policy.queue[r->queue]);
+}
+
 /* It comes back from the driver: it has been charged, and has given its slot back. */
 static void sim_requeue(struct simulation *s, struct sim_request *r)
 {
 	SIM_TRACE(s, "requeue flow %u queue %u", r->flow, r->queue);
-	s->nr_out--;
-	mqfq_release(&s->policy.queue[r->queue]);
+	sim_release(s, r);
 	sim_settle(s);
 	sim_insert(s, r, mqfq_vt(&s->policy));
 	SIM_CHECK(s, READ_ONCE(s->flow[r->flow].flow->finish) == s->flow[r->flow].finish,
@@ -381,10 +404,10 @@ static void sim_requeue(struct simulation *s, struct sim_request *r)
 static void sim_complete(struct simulation *s)
 {
 	struct sim_request *r = sim_from_device(s);
-	struct mqfq_queue *q = &s->policy.queue[r->queue];
 	unsigned int number = r->flow;
 	struct sim_flow *f = &s->flow[number];
 	bool early = sim_draw(s, 2);
+	struct sim_request done;
 
 	if (s->mix.kind == SIM_LIVENESS && !sim_draw(s, 64)) {
 		sim_requeue(s, r);
@@ -399,14 +422,14 @@ static void sim_complete(struct simulation *s)
 	f->outstanding--;
 	s->completed++;
 	r->alive = false;
+	done = *r;
 	r->next_free = s->free;
 	s->free = r;
 	/* A flow that waited for it may go on before its slot is free, or after. */
 	if (early)
 		sim_reissue(s, number);
-	SIM_TRACE(s, "release queue %u", q->number);
-	s->nr_out--;
-	mqfq_release(q);
+	SIM_TRACE(s, "release queue %u", done.queue);
+	sim_release(s, &done);
 	sim_settle(s);
 	if (!early)
 		sim_reissue(s, number);

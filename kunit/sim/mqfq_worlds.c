@@ -193,4 +193,9 @@ void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 		else
 			sim_draw_flow(s, i, weights);
 	}
+	/* In one world of three, some flows discard. The first two do not, but for liveness. */
+	if (kind == SIM_SHARES || sim_draw(s, 3))
+		return;
+	for (i = kind == SIM_LIVENESS ? 0 : 2; i < mix->nr_flows; i++)
+		mix->flow[i].slow = sim_draw(s, 2);
 }

@@ -72,9 +72,12 @@
  *    with its bit set.
  *  - V is not later than any tag that waits, and, if anything waits, by T / 4 earlier at most.
  *
- * At any time: V never goes back; a slot is given only if fewer than D are out; slots in flight
- * and in the tree are D together; a tag is what the naive rule says; at most so many events
- * happen, and in the end nothing waits.
+ *  - if a slow entry has stepped aside, all permits are out. What has stepped aside counts for none
+ *    of the others: it holds neither slots nor virtual time.
+ *
+ * At any time: slow entries have no more slots than there are permits; V never goes back; a slot is
+ * given only if fewer than D are out; slots in flight and in the tree are D together; a tag is what
+ * the naive rule says; at most so many events happen, and in the end nothing waits.
  */
 #ifndef MQFAIR_SIM_H
 #define MQFAIR_SIM_H
@@ -156,6 +159,7 @@ struct sim_flow_mix {
 	u32 least_sectors, most_sectors;
 	u32 gap_ticks;
 	bool stays;			/* on its queue, mostly */
+	bool slow;			/* all its requests are, or half of them */
 	unsigned int from, until;	/* it submits while all have issued so many requests */
 };
 
@@ -222,6 +226,7 @@ struct simulation {
 	struct sim_request *inflight[SIM_SLOTS_MAX];
 	unsigned int nr_inflight;	/* at the device */
 	unsigned int nr_out;		/* slots; a completed request holds one for a moment */
+	unsigned int nr_slow_out;	/* of these, by slow requests */
 	unsigned int nr_waiting;
 	u64 device_at, nr_sent;
 
@@ -265,6 +270,7 @@ void sim_free(struct simulation *s);
 struct mqfq_entry *sim_first(const struct simulation *s, unsigned int queue);
 u64 sim_earliest(const struct simulation *s);
 void sim_check(struct simulation *s);
+unsigned int sim_permits(const struct simulation *s);
 u64 sim_largest_vt(const struct sim_flow *f);
 bool sim_tracks(const struct simulation *s);
 void sim_begin_pairs(struct simulation *s, unsigned int f);

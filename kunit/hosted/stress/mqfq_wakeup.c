@@ -11,8 +11,8 @@
  * A standstill of everything is rare: the next completion heals much. So every few milliseconds
  * all but the workers are stopped, until these have nothing left to do. Then there are no agents
  * in the sense of mqfq_policy.c, and what it claims must be true: no slot is idle while a queue is
- * READY, no queue is THROTTLED that may go, none is RUNNABLE with entries, and if there are
- * entries, one is in flight.
+ * READY, no permit is idle while a slow entry is aside, no queue is THROTTLED that may go, none is
+ * RUNNABLE with entries, and if there are entries, one is in flight.
  *
  * Machines, D and T are small, so that all queues wait most of the time. At the end of a round all
  * slots must be there, all queues empty, and virtual time must not have gone back.
@@ -53,7 +53,7 @@ static struct entry entries[NR_SUBMITTERS][PER_SUBMITTER];
 static struct entry *at_device;		/* a stack: pushed by workers, emptied by completers */
 static const struct setup *setup;
 static int kicks[QUEUES_MAX];
-static int stop_submitting, over, nr_submitting, nr_inflight;
+static int stop_submitting, over, nr_submitting, nr_inflight, nr_slow_inflight;
 /* Of a pause: asked for; how many have stopped; workers at work, and how often they have begun. */
 static int pause_now, nr_paused, nr_pausable, nr_working, nr_begun;
 static unsigned long nr_checks;
@@ -92,6 +92,11 @@ static void send_to_device(struct entry *entry)
 
 	if (!setup->tuned && inflight > setup->slots)
 		storm_fail("%d in flight, D is %u", inflight, setup->slots);
+	if (entry->e.flow & MQFQ_ENTRY_SLOW) {
+		inflight = __atomic_add_fetch(&nr_slow_inflight, 1, __ATOMIC_RELAXED);
+		if (!setup->tuned && inflight > mqfq_permits(&policy))
+			storm_fail("%d slow ones in flight, D is %u", inflight, setup->slots);
+	}
 	entry->next = __atomic_load_n(&at_device, __ATOMIC_RELAXED);
 	while (!__atomic_compare_exchange_n(&at_device, &entry->next, entry, false,
 					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
@@ -164,6 +169,8 @@ static void submit(struct entry *entry)
 	q = &policy.queue[entry->queue];
 	f = flow_get(&flows, draw(NR_FLOWS), NULL, mqfq_vt(&policy));
 	entry->e.flow = (unsigned long)f;
+	if (!draw(4))
+		entry->e.flow |= MQFQ_ENTRY_SLOW;
 	WRITE_ONCE(entry->busy, 1);
 	spin_lock(&q->lock);
 	start = flow_tag(f, mqfq_vt(&policy), flow_cost_vt(f, 1 + draw(COST_MAX)));
@@ -199,7 +206,12 @@ static void complete(struct entry *entry)
 	struct flow *f = mqfq_entry_flow(&entry->e);
 
 	__atomic_sub_fetch(&nr_inflight, 1, __ATOMIC_RELAXED);
-	mqfq_release(q);
+	if (entry->e.flow & MQFQ_ENTRY_SLOW) {
+		__atomic_sub_fetch(&nr_slow_inflight, 1, __ATOMIC_RELAXED);
+		mqfq_release_slow(q);
+	} else {
+		mqfq_release(q);
+	}
 	flow_put(f);
 	__atomic_store_n(&entry->busy, 0, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&nr_completed, 1, __ATOMIC_RELAXED);
@@ -305,7 +317,9 @@ static void check_claims(void)
 		int state = atomic_read(&q->state);
 
 		spin_lock(&q->lock);
-		nr_entries += q->nr;
+		nr_entries += q->nr + q->nr_aside;
+		if (q->nr_aside && atomic_read(&policy.slow.nr_out) < mqfq_permits(&policy))
+			forgotten("has slow entries aside and a permit is idle", i);
 		if (state == MQFQ_READY && token_tree_nr_free(&policy.tokens) > 0)
 			forgotten("is READY and a slot is idle", i);
 		if (state == MQFQ_RUNNABLE && q->nr)
@@ -377,10 +391,13 @@ static void check_quiet(void)
 	if (token_tree_nr_free(&policy.tokens) != policy.tokens.slots || nr_inflight)
 		storm_fail("%d slots of %d are free, %d in flight",
 			   token_tree_nr_free(&policy.tokens), policy.tokens.slots, nr_inflight);
+	if (atomic_read(&policy.slow.nr_out) || atomic_read(&policy.slow.nr_aside))
+		storm_fail("%d permits are out, %d entries aside",
+			   atomic_read(&policy.slow.nr_out), atomic_read(&policy.slow.nr_aside));
 	for (i = 0; i < policy.nr_queues; i++) {
 		struct mqfq_queue *q = &policy.queue[i];
 
-		if (q->nr || q->nr_flows || q->inserted != q->taken ||
+		if (q->nr || q->nr_aside || q->nr_permits || q->nr_flows || q->inserted != q->taken ||
 		    rb_first_cached(&q->others) || q->in_order.first)
 			storm_fail("queue %u is not empty", i);
 		if (mindicator_leaf(&policy.vt, q->leaf) != VT_NONE)
