@@ -72,6 +72,17 @@ static unsigned int twin_nr_waiting(const struct context *c)
 	return nr;
 }
 
+/* The next one upwards, round the corner, @leaf itself as the last. */
+static int twin_next(const struct context *c, unsigned int leaf)
+{
+	unsigned int n = c->topology.nr_queues, i;
+
+	for (i = 1; i <= n; i++)
+		if (c->waits[(leaf + i) % n])
+			return (leaf + i) % n;
+	return READY_SET_NONE;
+}
+
 KUNIT_ARRAY_PARAM_DESC(shape, shapes, name);
 
 static void twin_test(struct kunit *test)
@@ -97,6 +108,8 @@ static void twin_test(struct kunit *test)
 		leaf = shape_random_below(&c->random, shape->nr_queues);
 		KUNIT_ASSERT_EQ_MSG(test, ready_set_nearest(&c->r, leaf), twin_nearest(c, leaf),
 				    "from leaf %u", leaf);
+		KUNIT_ASSERT_EQ_MSG(test, ready_set_next(&c->r, leaf), twin_next(c, leaf),
+				    "after leaf %u", leaf);
 	}
 	unmake(c);
 }

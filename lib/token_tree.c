@@ -169,6 +169,19 @@ void token_tree_resize(struct token_tree *t, int slots)
 }
 EXPORT_SYMBOL_GPL(token_tree_resize);
 
+void token_tree_lend(struct token_tree *t, int n)
+{
+	unsigned int root = topology_root(t->topology);
+
+	atomic_add(n, &t->nr_lent);
+	/*
+	 * They pay a debt of the root, if there is one. The next CPU that pays finds that it was
+	 * paid.
+	 */
+	atomic_add(n, &t->node[root].nr_free);
+}
+EXPORT_SYMBOL_GPL(token_tree_lend);
+
 int token_tree_nr_free(const struct token_tree *t)
 {
 	unsigned int i;
@@ -184,7 +197,7 @@ void token_tree_show(const struct token_tree *t, struct seq_file *m)
 {
 	unsigned int i;
 
-	seq_printf(m, "slots %d\n", READ_ONCE(t->slots));
+	seq_printf(m, "slots %d lent %d\n", READ_ONCE(t->slots), atomic_read(&t->nr_lent));
 	for (i = 0; i < t->topology->nr_nodes; i++) {
 		const struct topology_node *place = &t->topology->node[i];
 

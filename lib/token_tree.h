@@ -19,8 +19,11 @@
  *  - a smaller D while all tokens are out. The root then goes below zero, and a CPU that gives a
  *    token back pays the debt first.
  *
- * At all times the sum of all nodes, tokens in hands included, is D. "Hands" are requests in
- * flight, and for some instructions a CPU that moves tokens from node to node.
+ *  - that a queue's requests do not come back. As many tokens as they hold are lent to the others,
+ *    and requests that come back pay for that: their tokens are not put back.
+ *
+ * At all times the sum of all nodes, tokens in hands included, is D and what is lent. "Hands" are
+ * requests in flight, and for some instructions a CPU that moves tokens from node to node.
  *
  * Every operation may run at the same time as any other, in any context, except that
  * token_tree_resize() is one at a time.
@@ -49,6 +52,7 @@ struct token_node {
  * @slots:	D
  * @quota:	how many tokens may rest in a node, per leaf below it
  * @in_debt:	the root is below zero: give tokens back to it
+ * @nr_lent:	tokens beyond D
  */
 struct token_tree {
 	const struct topology *topology;
@@ -56,6 +60,7 @@ struct token_tree {
 	int slots;
 	int quota;
 	bool in_debt;
+	atomic_t nr_lent;
 };
 
 /**
@@ -158,10 +163,25 @@ void token_tree_move(struct token_tree *t, unsigned int from, unsigned int targe
  */
 void token_tree_resize(struct token_tree *t, int slots);
 
+/**
+ * token_tree_lend() - more tokens, without a larger D
+ * @t:		token tree
+ * @n:		how many
+ *
+ * The caller owes a wake-up to the queues that wait, and n calls of token_tree_paid().
+ */
+void token_tree_lend(struct token_tree *t, int n);
+
+/* A token that was in hands is gone. Any context. */
+static inline void token_tree_paid(struct token_tree *t)
+{
+	atomic_dec(&t->nr_lent);
+}
+
 /* How many tokens a look around finds; what is moved meanwhile may be missed. */
 int token_tree_nr_free(const struct token_tree *t);
 
-/* D, then a line per node: level, leaves, tokens. */
+/* D and what is lent, then a line per node: level, leaves, tokens. */
 void token_tree_show(const struct token_tree *t, struct seq_file *m);
 
 #endif /* MQFAIR_TOKEN_TREE_H */

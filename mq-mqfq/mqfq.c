@@ -37,16 +37,10 @@
  * if it is asked to. What the paper leaves open, or a kernel of today adds:
  *
  *  - Cost is bytes. Bytes written count write_cost_pct percent, and no request is free.
- *  - A discard, a secure erase or a write-zeroes moves no data, and takes a drive milliseconds, almost
- *    whatever its size: a change of the drive's map, one at a time. Its bytes say little, so it
- *    counts as its bytes, but as MQFQ_SLOW_KB_MIN at least, what a drive reads while it changes
- *    an entry of the map, and as MQFQ_SLOW_KB_MAX at most: a discard of 1 GiB is one command, and
- *    not a second of reading. All of this times discard_cost_pct percent.
- *  - These requests are slow ones. At most an eighth of the slots is for them, so that they do not
- *    take all of D while they last. One that finds no permit steps aside, and what is behind it
- *    goes on. Without other requests for a second they may have all slots.
- *  - A bio that is merged into a waiting request is charged when it is merged: by what the request
- *    costs more than before.
+ *  - Discards, secure erases and write-zeroes are slow: each counts 128 KiB to 1 MiB, and they have
+ *    an eighth of the slots. One that finds no permit for one steps aside for what is behind it.
+ *  - A bio is charged when it is merged, into one of the last eight requests that came to its
+ *    hardware queue, wait, and are of its flow (bio_merge).
  *  - A request that comes back from the driver has been charged and has given its slot back. Its
  *    tag is the present virtual time, so it goes as soon as there is a slot.
  *  - The data of a flush sequence, and whatever else blk-mq inserts at the head, gets the same tag.
@@ -69,16 +63,12 @@
  * finish_request gives the slot back, not completed_request: only finish_request is called exactly
  * once at the end of every request.
  *
- * Merging. A bio joins one of the last eight requests that came to its hardware queue and still
- * wait (bio_merge), if it is of the same flow.
- *
  * Locking
  * =======
  * A hardware queue's lock guards what waits in it. It is taken with interrupts on, in process
  * context. Inside it, in this order: the flow table's lock (a flow's first request only), or the
  * locks of the mindicator's inner nodes, from below. Outside it is the tuner's mutex, under which
- * T, D and the wheel change. finish_request and requeue_request may be called in interrupts: they
- * take no lock.
+ * T, D and the wheel change. finish_request and requeue_request, in any context, take no lock.
  *
  * Which cache lines many CPUs write
  * =================================
@@ -100,10 +90,10 @@
  *	it is throttled			the dispatch of another queue that advances virtual time to
  *					its tag less T; a request with an earlier tag that comes; a
  *					store to throttle_kb, bucket_kb, buckets
- *	it is slow, and there is no	the release of a slow request; a store to slots; the look
- *	permit				that finds that there are no other requests
+ *	it is slow, without a permit	the release of a slow request; a store to slots; mqfq_look()
  *	there is no slot		a release (finish or requeue); a store to slots; a queue
  *					that was woken and is throttled
+ *	its queue is stuck		the release of a request of the same queue (mqfq_stuck.c)
  *	its hardware queue is stopped,	the driver or blk-mq: both run the queue when they end that
  *	quiesced, or has leftovers, or	state. Ours is RUNNABLE then, and has_work says so
  *	the driver has no budget
@@ -116,7 +106,8 @@
  * mqfq_data lives from init_sched to exit_sched; the queue is frozen in both. A change of the
  * number of hardware queues attaches us again; lib/blk/keep.h has what stays. A flow lives until it
  * has had no request, and was not ahead of virtual time, for five to ten seconds. While there are
- * flows, work items look at them; the tuner's only if T or D is to be found.
+ * flows, work items look at them and at the hardware queues; the tuner's only if T or D is to be
+ * found.
  *
  * Observability
  * =============
@@ -223,6 +214,12 @@ static bool mqfq_is_slow(enum req_op op)
 	return op == REQ_OP_DISCARD || op == REQ_OP_SECURE_ERASE || op == REQ_OP_WRITE_ZEROES;
 }
 
+/*
+ * A slow request takes a drive milliseconds, almost whatever its size: the drive changes its map,
+ * under one lock. So bytes say little. It counts as MQFQ_SLOW_KB_MIN at least, of which a fast
+ * drive reads some ten in a millisecond, and as MQFQ_SLOW_KB_MAX at most: a discard of 1 GiB is one
+ * command and not a second of reading.
+ */
 static u64 mqfq_cost_of_other(const struct mqfq_data *md, enum req_op op, u64 bytes)
 {
 	if (mqfq_is_slow(op))
@@ -251,6 +248,7 @@ static u32 mqfq_weight_of(void *context, u64 key, void *css)
 	void *weight;
 
 	schedule_delayed_work(&md->reclaim, msecs_to_jiffies(MQFQ_RECLAIM_MS));
+	schedule_delayed_work(&md->look, msecs_to_jiffies(MQFQ_LOOK_MS));
 	mqfq_tuner_kick(md);
 	if (flow_key_kind(key) == FLOW_CGROUP)
 		return mqfq_cgroup_weight(md, css);
@@ -268,7 +266,18 @@ static void mqfq_reclaim(struct work_struct *work)
 	if (!census.nr_flows)
 		return;
 	schedule_delayed_work(&md->reclaim, msecs_to_jiffies(MQFQ_RECLAIM_MS));
+	schedule_delayed_work(&md->look, msecs_to_jiffies(MQFQ_LOOK_MS));
 	mqfq_tuner_kick(md);
+}
+
+static void mqfq_look_work(struct work_struct *work)
+{
+	struct mqfq_data *md = container_of(work, struct mqfq_data, look.work);
+
+	mqfq_look(&md->policy, ktime_get_ns());
+	/* mqfq_reclaim() finds a flow that is made at this moment. */
+	if (READ_ONCE(md->flows.nr_flows))
+		schedule_delayed_work(&md->look, msecs_to_jiffies(MQFQ_LOOK_MS));
 }
 
 /* The policy's run: a queue's wait is over. Any context. */
@@ -278,7 +287,7 @@ static void mqfq_run(void *context, unsigned int number, enum mqfq_state was)
 
 	if (was == MQFQ_THROTTLED)
 		trace_mqfq_unthrottle(md->q, number);
-	else
+	else if (was == MQFQ_READY)
 		trace_mqfq_slot(md->q, number);
 	blk_mq_run_hw_queue(md->hctx[number], true);
 }
@@ -321,6 +330,7 @@ static bool mqfq_is_balanced(struct mqfq_data *md)
 	mqfq_count(md, &c);
 	return !c.queued && c.inserted == c.dispatched &&
 	       !atomic_read(&md->policy.slow.nr_out) &&
+	       !atomic_read(&md->policy.tokens.nr_lent) &&
 	       c.dispatched == c.completed + c.requeued &&
 	       token_tree_nr_free(&md->policy.tokens) == md->policy.tokens.slots;
 }
@@ -379,6 +389,7 @@ static struct mqfq_data *mqfq_alloc(struct request_queue *q, const struct elevat
 	md->write_cost_pct = 100;
 	md->discard_cost_pct = MQFQ_DISCARD_COST_PCT_DEFAULT;
 	INIT_DELAYED_WORK(&md->reclaim, mqfq_reclaim);
+	INIT_DELAYED_WORK(&md->look, mqfq_look_work);
 	mqfq_tuner_init(md, MQFQ_SLOTS_DEFAULT, MQFQ_THROTTLE_KB_DEFAULT);
 	md->cpu_counters = mqfair_alloc_percpu(struct mqfq_cpu_counters);
 	if (!md->cpu_counters)
@@ -442,6 +453,7 @@ static void mqfq_exit_sched(struct elevator_queue *eq)
 	WARN_ON_ONCE(!mqfq_is_balanced(md));
 	mqfq_cgroup_detach(md);
 	cancel_delayed_work_sync(&md->reclaim);
+	cancel_delayed_work_sync(&md->look);
 	mqfq_tuner_exit(md);
 	wbt_back(md->q);
 	keep_save(md->keep, eq);

@@ -66,10 +66,11 @@ struct mqfq_tuner {
  * @policy:		what waits, and what may go
  * @flow_kind:		enum flow_kind
  * @write_cost_pct:	of a byte written, against one read
- * @discard_cost_pct:	of a byte discarded or zeroed
+ * @discard_cost_pct:	of a request that discards or zeroes, against a read of its size
  * @cpu_counters:	see there
  * @flows:		the flows that pay
  * @reclaim:		frees idle flows while there are any
+ * @look:		calls mqfq_look() while there are any
  * @tuner:		T and D
  * @siblings:		all devices with this scheduler, for cgroups whose weight changes
  */
@@ -82,6 +83,7 @@ struct mqfq_data {
 	unsigned int discard_cost_pct;
 	struct mqfq_cpu_counters __percpu *cpu_counters;
 	struct delayed_work reclaim;
+	struct delayed_work look;
 	struct mqfq_tuner tuner;
 	struct list_head siblings;
 	struct mqfq_policy policy;

@@ -155,6 +155,7 @@ static int mqfq_hctx_state_show(void *data, struct seq_file *m)
 		[MQFQ_RUNNABLE]		= "runnable",
 		[MQFQ_THROTTLED]	= "throttled",
 		[MQFQ_READY]		= "ready",
+		[MQFQ_STUCK]		= "stuck",
 	};
 	struct blk_mq_hw_ctx *hctx = data;
 	struct mqfq_data *md = mqfair_debugfs_get(hctx->queue, "mq-mqfq");
@@ -166,6 +167,8 @@ static int mqfq_hctx_state_show(void *data, struct seq_file *m)
 	spin_lock(&mq->lock);
 	seq_printf(m, "state %s\nqueued %u\nthrottles %llu\nslot_waits %llu\n",
 		   name[atomic_read(&mq->state)], mq->nr, mq->throttles, mq->slot_waits);
+	seq_printf(m, "aside %u\nin_flight %u\nlent %u\ntimes_stuck %u\n", mq->nr_aside,
+		   mqfq_nr_in_flight(mq), mqfq_tally_lent(atomic64_read(&mq->tally)), mq->nr_stuck);
 	spin_unlock(&mq->lock);
 	mqfair_debugfs_put(hctx->queue);
 	return 0;

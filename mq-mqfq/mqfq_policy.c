@@ -45,6 +45,27 @@
  *     until they have gone, or passes on.
  *  7. A larger D adds idle tokens, and wakes all READY queues.
  *
+ * ASIDE is no state of a queue but of entries. A slow entry needs a permit, too, of which there is
+ * one per MQFQ_SLOW_PART slots. The first entry of a queue that gets none steps aside: it leaves
+ * the order of tags, and virtual time. A queue with such entries is parked, by a bit, and is
+ * recalled by a flag that has_work looks at. No other entry touches any of this. The claim is
+ *
+ *	while a permit is idle and a queue is parked, a recalled queue or a CPU is on the way
+ *
+ *  1. A queue parks by setting its bit, passing a full barrier and looking at the permits. A
+ *     release gives the permit back, passes one and looks at the bits. One of the two sees the
+ *     other. The CPU that does recalls the next queue in turn, and clears its bit.
+ *  2. A recalled queue takes one permit if there is one, parks again if it has more aside, and, if
+ *     a permit is still idle, recalls the next one: it is on the way until then. So it is with a
+ *     queue that was recalled in vain, since another one has taken the permit.
+ *  3. More permits (a larger D, or no other requests for a while) are looked at like a release.
+ *  4. A permit belongs to an entry that is in the order of tags or in flight. The first waits like
+ *     all entries, for virtual time or for a slot, and is woken; its release follows. An entry that
+ *     comes finds no permit while others wait for one, so no queue waits for ever.
+ *  5. If entries stepped aside and the queue was woken for a token, it passes on: see 5 above.
+ *
+ * STUCK: see mqfq_stuck.c.
+ *
  * kunit/hosted/stress/mqfq_wakeup.c runs this under threads. kunit/hosted/models/mq-mqfq-slots.pml
  * is a model of it, checked with spin.
  */
@@ -68,7 +89,7 @@ static struct mqfq_queue *mqfq_queue_of_leaf(struct mqfq_policy *p, unsigned int
  * The step that ends a wait: of all CPUs that try, one succeeds. Its full barrier lets the run that
  * follows see all that the waker did before.
  */
-static bool mqfq_wake(struct mqfq_queue *mq, enum mqfq_state was)
+bool mqfq_wake(struct mqfq_queue *mq, enum mqfq_state was)
 {
 	/*
 	 * Pairs with the barriers in mqfq_may_go_ahead() and mqfq_find_slot(), before which the
@@ -134,7 +155,7 @@ static void mqfq_pass_on(struct mqfq_queue *mq)
 
 /* ---- virtual time ---- */
 
-static noinline void mqfq_publish(struct mqfq_queue *mq, u64 value)
+noinline void mqfq_publish(struct mqfq_queue *mq, u64 value)
 {
 	struct mqfq_policy *p = mq->policy;
 	u64 old_vt;
@@ -244,7 +265,7 @@ static void mqfq_count_out(struct mqfq_queue *mq, const struct mqfq_entry *e)
 	WRITE_ONCE(*n, *n - 1);
 	if (!*n)
 		WRITE_ONCE(mq->nr_flows, mq->nr_flows - 1);
-	mq->taken++;
+	WRITE_ONCE(mq->taken, mq->taken + 1);
 }
 
 static void mqfq_enter(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
@@ -265,7 +286,7 @@ static void mqfq_enter(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
 	 */
 	if (atomic_read(&mq->state) == MQFQ_THROTTLED)
 		atomic_cmpxchg(&mq->state, MQFQ_THROTTLED, MQFQ_RUNNABLE);
-	else if (atomic_read(&mq->state) == MQFQ_READY)
+	else if (atomic_read(&mq->state) == MQFQ_READY && !mq->is_away)
 		mqfq_publish(mq, start);
 }
 
@@ -397,7 +418,7 @@ static bool mqfq_permit_take(struct mqfq_policy *p)
 }
 
 /* If a permit is idle and a queue is parked, one comes to get it: each in its turn. Any context. */
-static void mqfq_recall(struct mqfq_policy *p)
+void mqfq_recall(struct mqfq_policy *p)
 {
 	while (atomic_read(&p->slow.nr_out) < mqfq_permits(p)) {
 		int leaf = ready_set_next(&p->slow.parked, READ_ONCE(p->slow.last));
@@ -464,6 +485,11 @@ static noinline void mqfq_come_back(struct mqfq_queue *mq)
 	lockdep_assert_held(&mq->lock);
 
 	WRITE_ONCE(mq->is_recalled, false);
+	/* A permit would be lost on a queue that waits for its own requests. */
+	if (atomic_read(&mq->state) == MQFQ_STUCK) {
+		mqfq_recall(p);
+		return;
+	}
 	if (e && mqfq_permit_take(p)) {
 		u64 vt = mqfq_vt(p);
 
@@ -476,11 +502,92 @@ static noinline void mqfq_come_back(struct mqfq_queue *mq)
 	mqfq_park(mq);
 }
 
+/* ---- debts ---- */
+
+/* True if a debt was paid with what was just released: it is not free. */
+static bool mqfq_tally_pay(atomic64_t *tally)
+{
+	s64 old = atomic64_read(tally);
+
+	do {
+		if (!mqfq_tally_lent(old))
+			return false;
+		/* Pairs with itself: a debt is paid once. */
+	} while (!atomic64_try_cmpxchg(tally, &old, old - 1));
+	return true;
+}
+
+static noinline bool mqfq_pay(struct mqfq_queue *mq)
+{
+	if (!mqfq_tally_pay(&mq->tally))
+		return false;
+	token_tree_paid(&mq->policy->tokens);
+	WRITE_ONCE(mq->is_recalled, true);
+	/* Debt before state, by mqfq_tally_pay(). Pairs with smp_mb() in mqfq_come_home(). */
+	mqfq_wake(mq, MQFQ_STUCK);
+	return true;
+}
+
+/*
+ * No tag is before virtual time any more. The order stays, but for two that are equal now: of these
+ * the one of the list goes first.
+ */
+static void mqfq_lift(struct mqfq_queue *mq)
+{
+	u64 vt = mqfq_vt(mq->policy);
+	struct mqfq_entry *e;
+	struct rb_node *node;
+
+	lockdep_assert_held(&mq->lock);
+
+	for (e = mq->in_order.first; e && vt_after(vt, e->start); e = e->next)
+		e->start = vt;
+	for (node = rb_first_cached(&mq->others); node; node = rb_next(node)) {
+		e = rb_entry(node, struct mqfq_entry, node);
+		if (!vt_after(vt, e->start))
+			break;
+		e->start = vt;
+	}
+}
+
+static bool mqfq_must_wait(const struct mqfq_queue *mq)
+{
+	s64 tally = atomic64_read(&mq->tally);
+	u32 lent = mqfq_tally_lent(tally);
+
+	return lent && (u32)mq->taken - mqfq_tally_released(tally) > lent;
+}
+
+/* The queue was away. False if it has to wait for requests of its own: it is STUCK. */
+static noinline bool mqfq_come_home(struct mqfq_queue *mq)
+{
+	lockdep_assert_held(&mq->lock);
+
+	if (mqfq_must_wait(mq)) {
+		mqfq_publish(mq, VT_NONE);
+		atomic_set(&mq->state, MQFQ_STUCK);
+		/* State before debt. Pairs with the cmpxchg in mqfq_tally_pay(). */
+		smp_mb();
+		if (mqfq_must_wait(mq))
+			return false;
+		/* If a release has seen the state, the queue runs once more. */
+		atomic_set(&mq->state, MQFQ_RUNNABLE);
+	}
+	mq->is_away = mqfq_tally_lent(atomic64_read(&mq->tally));
+	mqfq_lift(mq);
+	mqfq_park(mq);
+	return true;
+}
+
 void mqfq_release_slow(struct mqfq_queue *mq)
 {
-	/* Full barrier: permit before bits. Pairs with ready_set_add() in mqfq_park(). */
-	atomic_dec_return(&mq->policy->slow.nr_out);
-	mqfq_recall(mq->policy);
+	s64 tally = atomic64_add_return(MQFQ_TALLY_ONE, &mq->slow_tally);
+
+	if (!mqfq_tally_lent(tally) || !mqfq_tally_pay(&mq->slow_tally)) {
+		/* Full barrier: permit before bits. Pairs with ready_set_add() in mqfq_park(). */
+		atomic_dec_return(&mq->policy->slow.nr_out);
+		mqfq_recall(mq->policy);
+	}
 	mqfq_release(mq);
 }
 
@@ -500,6 +607,10 @@ struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
 		return NULL;
 	if (mq->throttled_flow)
 		mqfq_note_unthrottled(mq);
+	if (unlikely(mq->is_away) && !mqfq_come_home(mq)) {
+		mqfq_pass_on(mq);
+		return NULL;
+	}
 
 	for (;;) {
 		e = mqfq_first(mq);
@@ -517,8 +628,10 @@ struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
 	    !mqfq_find_slot(mq, e))
 		return NULL;
 	mq->verdict = MQFQ_GO;
-	if (unlikely(e->flow & MQFQ_ENTRY_SLOW))
+	if (unlikely(e->flow & MQFQ_ENTRY_SLOW)) {
 		mq->nr_permits--;
+		WRITE_ONCE(mq->slow_taken, mq->slow_taken + 1);
+	}
 	mqfq_dequeue(mq, e);
 	mqfq_count_out(mq, e);
 	return e;
@@ -556,7 +669,11 @@ void mqfq_release(struct mqfq_queue *mq)
 {
 	struct mqfq_policy *p = mq->policy;
 	unsigned int at;
+	/* Count and debt at once: mqfq_stuck.c tells why. Pairs with mqfq_tally_lend(). */
+	s64 tally = atomic64_add_return(MQFQ_TALLY_ONE, &mq->tally);
 
+	if (unlikely(mqfq_tally_lent(tally)) && mqfq_pay(mq))
+		return;
 	if (!ready_set_is_empty(&p->ready)) {
 		mqfq_release_to_nearest(mq);
 		return;
@@ -576,7 +693,7 @@ static void mqfq_store_throttle(struct mqfq_policy *p, u64 throttle_vt)
 	WRITE_ONCE(p->grain_vt, throttle_vt / 4);
 }
 
-static void mqfq_wake_all(struct mqfq_policy *p, enum mqfq_state was)
+void mqfq_wake_all(struct mqfq_policy *p, enum mqfq_state was)
 {
 	unsigned int i;
 

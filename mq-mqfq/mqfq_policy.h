@@ -7,15 +7,18 @@
  * when it is made, and does not know what an entry is part of. KUnit, the user-space build under
  * sanitizers and the kernel module run the same code.
  *
- * A queue is in one of three states:
+ * A queue is in one of four states:
  *
  *	             +--- its request is more than T ahead --> THROTTLED --- virtual time
  *	             |                                             |         has come near
  *	RUNNABLE ----+                                             |
- *	  ^  ^       |                                             |
- *	  |  |       +--- there is no slot ------> READY           |
+ *	  ^  ^ ^     |                                             |
+ *	  |  | |     +--- there is no slot ------> READY           |
+ *	  |  | |     |                               |             |
+ *	  |  | +------------ a slot is free ---------+             |
+ *	  |  |       +--- it is in debt ---------> STUCK           |
  *	  |  |                                       |             |
- *	  |  +-------- a slot is free ---------------+             |
+ *	  |  +---- one of its requests is back ------+             |
  *	  +--------------------------------------------------------+
  *
  * It leaves RUNNABLE only under its own lock. The CPU that brings it back, any one, has it run.
@@ -28,7 +31,7 @@
  *	take		lock	free	free	free
  *	release			free	free	free
  *	has_work			free	free
- *	set_*					one at a time
+ *	set_*, look				one at a time
  */
 #ifndef MQFAIR_MQFQ_POLICY_H
 #define MQFAIR_MQFQ_POLICY_H
@@ -37,6 +40,7 @@
 #include <linux/cache.h>
 #include <linux/compiler.h>
 #include <linux/list.h>
+#include <linux/minmax.h>
 #include <linux/rbtree.h>
 #include <linux/spinlock.h>
 
@@ -57,12 +61,15 @@ enum {
 	MQFQ_FLOW_COUNTERS	= 64,
 	/* One of so many slots is for slow entries, but at least one in all. */
 	MQFQ_SLOW_PART		= 8,
+	/* mqfq_look() is called as often as this. */
+	MQFQ_LOOK_MS		= 50,
 };
 
 enum mqfq_state {
 	MQFQ_RUNNABLE,
 	MQFQ_THROTTLED,
 	MQFQ_READY,
+	MQFQ_STUCK,
 	/* No state of a queue, but of entries that have stepped aside: see mqfq_policy_ops.run. */
 	MQFQ_ASIDE,
 };
@@ -102,6 +109,21 @@ enum {
 };
 
 /**
+ * struct mqfq_seen - what mqfq_look() has seen of a queue
+ * @released:	the count of its releases
+ * @taken:	and of what was taken
+ * @moved_ns:	when a release was seen last, or nothing in flight
+ * @taken_ns:	when it had taken something, or nothing waited
+ * @others:	mqfq_look.released at @moved_ns
+ */
+struct mqfq_seen {
+	u32 released;
+	u64 taken;
+	u64 moved_ns, taken_ns;
+	u64 others;
+};
+
+/**
  * struct mqfq_queue - what waits for one hardware queue
  * @policy:		its device
  * @number:		which hardware queue
@@ -111,8 +133,12 @@ enum {
  * @others:		the other entries, by start tag
  * @nr:			how many in both; read anywhere
  * @nr_aside:		how many in @aside; read anywhere
- * @aside:		slow entries that wait for a permit, in the order in which they stepped aside
+ * @aside:		slow entries that wait for a permit, in the order of stepping aside
  * @nr_permits:		for as many slow entries of @in_order and @others
+ * @slow_taken:		of @taken, slow ones
+ * @is_away:		its leaf has left virtual time, or it is in debt: see mqfq_stuck.c
+ * @nr_stuck:		times that its slots were lent
+ * @seen:		by the last mqfq_look()
  * @nr_flows:		how many of @nr_queued are not 0
  * @nr_queued:		entries per flow
  * @verdict:		of the last mqfq_take()
@@ -125,6 +151,8 @@ enum {
  * @tag_room:		the owner's, without @lock
  * @wake_vt:		THROTTLED until this virtual time; written under @lock, read anywhere
  * @state:		enum mqfq_state
+ * @tally:		entries released in the upper half, slots lent in the lower
+ * @slow_tally:		the same of slow entries and their permits
  * @is_recalled:	there may be a permit for an entry of @aside; any CPU sets it
  * @nr_woken:		wake-ups from READY, by the waker's distance
  */
@@ -150,6 +178,9 @@ struct mqfq_queue {
 		struct mqfq_entry *first, *last;
 	} aside;
 	unsigned int nr_permits;
+	u32 slow_taken;
+	bool is_away;
+	u32 nr_stuck;
 	struct list_head recent;
 	void *offered;
 	unsigned int tag_room;
@@ -158,13 +189,17 @@ struct mqfq_queue {
 	/* What wakers on other CPUs write. */
 	atomic_t state ____cacheline_aligned_in_smp;
 	bool is_recalled;
+	atomic64_t tally, slow_tally;
 	atomic64_t nr_woken[TOPOLOGY_NR_LEVELS];
+
+	struct mqfq_seen seen;
 };
 
 /**
  * struct mqfq_policy_ops - what the policy needs from its owner
- * @run:	queue @number has left the state @was, or has been recalled (MQFQ_ASIDE); have mqfq_take() tried for it, from another
- *		context; called under other queues' locks and in any context
+ * @run:	queue @number has left the state @was, or has been recalled (MQFQ_ASIDE); have
+ *		mqfq_take() tried for it, from another context; called under other queues' locks and
+ *		in any context
  * @clock_ns:	time, for statistics
  */
 struct mqfq_policy_ops {
@@ -201,6 +236,18 @@ struct mqfq_slow {
 };
 
 /**
+ * struct mqfq_look - what mqfq_look() has seen of all queues
+ * @released:	releases, in all
+ * @nr_others:	entries taken that are not slow
+ * @others_ns:	when there was one
+ */
+struct mqfq_look {
+	u64 released;
+	u64 nr_others;
+	u64 others_ns;
+};
+
+/**
  * struct mqfq_policy - one device
  * @throttle_vt:	T
  * @grain_vt:		by how much a leaf of the mindicator may lag behind its queue
@@ -220,6 +267,7 @@ struct mqfq_policy {
 	struct vt_wheel wheel;
 	struct ready_set ready;
 	struct mqfq_slow slow;
+	struct mqfq_look look;
 };
 
 /**
@@ -288,6 +336,15 @@ void mqfq_release(struct mqfq_queue *mq);
 /* The same for an entry that is slow: its permit is free again, too. */
 void mqfq_release_slow(struct mqfq_queue *mq);
 
+/**
+ * mqfq_look() - is a queue stuck, or stopped?
+ * @p:		policy
+ * @now_ns:	time
+ *
+ * Process context, every MQFQ_LOOK_MS while there are flows, one at a time.
+ */
+void mqfq_look(struct mqfq_policy *p, u64 now_ns);
+
 void mqfq_set_throttle(struct mqfq_policy *p, u64 throttle_vt);
 void mqfq_set_slots(struct mqfq_policy *p, unsigned int slots);
 void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry);
@@ -308,5 +365,31 @@ static inline unsigned int mqfq_nr_queued(const struct mqfq_queue *mq, const str
 {
 	return READ_ONCE(mq->nr_queued[f->number % MQFQ_FLOW_COUNTERS]);
 }
+
+/* ---- for mqfq_stuck.c ---- */
+
+#define MQFQ_TALLY_ONE		(1LL << 32)
+
+static inline u32 mqfq_tally_released(s64 tally)
+{
+	return (u64)tally >> 32;
+}
+
+static inline u32 mqfq_tally_lent(s64 tally)
+{
+	return tally;
+}
+
+/* Entries taken and not released. Exact under the queue's lock, but for what is released now. */
+static inline u32 mqfq_nr_in_flight(const struct mqfq_queue *mq)
+{
+	return max_t(s32, (u32)READ_ONCE(mq->taken) -
+			  mqfq_tally_released(atomic64_read(&mq->tally)), 0);
+}
+
+bool mqfq_wake(struct mqfq_queue *mq, enum mqfq_state was);
+void mqfq_wake_all(struct mqfq_policy *p, enum mqfq_state was);
+void mqfq_publish(struct mqfq_queue *mq, u64 value);
+void mqfq_recall(struct mqfq_policy *p);
 
 #endif /* MQFAIR_MQFQ_POLICY_H */

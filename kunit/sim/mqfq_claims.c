@@ -34,10 +34,20 @@ u64 sim_earliest(const struct simulation *s)
 	for (i = 0; i < s->mix.nr_queues; i++) {
 		const struct mqfq_entry *e = sim_first(s, i);
 
-		if (e)
+		if (e && !s->policy.queue[i].is_away)
 			earliest = vt_min(earliest, e->start);
 	}
 	return earliest;
+}
+
+static unsigned int sim_lent(const struct mqfq_queue *q)
+{
+	return mqfq_tally_lent(atomic64_read(&q->tally));
+}
+
+static bool sim_is_stuck(const struct mqfq_queue *q)
+{
+	return atomic_read(&q->state) == MQFQ_STUCK;
 }
 
 /* A queue has been run and has entries: it waits, and will be woken when it need not. */
@@ -54,12 +64,21 @@ static void sim_check_wait(struct simulation *s, unsigned int queue)
 	if (state == MQFQ_READY)
 		SIM_CHECK(s, test_bit(q->leaf, s->policy.ready.bits),
 			  "a queue waits for a slot, but is not in the ready set");
+	if (state == MQFQ_STUCK)
+		SIM_CHECK(s, sim_lent(q) && mqfq_nr_in_flight(q) > sim_lent(q),
+			  "a queue waits for requests of its own, and has none");
 }
 
 static void sim_check_tokens(struct simulation *s)
 {
-	SIM_CHECK(s, token_tree_nr_free(&s->policy.tokens) + (int)s->nr_out == (int)s->slots,
-		  "slots in flight and in the tree are not D");
+	int lent = atomic_read(&s->policy.tokens.nr_lent);
+	unsigned int i, sum = 0;
+
+	SIM_CHECK(s, token_tree_nr_free(&s->policy.tokens) + (int)s->nr_out == (int)s->slots + lent,
+		  "slots in flight and in the tree are not D and what is lent");
+	for (i = 0; i < s->mix.nr_queues; i++)
+		sum += sim_lent(&s->policy.queue[i]);
+	SIM_CHECK(s, (int)sum == lent, "the debts of all queues are not what is lent");
 }
 
 static void sim_check_vt(struct simulation *s)
@@ -72,7 +91,7 @@ static void sim_check_vt(struct simulation *s)
 	for (i = 0; i < s->mix.nr_queues; i++) {
 		const struct mqfq_entry *e = sim_first(s, i);
 
-		if (e && !(s->unguarded & 1U << i))
+		if (e && !(s->unguarded & 1U << i) && !s->policy.queue[i].is_away)
 			SIM_CHECK(s, !vt_after(vt, e->start),
 				  "virtual time is later than a tag that waits");
 	}
@@ -83,14 +102,48 @@ unsigned int sim_permits(const struct simulation *s)
 	return max(s->slots / MQFQ_SLOW_PART, 1U);
 }
 
-/* Entries that have stepped aside, of all queues. */
+/* Entries that have stepped aside, of all queues that are not STUCK. */
 static unsigned int sim_nr_aside(const struct simulation *s)
 {
 	unsigned int i, n = 0;
 
 	for (i = 0; i < s->mix.nr_queues; i++)
-		n += READ_ONCE(s->policy.queue[i].nr_aside);
+		if (!sim_is_stuck(&s->policy.queue[i]))
+			n += READ_ONCE(s->policy.queue[i].nr_aside);
 	return n;
+}
+
+/* Entries that should have any slot that is idle. */
+static unsigned int sim_nr_hungry(const struct simulation *s)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < s->mix.nr_queues; i++)
+		if (!sim_is_stuck(&s->policy.queue[i]))
+			n += READ_ONCE(s->policy.queue[i].nr);
+	return n;
+}
+
+/* A queue in debt waits for the one slot that it may have, and shows its tag. */
+static bool sim_shows_away(const struct simulation *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < s->mix.nr_queues; i++)
+		if (s->policy.queue[i].is_away &&
+		    mindicator_leaf(&s->policy.vt, s->policy.queue[i].leaf) != VT_NONE)
+			return true;
+	return false;
+}
+
+/* After a look: flows that use a queue that is away. */
+void sim_taint(struct simulation *s)
+{
+	unsigned int f, i;
+
+	for (i = 0; i < s->mix.nr_queues; i++)
+		for (f = 0; s->policy.queue[i].is_away && f < s->mix.nr_flows; f++)
+			s->flow[f].is_tainted |= s->flow[f].mix->queues >> i & 1;
 }
 
 /* After every event. */
@@ -103,14 +156,14 @@ void sim_check(struct simulation *s)
 		sim_check_tokens(s);
 	if (s->pending)
 		return;
-	SIM_CHECK(s, s->nr_waiting == nr_aside || s->nr_out >= s->slots,
+	SIM_CHECK(s, !sim_nr_hungry(s) || token_tree_nr_free(&s->policy.tokens) <= 0,
 		  "requests wait and a slot is idle");
 	SIM_CHECK(s, !nr_aside || atomic_read(&s->policy.slow.nr_out) >= (int)sim_permits(s),
 		  "a slow request waits and a permit is idle");
 	for (i = 0; i < s->mix.nr_queues; i++)
 		if (READ_ONCE(s->policy.queue[i].nr))
 			sim_check_wait(s, i);
-	if (s->nr_waiting != nr_aside && s->mix.kind != SIM_LIVENESS)
+	if (sim_earliest(s) != VT_NONE && s->mix.kind != SIM_LIVENESS && !sim_shows_away(s))
 		SIM_CHECK(s, sim_earliest(s) - mqfq_vt(&s->policy) <= s->grain_vt,
 			  "virtual time lags behind the tags that wait");
 }
@@ -167,12 +220,12 @@ void sim_serve(struct simulation *s, const struct sim_request *r, enum sim_measu
 {
 	unsigned int f = r->flow, m;
 
-	if (!s->flow[f].waiting || !sim_tracks(s) || s->flow[f].mix->slow)
+	if (!s->flow[f].waiting || !sim_tracks(s) || s->flow[f].mix->slow || s->flow[f].is_tainted)
 		return;
 	for (m = 0; m < s->mix.nr_flows; m++) {
 		struct sim_pair *pair = sim_pair(s, f, m);
 
-		if (m == f || !s->flow[m].waiting || s->flow[m].mix->slow)
+		if (m == f || !s->flow[m].waiting || s->flow[m].mix->slow || s->flow[m].is_tainted)
 			continue;
 		if (k >= SIM_COMPLETED_SINCE && r->sequence < pair->since)
 			continue;
@@ -267,6 +320,7 @@ void sim_check_end(struct simulation *s)
 	for (i = 0; i < s->mix.nr_queues; i++) {
 		const struct mqfq_queue *q = &s->policy.queue[i];
 
+		SIM_CHECK(s, !sim_lent(q) && !mqfq_nr_in_flight(q), "a debt is not paid");
 		SIM_CHECK(s, !q->nr && !q->nr_aside && !q->nr_permits && !q->nr_flows &&
 				     q->inserted == q->taken,
 			  "a queue's counters do not add up");

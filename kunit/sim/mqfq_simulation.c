@@ -51,14 +51,29 @@ static void sim_to_device(struct simulation *s, struct sim_request *r)
 		s->nr_slow_out++;
 }
 
-static struct sim_request *sim_earliest_done(const struct simulation *s)
+/* When the stall of the queue ends, 0 if it is not stalled. */
+static u64 sim_stall_end(const struct simulation *s, unsigned int queue)
+{
+	u64 since;
+
+	if (!s->mix.stall_ticks || queue != s->mix.stalled)
+		return 0;
+	since = s->now % s->mix.stall_every;
+	return since < s->mix.stall_ticks ? s->now - since + s->mix.stall_ticks : 0;
+}
+
+static struct sim_request *sim_earliest_done(struct simulation *s)
 {
 	struct sim_request *found = NULL;
 	unsigned int i;
 
-	for (i = 0; i < s->nr_inflight; i++)
-		if (!found || s->inflight[i]->done_at < found->done_at)
-			found = s->inflight[i];
+	for (i = 0; i < s->nr_inflight; i++) {
+		struct sim_request *r = s->inflight[i];
+
+		r->done_at = max(r->done_at, sim_stall_end(s, r->queue));
+		if (!found || r->done_at < found->done_at)
+			found = r;
+	}
 	return found;
 }
 
@@ -86,7 +101,8 @@ static struct sim_request *sim_from_device(struct simulation *s)
 
 	if (sim_draw(s, 16))
 		for (i = 0; i < s->nr_inflight; i++)
-			if (sim_goes_first(s, s->inflight[i], r))
+			if (!sim_stall_end(s, s->inflight[i]->queue) &&
+			    sim_goes_first(s, s->inflight[i], r))
 				r = s->inflight[i];
 	due->done_at = r->done_at;
 	for (i = 0; s->inflight[i] != r; i++)
@@ -102,7 +118,8 @@ static void sim_asked_to_run(void *context, unsigned int number, enum mqfq_state
 	struct simulation *s = context;
 
 	SIM_TRACE(s, "wake queue %u, which was %d", number, was);
-	SIM_CHECK(s, was == MQFQ_THROTTLED || was == MQFQ_READY || was == MQFQ_ASIDE,
+	SIM_CHECK(s, was == MQFQ_THROTTLED || was == MQFQ_READY || was == MQFQ_ASIDE ||
+		     was == MQFQ_STUCK,
 		  "woken from no wait");
 	s->pending |= 1U << number;
 }
@@ -125,8 +142,9 @@ static void sim_dispatch(struct simulation *s, struct mqfq_entry *e, u64 earlies
 
 	SIM_TRACE(s, "dispatch flow %u queue %u start %+lld bytes %u inflight %u", r->flow,
 		  r->queue, (s64)(e->start - s->mix.first_vt), r->bytes, s->nr_out + 1);
-	SIM_CHECK(s, s->nr_out < s->slots, "more than D in flight");
-	if (sim_is_slow(r) && !s->mix.change_every)
+	SIM_CHECK(s, (int)s->nr_out < (int)s->slots + atomic_read(&s->policy.tokens.nr_lent),
+		  "more than D and what is lent in flight");
+	if (sim_is_slow(r) && !s->mix.change_every && !s->mix.stall_ticks)
 		SIM_CHECK(s, s->nr_slow_out < sim_permits(s), "more slow requests than permits");
 	SIM_CHECK(s, !next || !vt_after(e->start, next->start), "not the first of its queue");
 	if (!s->unguarded)
@@ -153,7 +171,8 @@ static void sim_check_verdict(struct simulation *s, struct mqfq_queue *q, enum m
 			  "throttled although not ahead");
 		break;
 	case MQFQ_NO_SLOT:
-		SIM_CHECK(s, s->nr_out >= s->slots, "no slot although there is one");
+		SIM_CHECK(s, token_tree_nr_free(&s->policy.tokens) <= 0,
+			  "no slot although there is one");
 		break;
 	default:
 		/* Slow entries have stepped aside, or one came back and waits like all others. */
@@ -524,6 +543,16 @@ static void sim_change(struct simulation *s)
 
 /* ---- from the beginning to the end ---- */
 
+static void sim_look(struct simulation *s)
+{
+	u64 ns_per_tick = div64_u64(SIM_STALL_NS, s->mix.stall_ticks);
+
+	mqfq_look(&s->policy, s->now * ns_per_tick);
+	SIM_TRACE(s, "look, lent %d", atomic_read(&s->policy.tokens.nr_lent));
+	sim_taint(s);
+	s->next_look = s->now + div64_u64(MQFQ_LOOK_MS * 1000 * 1000ULL, ns_per_tick);
+}
+
 /* What comes next, a request or a completion? False if nothing does. */
 static bool sim_step(struct simulation *s)
 {
@@ -534,7 +563,11 @@ static bool sim_step(struct simulation *s)
 		if (s->flow[i].next_at < s->flow[next].next_at)
 			next = i;
 	s->step++;
-	if (done && done->done_at < s->flow[next].next_at) {
+	if (s->mix.stall_ticks && s->nr_out &&
+	    s->next_look < min(done ? done->done_at : SIM_NEVER, s->flow[next].next_at)) {
+		s->now = max(s->now, s->next_look);
+		sim_look(s);
+	} else if (done && done->done_at < s->flow[next].next_at) {
 		s->now = done->done_at;
 		sim_complete(s);
 	} else if (s->flow[next].next_at != SIM_NEVER) {
@@ -562,7 +595,7 @@ static bool sim_step(struct simulation *s)
 const char *sim_run(struct simulation *s)
 {
 	/* A request is issued and completes; a flow that is not there yet looks in now and then. */
-	u64 most_steps = 100000 + 16 * (u64)s->mix.nr_requests;
+	u64 most_steps = 1000000 + 16 * (u64)s->mix.nr_requests;
 	unsigned int mark = s->mix.nr_requests / 8, end = s->mix.nr_requests - mark;
 	bool marked = false;
 

@@ -193,6 +193,12 @@ void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 		else
 			sim_draw_flow(s, i, weights);
 	}
+	/* In one of four a queue stalls. */
+	if (kind != SIM_SHARES && !sim_draw(s, 4)) {
+		mix->stalled = sim_draw(s, mix->nr_queues);
+		mix->stall_ticks = sim_draw_log(s, 20, 27);
+		mix->stall_every = mix->stall_ticks * (2 + sim_draw(s, 6));
+	}
 	/* In one world of three, some flows discard. The first two do not, but for liveness. */
 	if (kind == SIM_SHARES || sim_draw(s, 3))
 		return;

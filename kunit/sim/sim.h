@@ -74,6 +74,9 @@
  *
  *  - if a slow entry has stepped aside, all permits are out. What has stepped aside counts for none
  *    of the others: it holds neither slots nor virtual time.
+ *  - a queue that is STUCK is in debt and has more in flight than that; the others have all slots.
+ *    A queue that is in debt, or whose leaf has left, counts in none of the claims about virtual
+ *    time, and of the flows that use it no shares are claimed. All claims hold for the others.
  *
  * At any time: slow entries have no more slots than there are permits; V never goes back; a slot is
  * given only if fewer than D are out; slots in flight and in the tree are D together; a tag is what
@@ -104,6 +107,9 @@ enum {
 	SIM_VT_PER_BYTE		= FLOW_WEIGHT_DEFAULT << VT_SHIFT,
 	SIM_EXACT_SHIFT		= 8,
 };
+
+/* So long is a stall for the policy: it is found. */
+#define SIM_STALL_NS	(2000 * 1000 * 1000ULL)
 
 #define SIM_NEVER	U64_MAX
 
@@ -172,6 +178,9 @@ struct sim_mix {
 	u64 throttle_vt, first_vt;
 	struct vt_wheel_geometry wheel;
 	unsigned int change_every;	/* requests, or 0 */
+	/* A queue completes nothing for so many ticks, now and then; 0: never. */
+	u64 stall_ticks, stall_every;
+	unsigned int stalled;
 	struct sim_flow_mix flow[SIM_FLOWS_MAX];
 	struct topology_place place[SIM_QUEUES_MAX];
 };
@@ -195,6 +204,7 @@ struct sim_flow {
 	u64 ahead_until;		/* see sim_note_ahead() */
 	u64 bytes, bytes_at_mark;
 	bool was_idle_since_mark;
+	bool is_tainted;		/* it uses a queue that was found stuck */
 };
 
 /* The difference of two flows' services since both became backlogged. */
@@ -228,7 +238,7 @@ struct simulation {
 	unsigned int nr_out;		/* slots; a completed request holds one for a moment */
 	unsigned int nr_slow_out;	/* of these, by slow requests */
 	unsigned int nr_waiting;
-	u64 device_at, nr_sent;
+	u64 device_at, nr_sent, next_look;
 
 	unsigned int slots, issued, completed, next_change;
 	u64 throttle_vt, last_vt, grain_vt, slack_vt, window_vt;
@@ -269,6 +279,7 @@ void sim_free(struct simulation *s);
 
 struct mqfq_entry *sim_first(const struct simulation *s, unsigned int queue);
 u64 sim_earliest(const struct simulation *s);
+void sim_taint(struct simulation *s);
 void sim_check(struct simulation *s);
 unsigned int sim_permits(const struct simulation *s);
 u64 sim_largest_vt(const struct sim_flow *f);

@@ -38,11 +38,11 @@
  *    write completes when the last is done.
  * 6. Flush. Completes when every unit that was cached when the flush left the pipeline has been
  *    programmed.
- * 7. Discard and write-zeroes. One unit of the controller unmaps, one command at a time in the order
- *    in which they leave the pipeline: discard_ns each, and discard_mib_ns for each MiB discarded,
- *    zero_mib_ns for each MiB zeroed, in proportion. Then the units are unmapped and their dirty
- *    copies dropped, and the command completes. Meanwhile it holds its place in the controller;
- *    the pipeline and the dies go on with other commands.
+ * 7. Discard and write-zeroes. One unit of the controller unmaps, one command at a time in the
+ *    order in which they leave the pipeline: discard_ns each, and discard_mib_ns for each MiB
+ *    discarded, zero_mib_ns for each MiB zeroed, in proportion. Then the units are unmapped and
+ *    their dirty copies dropped, and the command completes. Meanwhile it holds its place in the
+ *    controller; the pipeline and the dies go on with other commands.
  * 8. Collection: ssdsim_ftl.c. Its steps queue at the die like other operations, one at a time, so
  *    others get their turn between them; a program that finds no page runs steps in front of itself
  *    until there is one.
@@ -84,11 +84,11 @@
  * ------------
  * Several planes, cache reads and cache programs (register reuse), program and erase suspension,
  * read retries, error correction time, SLC caching, map misses, host-side flow control, thermal
- * limits, discards that slow reads down in the dies, the difference of sequential and random writes on an empty drive (both are log
- * structured here), read-modify-write of less than a unit (a partial unit costs a whole one).
- * A transfer is booked when its operation starts on the die. So one that is booked early with a
- * later start can push back a shorter one that would have fitted before it. With one way per
- * channel there is nothing to push.
+ * limits, discards that slow reads down in the dies, the difference of sequential and random writes
+ * on an empty drive (both are log structured here), read-modify-write of less than a unit (a
+ * partial unit costs a whole one). A transfer is booked when its operation starts on the die. So
+ * one that is booked early with a later start can push back a shorter one that would have fitted
+ * before it. With one way per channel there is nothing to push.
  *
  * Events
  * ------
@@ -97,8 +97,8 @@
  * heap of dies, and a command on one die costs one event there. Events that cannot be observed
  * are not worth an interrupt: ssdsim_model_next_ns() says when something can next be seen, and
  * ssdsim_model_run() replays what happened before in its order, with its own times. At equal
- * times dies go first, then the unmapping, the pipeline, the queues' cores, and fetching; the result
- * never depends on how often run was called.
+ * times dies go first, then the unmapping, the pipeline, the queues' cores, and fetching; the
+ * result never depends on how often run was called.
  */
 #include <linux/types.h>
 #include <linux/bitops.h>

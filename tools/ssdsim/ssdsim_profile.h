@@ -51,11 +51,11 @@
  *
  * Discards and zeroing, all profiles
  * ----------------------------------
- * Chosen, not derived: no datasheet has them. A discard of a consumer drive takes from a fraction of
- * a millisecond to some ten, mostly whatever its size, since the drive changes its map under one
- * lock; write-zeroes takes about as long as writing a summary of what it zeroes. So 970evoplus takes
- * 1 ms, 0.1 ms for each MiB discarded, and 1 ms for each MiB zeroed (about 1 GB/s); default is five
- * times as slow, as its reads are.
+ * Chosen, not derived: no datasheet has them. A discard of a consumer drive takes from a fraction
+ * of a millisecond to some ten, mostly whatever its size, since the drive changes its map under one
+ * lock; write-zeroes takes about as long as writing a summary of what it zeroes. So 970evoplus
+ * takes 1 ms, 0.1 ms for each MiB discarded, and 1 ms for each MiB zeroed (about 1 GB/s); default
+ * is five times as slow, as its reads are.
  *
  * fast: contention out of the way
  * -------------------------------

@@ -29,6 +29,7 @@
 #include <stdlib.h>
 
 #include "../../../mq-mqfq/mqfq_policy.c"
+#include "../../../mq-mqfq/mqfq_stuck.c"
 #include "../../../mq-mqfq/mqfq_auto.c"
 
 enum {

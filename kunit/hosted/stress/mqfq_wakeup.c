@@ -4,7 +4,8 @@
  *
  * The whole policy, with its queues, its virtual time and its slots. Submitters queue entries and
  * wait until they are completed, workers dispatch from queues that were run, completers give
- * slots back; in half of the rounds a tuner changes T, D, the wheel and weights. A queue is
+ * slots back; in half of the rounds a tuner changes T, D, the wheel and weights, and in some a
+ * staller keeps what one queue has in flight, while it looks for stuck queues. A queue is
  * run after an insertion and when the policy says so, and not otherwise: a lost wake-up is not
  * healed, everything stands still, and the main thread, which only looks on, says so and fails.
  *
@@ -18,6 +19,7 @@
  * slots must be there, all queues empty, and virtual time must not have gone back.
  */
 #include "../../../mq-mqfq/mqfq_policy.c"
+#include "../../../mq-mqfq/mqfq_stuck.c"
 
 #include "storm.h"
 
@@ -31,6 +33,8 @@ enum {
 	NR_FLOWS	= 4,
 	COST_MAX	= 300,
 	TUNE_YIELDS	= 60,
+	STALL_LOOKS	= 12,
+	NOT_STALLED	= -1,
 };
 
 struct entry {
@@ -44,19 +48,21 @@ struct setup {
 	struct shape shape;
 	unsigned int slots;
 	u64 throttle_vt;
-	bool tuned;
+	bool tuned, stalls;
 };
 
 static struct mqfq_policy policy;
 static struct flow_table flows;
 static struct entry entries[NR_SUBMITTERS][PER_SUBMITTER];
 static struct entry *at_device;		/* a stack: pushed by workers, emptied by completers */
+static struct entry *held;		/* the same: of the queue that is stalled */
+static int stalled;
 static const struct setup *setup;
 static int kicks[QUEUES_MAX];
 static int stop_submitting, over, nr_submitting, nr_inflight, nr_slow_inflight;
 /* Of a pause: asked for; how many have stopped; workers at work, and how often they have begun. */
 static int pause_now, nr_paused, nr_pausable, nr_working, nr_begun;
-static unsigned long nr_checks;
+static unsigned long nr_checks, nr_stuck;
 static unsigned long nr_completed, nr_submitted;
 static double end;
 
@@ -86,21 +92,26 @@ static u32 weight_of(void *context, u64 key, void *who)
 	return 50 << key;
 }
 
+static void push(struct entry **stack, struct entry *entry)
+{
+	entry->next = __atomic_load_n(stack, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(stack, &entry->next, entry, false, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
 static void send_to_device(struct entry *entry)
 {
 	int inflight = __atomic_add_fetch(&nr_inflight, 1, __ATOMIC_RELAXED);
 
-	if (!setup->tuned && inflight > setup->slots)
+	if (!setup->tuned && !setup->stalls && inflight > setup->slots)
 		storm_fail("%d in flight, D is %u", inflight, setup->slots);
 	if (entry->e.flow & MQFQ_ENTRY_SLOW) {
 		inflight = __atomic_add_fetch(&nr_slow_inflight, 1, __ATOMIC_RELAXED);
-		if (!setup->tuned && inflight > mqfq_permits(&policy))
+		if (!setup->tuned && !setup->stalls && inflight > mqfq_permits(&policy))
 			storm_fail("%d slow ones in flight, D is %u", inflight, setup->slots);
 	}
-	entry->next = __atomic_load_n(&at_device, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(&at_device, &entry->next, entry, false,
-					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-		;
+	push(&at_device, entry);
 }
 
 static void dispatch(struct mqfq_queue *q)
@@ -224,12 +235,15 @@ static void *completer(void *data)
 		struct entry *entry, *next;
 
 		may_pause();
-		entry = __atomic_exchange_n(&at_device, NULL, __ATOMIC_ACQUIRE);
+		entry = __atomic_exchange_n(draw(3) ? &at_device : &held, NULL, __ATOMIC_ACQUIRE);
 		if (!entry || draw(8) == 0)
 			sched_yield();
 		for (; entry; entry = next) {
 			next = entry->next;
-			complete(entry);
+			if ((int)entry->queue == READ_ONCE(stalled))
+				push(&held, entry);
+			else
+				complete(entry);
 		}
 	}
 	return NULL;
@@ -282,6 +296,28 @@ static void *tuner(void *data)
 	return data;
 }
 
+/* Stalls one queue after another, and looks for stuck ones, on a clock of its own. */
+static void *staller(void *data)
+{
+	unsigned int looks, pause;
+	u64 now_ns = 1;
+
+	storm_random = 99;
+	while (!READ_ONCE(stop_submitting)) {
+		WRITE_ONCE(stalled, draw(3) ? draw(policy.nr_queues) : NOT_STALLED);
+		for (looks = draw(STALL_LOOKS); looks && !READ_ONCE(stop_submitting); looks--) {
+			may_pause();
+			now_ns += 60 * 1000 * 1000;
+			mqfq_look(&policy, now_ns);
+			for (pause = draw(TUNE_YIELDS); pause; pause--)
+				sched_yield();
+		}
+	}
+	WRITE_ONCE(stalled, NOT_STALLED);
+	leave_pauses();
+	return data;
+}
+
 /* ---- rounds ---- */
 
 static void tell(void)
@@ -318,7 +354,10 @@ static void check_claims(void)
 
 		spin_lock(&q->lock);
 		nr_entries += q->nr + q->nr_aside;
-		if (q->nr_aside && atomic_read(&policy.slow.nr_out) < mqfq_permits(&policy))
+		if (state == MQFQ_STUCK && !mqfq_must_wait(q))
+			forgotten("is STUCK and nothing of it is in flight", i);
+		if (q->nr_aside && state != MQFQ_STUCK &&
+		    atomic_read(&policy.slow.nr_out) < mqfq_permits(&policy))
 			forgotten("has slow entries aside and a permit is idle", i);
 		if (state == MQFQ_READY && token_tree_nr_free(&policy.tokens) > 0)
 			forgotten("is READY and a slot is idle", i);
@@ -388,7 +427,8 @@ static void check_quiet(void)
 {
 	unsigned int i;
 
-	if (token_tree_nr_free(&policy.tokens) != policy.tokens.slots || nr_inflight)
+	if (token_tree_nr_free(&policy.tokens) != policy.tokens.slots || nr_inflight ||
+	    atomic_read(&policy.tokens.nr_lent))
 		storm_fail("%d slots of %d are free, %d in flight",
 			   token_tree_nr_free(&policy.tokens), policy.tokens.slots, nr_inflight);
 	if (atomic_read(&policy.slow.nr_out) || atomic_read(&policy.slow.nr_aside))
@@ -397,11 +437,14 @@ static void check_quiet(void)
 	for (i = 0; i < policy.nr_queues; i++) {
 		struct mqfq_queue *q = &policy.queue[i];
 
-		if (q->nr || q->nr_aside || q->nr_permits || q->nr_flows || q->inserted != q->taken ||
+		if (q->nr_aside || q->nr_permits)
+			storm_fail("queue %u has slow entries aside, or permits", i);
+		if (q->nr || q->nr_flows || q->inserted != q->taken ||
 		    rb_first_cached(&q->others) || q->in_order.first)
 			storm_fail("queue %u is not empty", i);
 		if (mindicator_leaf(&policy.vt, q->leaf) != VT_NONE)
 			storm_fail("queue %u is empty, its leaf is not", i);
+		nr_stuck += q->nr_stuck;
 	}
 }
 
@@ -411,7 +454,7 @@ static void run_round(double seconds)
 	struct mqfq_config config = {
 		.throttle_vt = setup->throttle_vt, .slots = setup->slots, .wheel = { 9, 3 },
 	};
-	pthread_t threads[NR_THREADS], tuning;
+	pthread_t threads[NR_THREADS], tuning, stalling;
 	unsigned long i, n = 0;
 	u64 vt = 0 - 200000ULL;
 
@@ -422,7 +465,8 @@ static void run_round(double seconds)
 	over = 0;
 	stop_submitting = 0;
 	nr_submitting = NR_SUBMITTERS;
-	nr_pausable = NR_SUBMITTERS + NR_COMPLETERS + setup->tuned;
+	nr_pausable = NR_SUBMITTERS + NR_COMPLETERS + setup->tuned + setup->stalls;
+	stalled = NOT_STALLED;
 	end = storm_now() + seconds;
 	for (i = 0; i < NR_WORKERS; i++)
 		pthread_create(&threads[n++], NULL, worker, NULL);
@@ -432,12 +476,16 @@ static void run_round(double seconds)
 		pthread_create(&threads[n++], NULL, submitter, (void *)i);
 	if (setup->tuned)
 		pthread_create(&tuning, NULL, tuner, NULL);
+	if (setup->stalls)
+		pthread_create(&stalling, NULL, staller, NULL);
 	storm_watch(is_over, moved, tell);
 	WRITE_ONCE(over, 1);
 	while (n)
 		pthread_join(threads[--n], NULL);
 	if (setup->tuned)
 		pthread_join(tuning, NULL);
+	if (setup->stalls)
+		pthread_join(stalling, NULL);
 	check_quiet();
 	if (vt_after(vt, mqfq_vt(&policy)))
 		storm_fail("virtual time went back");
@@ -458,10 +506,13 @@ int main(int argc, char **argv)
 		{ { "", 4, 2, 2, 4, 1 }, 2, 1000, true },
 		{ { "", 9, 1, 1, 9, 2 }, 4, 0, true },
 		{ { "", 70, 1, 1, 70, 1 }, 2, 1000, true },
+		{ { "", 3, 2, 2, 3, 1 }, 2, 500, false, true },
+		{ { "", 4, 2, 2, 4, 1 }, 2, 0, false, true },
+		{ { "", 4, 2, 2, 4, 1 }, 3, 1000, true, true },
 	};
 	unsigned int i, n = sizeof(setups) / sizeof(setups[0]);
 
-	storm_begin(argc, argv, "mqfq_wakeup", 4.4);
+	storm_begin(argc, argv, "mqfq_wakeup", 5.2);
 	for (i = 0; i < n; i++) {
 		if (flow_table_init(&flows, weight_of, NULL, GFP_KERNEL))
 			storm_fail("no memory");
@@ -470,6 +521,6 @@ int main(int argc, char **argv)
 		flow_table_destroy(&flows);
 		rcu_barrier();
 	}
-	printf("# %lu looks at everything at rest\n", nr_checks);
+	printf("# %lu looks at everything at rest, %lu times stuck\n", nr_checks, nr_stuck);
 	return storm_end(nr_completed);
 }

@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_waits_kunit.c - mq-mqfq's policy: slow entries that step aside, and queues that are stuck
+ *
+ * What is meant, one thing at a time; the simulation and the threads of mqfq_wakeup have the rules
+ * as a whole. Virtual time is 0 at the beginning, T is wide unless it is told.
+ */
+#include <kunit/test.h>
+#include <linux/minmax.h>
+#include <linux/module.h>
+
+#include "../mq-mqfq/mqfq_policy.h"
+#ifndef __KERNEL__
+/* In the kernel the suite mqfq_policy has them. */
+#include "../mq-mqfq/mqfq_policy.c"
+#include "../mq-mqfq/mqfq_stuck.c"
+#endif
+
+enum {
+	NR_QUEUES	= 4,
+	NR_ENTRIES	= 256,
+	WIDE		= 1 << 30,
+	NOTHING		= -1,
+};
+
+#define MS	(1000 * 1000ULL)
+
+struct context {
+	struct mqfq_policy policy;
+	bool made;
+	struct flow flow;
+	struct mqfq_entry entry[NR_ENTRIES];
+	int queue_of[NR_ENTRIES];
+	int nr_entries;
+	u32 woken;
+	u64 now_ns;
+};
+
+static struct context *context(struct kunit *test)
+{
+	return test->priv;
+}
+
+static void ask_to_run(void *priv, unsigned int number, enum mqfq_state was)
+{
+	struct context *c = priv;
+
+	(void)was;
+	c->woken |= 1U << number;
+}
+
+static u64 clock_ns(void)
+{
+	return 0;
+}
+
+static const struct mqfq_policy_ops ops = {
+	.run		= ask_to_run,
+	.clock_ns	= clock_ns,
+};
+
+static int mqfq_waits_init(struct kunit *test)
+{
+	test->priv = kunit_kzalloc(test, sizeof(struct context), GFP_KERNEL);
+	return test->priv ? 0 : -ENOMEM;
+}
+
+static void mqfq_waits_exit(struct kunit *test)
+{
+	if (test->priv && context(test)->made)
+		mqfq_policy_destroy(&context(test)->policy);
+}
+
+static void make_up(struct kunit *test, u64 throttle_vt, unsigned int slots)
+{
+	const struct mqfq_config config = { throttle_vt, slots, { 4, 6 } };
+	struct topology_place place[NR_QUEUES] = {};
+	struct context *c = context(test);
+
+	KUNIT_ASSERT_EQ(test, mqfq_policy_init(&c->policy, place, NR_QUEUES, 0, &config, &ops, c,
+					       GFP_KERNEL), 0);
+	c->made = true;
+	c->now_ns = MS;
+	mqfq_look(&c->policy, c->now_ns);
+}
+
+static struct mqfq_queue *queue(struct kunit *test, unsigned int number)
+{
+	return &context(test)->policy.queue[number];
+}
+
+static int put(struct kunit *test, unsigned int number, u64 tag, bool slow)
+{
+	struct context *c = context(test);
+	struct mqfq_queue *q = queue(test, number);
+	int id = c->nr_entries++;
+
+	KUNIT_ASSERT_LT(test, id, (int)NR_ENTRIES);
+	c->entry[id].flow = (unsigned long)&c->flow | (slow ? MQFQ_ENTRY_SLOW : 0);
+	c->queue_of[id] = number;
+	spin_lock(&q->lock);
+	mqfq_insert(q, &c->entry[id], tag);
+	spin_unlock(&q->lock);
+	return id;
+}
+
+/* What a run of the queue gets first: an entry's number, or NOTHING. */
+static int take(struct kunit *test, unsigned int number)
+{
+	struct context *c = context(test);
+	struct mqfq_queue *q = queue(test, number);
+	struct mqfq_entry *e;
+
+	c->woken &= ~(1U << number);
+	spin_lock(&q->lock);
+	e = mqfq_take(q);
+	spin_unlock(&q->lock);
+	return e ? (int)(e - c->entry) : NOTHING;
+}
+
+static void release(struct kunit *test, int id)
+{
+	struct context *c = context(test);
+
+	if (c->entry[id].flow & MQFQ_ENTRY_SLOW)
+		mqfq_release_slow(queue(test, c->queue_of[id]));
+	else
+		mqfq_release(queue(test, c->queue_of[id]));
+}
+
+static u32 woken(struct kunit *test)
+{
+	u32 mask = context(test)->woken;
+
+	context(test)->woken = 0;
+	return mask;
+}
+
+static void look_after(struct kunit *test, u64 ms)
+{
+	context(test)->now_ns += ms * MS;
+	mqfq_look(&context(test)->policy, context(test)->now_ns);
+}
+
+static int nr_free(struct kunit *test)
+{
+	return token_tree_nr_free(&context(test)->policy.tokens);
+}
+
+static int nr_lent(struct kunit *test)
+{
+	return atomic_read(&context(test)->policy.tokens.nr_lent);
+}
+
+static bool shows(struct kunit *test, unsigned int number)
+{
+	return mindicator_leaf(&context(test)->policy.vt, queue(test, number)->leaf) != VT_NONE;
+}
+
+/* ---- slow entries ---- */
+
+struct permits_param {
+	const char *name;
+	unsigned int slots;
+	int permits;
+};
+
+static const struct permits_param permits_params[] = {
+	{ "one slot", 1, 1 },
+	{ "seven slots", 7, 1 },
+	{ "15 slots", 15, 1 },
+	{ "16 slots", 16, 2 },
+	{ "64 slots", 64, 8 },
+};
+KUNIT_ARRAY_PARAM_DESC(permits, permits_params, name);
+
+/* An eighth of the slots is for slow entries; those that are behind go on. */
+static void permits_test(struct kunit *test)
+{
+	const struct permits_param *param = test->param_value;
+	int i, fast;
+
+	make_up(test, WIDE, param->slots);
+	for (i = 0; i < 80; i++)
+		put(test, 0, i, true);
+	for (i = 0; i < param->permits; i++)
+		KUNIT_EXPECT_EQ(test, take(test, 0), i);
+	KUNIT_EXPECT_EQ(test, take(test, 0), NOTHING);
+	KUNIT_EXPECT_FALSE(test, mqfq_has_work(queue(test, 0)));
+	KUNIT_EXPECT_EQ(test, nr_free(test), (int)param->slots - param->permits);
+	/* What stepped aside holds no virtual time. */
+	KUNIT_EXPECT_FALSE(test, shows(test, 0));
+	fast = put(test, 0, 1000, false);
+	KUNIT_EXPECT_EQ(test, take(test, 0), param->slots > 1 ? fast : NOTHING);
+
+	/* Each that comes back lets the next one go, in order. */
+	woken(test);
+	for (i = param->permits; i < 80 && param->slots > 1; i++) {
+		release(test, i - param->permits);
+		KUNIT_EXPECT_EQ(test, woken(test), 1U);
+		KUNIT_EXPECT_EQ(test, take(test, 0), i);
+		KUNIT_EXPECT_EQ(test, take(test, 0), NOTHING);
+	}
+}
+
+/* Runs all queues that are to be run, until none is; what was sent, of at most one. */
+static int run_all(struct kunit *test)
+{
+	int sent = NOTHING, i, id;
+	u32 mask;
+
+	while ((mask = woken(test)))
+		for (i = 0; i < NR_QUEUES; i++)
+			while (mask & 1U << i && (id = take(test, i)) != NOTHING) {
+				KUNIT_EXPECT_EQ(test, sent, NOTHING);
+				sent = id;
+			}
+	return sent;
+}
+
+/* Queues have permits in turn, also one that releases and at once has another entry. */
+static void turns_test(struct kunit *test)
+{
+	int i, out, nr_sent[NR_QUEUES] = {};
+
+	make_up(test, WIDE, 8);
+	out = put(test, 3, 0, true);
+	KUNIT_ASSERT_EQ(test, take(test, 3), out);
+	for (i = 0; i < 9; i++)
+		put(test, i / 3, i, true);
+	for (i = 0; i < 3; i++)
+		KUNIT_ASSERT_EQ(test, take(test, i), NOTHING);
+	for (i = 0; i < 12; i++) {
+		release(test, out);
+		put(test, 3, 0, true);
+		if (!(context(test)->woken & 8))
+			KUNIT_EXPECT_EQ(test, take(test, 3), NOTHING);
+		out = run_all(test);
+		KUNIT_ASSERT_NE(test, out, NOTHING);
+		nr_sent[context(test)->queue_of[out]]++;
+	}
+	for (i = 0; i < NR_QUEUES; i++)
+		KUNIT_EXPECT_EQ(test, nr_sent[i], 3);
+}
+
+/* An entry that comes back has waited long enough: its tag is not a past one. */
+static void comes_back_test(struct kunit *test)
+{
+	make_up(test, WIDE, 8);
+	put(test, 0, 0, true);
+	put(test, 0, 1, true);
+	KUNIT_ASSERT_EQ(test, take(test, 0), 0);
+	KUNIT_ASSERT_EQ(test, take(test, 0), NOTHING);
+	put(test, 1, 5000, false);
+	put(test, 1, 6000, false);
+	KUNIT_ASSERT_EQ(test, take(test, 1), 2);
+	KUNIT_ASSERT_EQ(test, mqfq_vt(&context(test)->policy), 6000);
+	release(test, 0);
+	KUNIT_ASSERT_EQ(test, take(test, 0), 1);
+	KUNIT_EXPECT_EQ(test, context(test)->entry[1].start, 6000);
+}
+
+/* More slots, more permits; and all slots after a second without others. */
+static void more_permits_test(struct kunit *test)
+{
+	int i;
+
+	make_up(test, WIDE, 8);
+	for (i = 0; i < 40; i++)
+		put(test, i % 2, i, true);
+	KUNIT_ASSERT_EQ(test, take(test, 0), 0);
+	KUNIT_ASSERT_EQ(test, take(test, 0), NOTHING);
+	KUNIT_ASSERT_EQ(test, take(test, 1), NOTHING);
+	mqfq_set_slots(&context(test)->policy, 24);
+	/* The first one wakes the other when it has been run. */
+	while (woken(test))
+		for (i = 0; i < 2; i++)
+			while (take(test, i) != NOTHING)
+				;
+	KUNIT_EXPECT_EQ(test, nr_free(test), 21);
+	look_after(test, 900);
+	KUNIT_EXPECT_EQ(test, woken(test), 0U);
+	look_after(test, 200);
+	KUNIT_EXPECT_NE(test, woken(test), 0U);
+	do {
+		for (i = 0; i < 2; i++)
+			while (take(test, i) != NOTHING)
+				;
+	} while (woken(test));
+	KUNIT_EXPECT_EQ(test, nr_free(test), 0);
+	/* Another one was seen: no more than three from now on. */
+	put(test, 3, 100, false);
+	release(test, 0);
+	KUNIT_EXPECT_EQ(test, take(test, 3), 40);
+	look_after(test, 50);
+	put(test, 2, 200, true);
+	KUNIT_EXPECT_EQ(test, take(test, 2), NOTHING);
+}
+
+/* ---- stuck queues ---- */
+
+/* Queue 0 has @n in flight and others waiting; queue 1 goes on with @rounds entries. */
+static void get_stuck(struct kunit *test, int n, int rounds)
+{
+	int i, id;
+
+	for (i = 0; i < n; i++) {
+		id = put(test, 0, i, false);
+		KUNIT_ASSERT_EQ(test, take(test, 0), id);
+	}
+	look_after(test, 50);
+	for (i = 0; i < rounds; i++) {
+		id = put(test, 1, 100, false);
+		KUNIT_ASSERT_EQ(test, take(test, 1), id);
+		release(test, id);
+	}
+}
+
+struct stuck_param {
+	const char *name;
+	int rounds, ms;
+	bool stuck;
+};
+
+static const struct stuck_param stuck_params[] = {
+	{ "others go on, for 100 ms",		16, 100, true },
+	{ "not long enough",			16, 99, false },
+	{ "others have done too little",	15, 400, false },
+	{ "all wait, nothing moves",		0, 400, false },
+};
+KUNIT_ARRAY_PARAM_DESC(stuck, stuck_params, name);
+
+static void stuck_test(struct kunit *test)
+{
+	const struct stuck_param *param = test->param_value;
+
+	make_up(test, WIDE, 4);
+	get_stuck(test, 3, param->rounds);
+	look_after(test, param->ms);
+	KUNIT_EXPECT_EQ(test, nr_lent(test), param->stuck ? 3 : 0);
+	KUNIT_EXPECT_EQ(test, nr_free(test), param->stuck ? 4 : 1);
+}
+
+/* A queue that completes now and then is not stuck, nor one with nothing in flight. */
+static void not_stuck_test(struct kunit *test)
+{
+	int i;
+
+	make_up(test, WIDE, 4);
+	get_stuck(test, 3, 40);
+	release(test, 0);
+	look_after(test, 60);
+	get_stuck(test, 0, 40);
+	look_after(test, 49);
+	KUNIT_EXPECT_EQ(test, nr_lent(test), 0);
+	for (i = 1; i < 3; i++)
+		release(test, i);
+	get_stuck(test, 0, 40);
+	look_after(test, 1000);
+	KUNIT_EXPECT_EQ(test, nr_lent(test), 0);
+}
+
+/* What a stuck queue may do, and how it comes home. */
+static void debt_test(struct kunit *test)
+{
+	struct mqfq_queue *q;
+	int probe, i;
+
+	make_up(test, WIDE, 4);
+	q = queue(test, 0);
+	put(test, 3, 0, false);
+	put(test, 3, 0, false);
+	get_stuck(test, 3, 16);
+	look_after(test, 100);
+	KUNIT_ASSERT_EQ(test, nr_lent(test), 3);
+	KUNIT_EXPECT_FALSE(test, shows(test, 0));
+
+	/* One more than its debt, then it is STUCK, and not found stuck once more. */
+	probe = put(test, 0, 200, false);
+	for (i = 0; i < 4; i++)
+		put(test, 0, 201, false);
+	KUNIT_EXPECT_EQ(test, take(test, 0), probe);
+	KUNIT_EXPECT_EQ(test, take(test, 0), NOTHING);
+	KUNIT_EXPECT_EQ(test, atomic_read(&q->state), MQFQ_STUCK);
+	KUNIT_EXPECT_FALSE(test, shows(test, 0));
+	get_stuck(test, 0, 40);
+	look_after(test, 1000);
+	KUNIT_EXPECT_EQ(test, nr_lent(test), 3);
+	KUNIT_EXPECT_EQ(test, nr_free(test), 3);
+
+	/* Each that comes back pays, and lets one go. */
+	woken(test);
+	for (i = 0; i < 3; i++) {
+		release(test, 2 + i);
+		KUNIT_EXPECT_EQ(test, woken(test), 1U);
+		KUNIT_EXPECT_EQ(test, nr_lent(test), 2 - i);
+		KUNIT_EXPECT_EQ(test, nr_free(test), 3);
+		if (i < 2)
+			KUNIT_EXPECT_EQ(test, take(test, 0), NOTHING);
+	}
+	KUNIT_EXPECT_EQ(test, take(test, 0), probe + 1);
+	KUNIT_EXPECT_TRUE(test, shows(test, 0));
+	release(test, probe);
+	release(test, probe + 1);
+	KUNIT_EXPECT_EQ(test, nr_free(test), 4);
+}
+
+/* A queue that comes home brings no tags of the past. */
+static void comes_home_test(struct kunit *test)
+{
+	int i, id;
+
+	make_up(test, WIDE, 4);
+	get_stuck(test, 3, 16);
+	for (i = 0; i < 3; i++)
+		put(test, 0, 50 + i, false);
+	look_after(test, 100);
+	put(test, 2, 7000, false);
+	id = put(test, 2, 9000, false);
+	KUNIT_ASSERT_EQ(test, take(test, 2), id - 1);
+	KUNIT_ASSERT_EQ(test, mqfq_vt(&context(test)->policy), 9000);
+	for (i = 0; i < 3; i++)
+		release(test, i);
+	for (i = 0; i < 3; i++) {
+		KUNIT_EXPECT_EQ(test, take(test, 0), id - 4 + i);
+		KUNIT_EXPECT_EQ(test, context(test)->entry[id - 4 + i].start, 9000);
+	}
+}
+
+/* A queue that waits, and others that have nothing in flight: later, but it is found. */
+static void holds_all_test(struct kunit *test)
+{
+	int i;
+
+	make_up(test, WIDE, 4);
+	get_stuck(test, 4, 0);
+	put(test, 1, 10, false);
+	KUNIT_ASSERT_EQ(test, take(test, 1), NOTHING);
+	for (i = 0; i < 9; i++)
+		look_after(test, 50);
+	KUNIT_EXPECT_EQ(test, nr_lent(test), 0);
+	look_after(test, 50);
+	KUNIT_EXPECT_EQ(test, nr_lent(test), 4);
+	KUNIT_EXPECT_EQ(test, woken(test), 2U);
+	KUNIT_EXPECT_NE(test, take(test, 1), NOTHING);
+}
+
+/* The permits of slow entries that are stuck are lent, too. */
+static void slow_and_stuck_test(struct kunit *test)
+{
+	int slow, other;
+
+	make_up(test, WIDE, 8);
+	slow = put(test, 0, 0, true);
+	KUNIT_ASSERT_EQ(test, take(test, 0), slow);
+	other = put(test, 2, 0, true);
+	KUNIT_ASSERT_EQ(test, take(test, 2), NOTHING);
+	get_stuck(test, 0, 32);
+	look_after(test, 100);
+	KUNIT_EXPECT_EQ(test, nr_lent(test), 1);
+	KUNIT_EXPECT_EQ(test, woken(test) & 4U, 4U);
+	KUNIT_EXPECT_EQ(test, take(test, 2), other);
+	release(test, slow);
+	KUNIT_EXPECT_EQ(test, atomic_read(&context(test)->policy.slow.nr_out), 1);
+	release(test, other);
+	KUNIT_EXPECT_EQ(test, atomic_read(&context(test)->policy.slow.nr_out), 0);
+	KUNIT_EXPECT_EQ(test, nr_free(test), 8);
+}
+
+/* A queue that could run and does not: its leaf leaves, and comes back with its next run. */
+static void stopped_test(struct kunit *test)
+{
+	int i;
+
+	make_up(test, 50, 8);
+	for (i = 0; i < 3; i++)
+		put(test, 0, 100 * i, false);
+	KUNIT_ASSERT_EQ(test, take(test, 0), 0);
+	look_after(test, 50);
+	put(test, 1, 400, false);
+	KUNIT_ASSERT_EQ(test, take(test, 1), NOTHING);
+	look_after(test, 50);
+	KUNIT_EXPECT_TRUE(test, shows(test, 0));
+	look_after(test, 50);
+	KUNIT_EXPECT_FALSE(test, shows(test, 0));
+	KUNIT_EXPECT_EQ(test, woken(test), 2U);
+	KUNIT_EXPECT_EQ(test, take(test, 1), 3);
+	KUNIT_EXPECT_EQ(test, take(test, 0), 1);
+	KUNIT_EXPECT_EQ(test, context(test)->entry[1].start, 400);
+	KUNIT_EXPECT_TRUE(test, shows(test, 0));
+}
+
+static struct kunit_case mqfq_waits_cases[] = {
+	KUNIT_CASE_PARAM(permits_test, permits_gen_params),
+	KUNIT_CASE(turns_test),
+	KUNIT_CASE(comes_back_test),
+	KUNIT_CASE(more_permits_test),
+	KUNIT_CASE_PARAM(stuck_test, stuck_gen_params),
+	KUNIT_CASE(not_stuck_test),
+	KUNIT_CASE(debt_test),
+	KUNIT_CASE(comes_home_test),
+	KUNIT_CASE(holds_all_test),
+	KUNIT_CASE(slow_and_stuck_test),
+	KUNIT_CASE(stopped_test),
+	{}
+};
+
+static struct kunit_suite mqfq_waits_suite = {
+	.name = "mqfq_waits",
+	.init = mqfq_waits_init,
+	.exit = mqfq_waits_exit,
+	.test_cases = mqfq_waits_cases,
+};
+
+kunit_test_suite(mqfq_waits_suite);
