@@ -168,7 +168,7 @@ static void disjoint_test(struct kunit *test)
 		KUNIT_ASSERT_TRUE(test, start != VT_NONE && f->finish != VT_NONE);
 		end = start + cost;
 		if (shape_random_below(&c->random, 10) == 0) {
-			flow_charge(f, 7);
+			flow_charge(f, vt, 7);
 			end += 7;
 		}
 		end = vt_add(end, 0);
@@ -193,6 +193,7 @@ static const struct cost_param cost_params[] = {
 	{ "the smallest weight", 1, 4096, 6553600 },
 	{ "the largest weight", 10000, 4096, 655 },
 	{ "never nothing", 10000, 1, 1 },
+	{ "to the nearest", 600, 10, 27 },
 	{ "nothing costs one", 100, 0, 1 },
 	{ "4 GiB at the smallest weight", 1, 1ULL << 32, 100ULL << 36 },
 };
@@ -218,29 +219,90 @@ static void weight_test(struct kunit *test)
 {
 	struct context *c = test->priv;
 	struct flow *f, *g;
-	struct flow_reweigh change = {};
 	u32 of_new = 300;
 
-	KUNIT_EXPECT_NULL(test, flow_set_weight(&c->t, 7, 50, 1000, &change));
+	flow_set_weight(&c->t, 7, 50);
+	KUNIT_EXPECT_NULL(test, flow_table_update(&c->t, 1000));
 	f = flow_get(&c->t, 7, &of_new, 0);
 	f->finish = 1010;
 	KUNIT_EXPECT_EQ(test, f->weight, 300U);
 	KUNIT_EXPECT_EQ(test, c->asked_key, 7ULL);
-	g = flow_set_weight(&c->t, 7, 50, 1000, &change);
+	flow_set_weight(&c->t, 7, 50);
+	g = flow_table_update(&c->t, 1000);
 	KUNIT_EXPECT_PTR_EQ(test, f, g);
-	KUNIT_EXPECT_EQ(test, change.old_weight, 300U);
-	KUNIT_EXPECT_EQ(test, change.new_weight, 50U);
-	KUNIT_EXPECT_EQ(test, change.vt, 1000ULL);
+	KUNIT_EXPECT_NULL(test, f->next_changed);
+	KUNIT_EXPECT_TRUE(test, f->is_changing);
+	KUNIT_EXPECT_EQ(test, f->change.old_weight, flow_flat_weight(300));
+	KUNIT_EXPECT_EQ(test, f->change.new_weight, flow_flat_weight(50));
+	KUNIT_EXPECT_EQ(test, f->change.vt, 1000ULL);
 	/* What was 10 ahead is 60 ahead, and what is tagged from now on starts there. */
-	KUNIT_EXPECT_EQ(test, change.finish, 1060ULL);
+	KUNIT_EXPECT_EQ(test, f->change.finish, 1060ULL);
 	KUNIT_EXPECT_EQ(test, f->finish, 1060ULL);
 	KUNIT_EXPECT_EQ(test, f->weight, 50U);
 	KUNIT_EXPECT_EQ(test, flow_cost_vt(f, 100), 3200ULL);
 	KUNIT_EXPECT_EQ(test, atomic_read(&f->refs), 2);
+	flow_table_updated(g);
+	KUNIT_EXPECT_FALSE(test, f->is_changing);
+	KUNIT_EXPECT_EQ(test, atomic_read(&f->refs), 1);
+	KUNIT_EXPECT_NULL(test, flow_table_update(&c->t, 1000));
 	/* Flows that exist keep their weight. */
 	of_new = 900;
 	KUNIT_EXPECT_PTR_EQ(test, flow_get(&c->t, 7, &of_new, 0), f);
 	KUNIT_EXPECT_EQ(test, f->weight, 50U);
+}
+
+struct scaled_param {
+	const char *name;
+	u64 ahead;
+	u32 old_weight, new_weight;
+	u64 expected;
+};
+
+static const struct scaled_param scaled_params[] = {
+	{ "half the weight", 100, 200 << 16, 100 << 16, 200 },
+	{ "the smallest of all, from the largest", 1000, 10000U << 16, 1, 655360000000ULL },
+	{ "no further than the limit", 1ULL << 60, 10000U << 16, 1, VT_AHEAD_MAX },
+	{ "at the limit", VT_AHEAD_MAX, 2, 1, VT_AHEAD_MAX },
+	{ "beyond it, but nearer", VT_AHEAD_MAX * 2, 1, 4, VT_AHEAD_MAX / 2 },
+	{ "nothing is nothing", 0, 10000U << 16, 1, 0 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(scaled, scaled_params, name);
+
+static void scaled_test(struct kunit *test)
+{
+	const struct scaled_param *param = test->param_value;
+	const struct flow_reweigh change = {
+		.vt		= 0 - 5000ULL,
+		.old_weight	= param->old_weight,
+		.new_weight	= param->new_weight,
+	};
+
+	KUNIT_EXPECT_EQ(test, flow_scaled(&change, change.vt + param->ahead) - change.vt,
+			param->expected);
+}
+
+/* Whatever a flow asks for, its tags stay where they compare as ahead of virtual time. */
+static void too_far_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	u64 vt = 0 - 1000ULL;
+	struct flow *f = flow_get(&c->t, 1, NULL, vt);
+	unsigned int i;
+
+	f->change = flow_reweigh(f, FLOW_EFFECTIVE_MIN, vt);
+	KUNIT_EXPECT_EQ(test, flow_cost_vt(f, 1), 100ULL << (VT_SHIFT + FLOW_EFFECTIVE_SHIFT));
+	KUNIT_EXPECT_EQ(test, flow_cost_vt(f, 1ULL << 36), VT_AHEAD_MAX);
+	for (i = 0; i < 100; i++) {
+		flow_tag(f, vt, flow_cost_vt(f, 1ULL << 36));
+		flow_charge(f, vt, flow_cost_vt(f, 1ULL << 36));
+		flow_tag_at_head(f, vt, flow_cost_vt(f, 1ULL << 36), 1ULL << 40);
+		KUNIT_ASSERT_TRUE(test, vt_after(f->finish, vt));
+		KUNIT_ASSERT_LE(test, f->finish - vt, 2 * VT_AHEAD_MAX);
+	}
+	flow_reweigh(f, flow_flat_weight(1), vt);
+	KUNIT_EXPECT_TRUE(test, vt_after(f->finish, vt));
+	flow_put(f);
 }
 
 static void reclaim_test(struct kunit *test)
@@ -384,6 +446,8 @@ static struct kunit_case flow_cases[] = {
 	KUNIT_CASE(disjoint_test),
 	KUNIT_CASE_PARAM(cost_test, cost_gen_params),
 	KUNIT_CASE(weight_test),
+	KUNIT_CASE_PARAM(scaled_test, scaled_gen_params),
+	KUNIT_CASE(too_far_test),
 	KUNIT_CASE(reclaim_test),
 	KUNIT_CASE(dead_test),
 	KUNIT_CASE(twin_test),

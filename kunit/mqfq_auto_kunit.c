@@ -471,7 +471,7 @@ static void jain_test(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(p->bytes); i++)
 		if (p->weight[i])
-			mqfq_auto_add_share(&sum, p->bytes[i], p->weight[i]);
+			mqfq_auto_add_share(&sum, p->bytes[i], flow_flat_weight(p->weight[i]));
 	KUNIT_EXPECT_GE(test, mqfq_auto_jain_ppm(&sum), p->jain_ppm - 1);
 	KUNIT_EXPECT_LE(test, mqfq_auto_jain_ppm(&sum), p->jain_ppm + 1);
 }

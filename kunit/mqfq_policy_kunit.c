@@ -587,7 +587,7 @@ struct rescale_param {
 static const struct rescale_param rescale_params[] = {
 	{ "twice the weight", 100, 200, { 120, 130, 220, 300 }, { 110, 115, 160, 200 }, 400, 250,
 	  "axcy" },
-	{ "half", 200, 100, { 120, 130, 220, 300 }, { 140, 160, 340, 500 }, 400, 700, "xayc" },
+	{ "half", 200, 100, { 120, 130, 220, 300 }, { 140, 160, 340, 500 }, 400, 700, "axyc" },
 	{ "a hundredth", 10000, 100, { 101, 102, 103, 104 }, { 200, 300, 400, 500 }, 105, 600,
 	  "xayc" },
 	{ "rounded down", 100, 300, { 101, 104, 102, 105 }, { 100, 101, 100, 101 }, 109, 103,
@@ -604,11 +604,13 @@ KUNIT_ARRAY_PARAM_DESC(rescale, rescale_params, name);
 static void reweigh(struct kunit *test, unsigned int flow, u32 old_weight, u32 new_weight)
 {
 	struct context *c = context(test);
-	struct flow_reweigh change;
+	struct flow *f = &c->flow[flow];
 
-	c->flow[flow].weight = old_weight;
-	change = flow_reweigh(&c->flow[flow], new_weight, mqfq_vt(&c->policy));
-	mqfq_rescale(&c->policy, &c->flow[flow], &change);
+	f->effective_weight = flow_flat_weight(old_weight);
+	f->change = flow_reweigh(f, flow_flat_weight(new_weight), mqfq_vt(&c->policy));
+	f->is_changing = true;
+	mqfq_rescale(&c->policy, f);
+	f->is_changing = false;
 }
 
 /* What is ahead of virtual time comes nearer, or goes further, and the order follows. */
@@ -700,18 +702,18 @@ static void rescale_late_test(struct kunit *test)
 {
 	struct context *c = context(test);
 	struct flow *f = &c->flow[0];
-	struct flow_reweigh change;
 	u64 start;
 
 	make_up(test, 1, WIDE, MANY);
 	put_of(test, 0, 0, 100);
-	f->weight = 1000;
+	f->effective_weight = flow_flat_weight(1000);
 	f->finish = BASE_VT + 200;
-	change = flow_reweigh(f, 10, BASE_VT);
+	f->change = flow_reweigh(f, flow_flat_weight(10), BASE_VT);
+	f->is_changing = true;
 	KUNIT_ASSERT_EQ(test, f->finish, BASE_VT + 20000);
 	start = flow_tag(f, BASE_VT, 100);
 	put_of(test, 0, 0, start - BASE_VT);
-	mqfq_rescale(&c->policy, f, &change);
+	mqfq_rescale(&c->policy, f);
 	KUNIT_EXPECT_EQ(test, c->entry[0].start, BASE_VT + 10000);
 	KUNIT_EXPECT_EQ(test, c->entry[1].start, BASE_VT + 20000);
 }
@@ -814,6 +816,7 @@ static const struct simulation_param simulation_params[] = {
 	{ "theorem 1",	SIM_THEOREM_1,	20,   3000 },
 	{ "theorem 2",	SIM_THEOREM_2,	20,   3000 },
 	{ "changes",	SIM_CHANGES,	20,   3000 },
+	{ "tree",	SIM_TREE,	20,   3000 },
 	{ "liveness",	SIM_LIVENESS,	20,   3000 },
 	{ "shares",	SIM_SHARES,	 1, 100000 },
 };

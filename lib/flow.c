@@ -19,18 +19,20 @@ const char *const flow_kind_name[FLOW_NR_KINDS] = {
 };
 EXPORT_SYMBOL_GPL(flow_kind_name);
 
-static void flow_store_weight(struct flow *f, u32 weight)
+static void flow_store_effective(struct flow *f, u32 effective_weight)
 {
-	const u64 one = (u64)FLOW_WEIGHT_DEFAULT << (VT_SHIFT + FLOW_INVERSE_SHIFT);
+	const u64 one = (u64)FLOW_WEIGHT_DEFAULT <<
+			(VT_SHIFT + FLOW_INVERSE_SHIFT + FLOW_EFFECTIVE_SHIFT);
 
-	WRITE_ONCE(f->weight, weight);
-	WRITE_ONCE(f->inverse_weight, div_u64(one + weight / 2, weight));
+	WRITE_ONCE(f->effective_weight, effective_weight);
+	WRITE_ONCE(f->inverse_weight, div64_u64(one + effective_weight / 2, effective_weight));
 }
 
 static void flow_init(struct flow *f, u64 key, u32 number, u32 weight, u64 vt)
 {
-	*f = (struct flow) { .key = key, .number = number, .finish = vt };
-	flow_store_weight(f, weight);
+	*f = (struct flow) { .key = key, .number = number, .weight = weight, .finish = vt };
+	flow_store_effective(f, flow_flat_weight(weight));
+	f->passed_finish = vt;
 }
 
 int flow_table_init(struct flow_table *t,
@@ -38,11 +40,21 @@ int flow_table_init(struct flow_table *t,
 {
 	*t = (struct flow_table) { .weight_of = weight_of, .context = context, .next_number = 1 };
 	spin_lock_init(&t->lock);
+	INIT_LIST_HEAD(&t->tree.groups);
+	t->tree.weight_of = weight_of;
+	t->tree.context = context;
+	t->tree.lock = &t->lock;
 	flow_init(&t->other, 0, 0, FLOW_WEIGHT_DEFAULT, 0);
 	t->bucket = kvcalloc(1U << FLOW_HASH_BITS, sizeof(*t->bucket), gfp);
 	return t->bucket ? 0 : -ENOMEM;
 }
 EXPORT_SYMBOL_GPL(flow_table_init);
+
+int flow_table_plant(struct flow_table *t, const struct flow_tree_ops *ops, gfp_t gfp)
+{
+	return flow_tree_init(&t->tree, ops, gfp);
+}
+EXPORT_SYMBOL_GPL(flow_table_plant);
 
 static struct hlist_head *flow_bucket(struct flow_table *t, u64 key)
 {
@@ -59,6 +71,7 @@ void flow_table_destroy(struct flow_table *t)
 		hlist_for_each_entry_safe(f, next, &t->bucket[i], node)
 			kfree(f);
 	kvfree(t->bucket);
+	flow_tree_destroy(&t->tree);
 }
 EXPORT_SYMBOL_GPL(flow_table_destroy);
 
@@ -73,13 +86,70 @@ struct flow *flow_find(struct flow_table *t, u64 key)
 }
 EXPORT_SYMBOL_GPL(flow_find);
 
-/* The reclaimer may have decided on it since it was found. */
-static bool flow_hold(struct flow *f)
+/* How late a new flow, or one that was idle, begins: it takes over what its groups owe. */
+static void flow_begin_late(struct flow *f, u64 late)
 {
-	if (!atomic_inc_unless_negative(&f->refs))
+	u64 finish = READ_ONCE(f->finish);
+
+	do {
+		if (!vt_after(late, finish))
+			return;
+		/* Pairs with flow_tag(): no charge is lost. */
+	} while (!try_cmpxchg(&f->finish, &finish, late));
+}
+
+static void flow_activate(struct flow_table *t, struct flow *f, u64 vt)
+{
+	lockdep_assert_held(&t->lock);
+
+	flow_tree_activate(&t->tree, &f->leaf);
+	flow_store_effective(f, flow_tree_weight(&f->leaf, f->weight));
+	flow_begin_late(f, flow_tree_debt(&f->leaf, vt));
+}
+
+/*
+ * A flow that was seen idle is used. A pass that makes it not active leaves @idle set, until it is
+ * active again: so its first user comes here.
+ */
+static noinline void flow_end_idle(struct flow_table *t, struct flow *f, u64 vt)
+{
+	spin_lock(&t->lock);
+	WRITE_ONCE(f->idle, 0);
+	if (!f->leaf.active && f != &t->other)
+		flow_activate(t, f, vt);
+	spin_unlock(&t->lock);
+}
+
+static void flow_inherit(struct flow_table *t, struct flow *f)
+{
+	const struct flow_tree_ops *ops = t->tree.ops;
+	struct flow *heir_of;
+	u64 key;
+
+	if (!ops || !ops->heir_of || !ops->heir_of(t->context, f->key, &key))
+		return;
+	heir_of = flow_find(t, key);
+	if (heir_of && heir_of != f)
+		flow_begin_late(f, READ_ONCE(heir_of->finish));
+}
+
+/* Puts @f, which is memory for a flow, into the table. Return: false if its groups have none. */
+static bool flow_add(struct flow_table *t, struct flow *f, u64 key, void *who, u64 vt)
+{
+	/*
+	 * Under the lock: weight_of() sees a weight that changes now, or flow_set_weight() finds
+	 * the new flow.
+	 */
+	lockdep_assert_held(&t->lock);
+
+	flow_init(f, key, t->next_number++, t->weight_of(t->context, key, who), vt);
+	if (!flow_tree_add(&t->tree, &f->leaf, key, who, vt))
 		return false;
-	if (READ_ONCE(f->idle))
-		WRITE_ONCE(f->idle, false);
+	flow_activate(t, f, vt);
+	flow_inherit(t, f);
+	f->passed_finish = f->finish;
+	WRITE_ONCE(t->nr_flows, t->nr_flows + 1);
+	hlist_add_head_rcu(&f->node, flow_bucket(t, key));
 	return true;
 }
 
@@ -91,22 +161,18 @@ static struct flow *flow_make(struct flow_table *t, u64 key, void *who, u64 vt)
 	made = kmalloc(sizeof(*made), GFP_NOWAIT | __GFP_NOWARN);
 	spin_lock(&t->lock);
 	f = flow_find(t, key);
-	if (!f && made) {
+	if (!f && made && flow_add(t, made, key, who, vt)) {
 		f = made;
 		made = NULL;
-		/*
-		 * Under the lock: weight_of() sees a weight that changes now, or
-		 * flow_set_weight() finds the new flow.
-		 */
-		flow_init(f, key, t->next_number++, t->weight_of(t->context, key, who), vt);
-		WRITE_ONCE(t->nr_flows, t->nr_flows + 1);
-		hlist_add_head_rcu(&f->node, flow_bucket(t, key));
 	}
 	if (!f)
 		f = &t->other;
-	flow_hold(f);
+	/* What is in the table under the lock is not dead. */
+	atomic_inc(&f->refs);
 	spin_unlock(&t->lock);
 	kfree(made);
+	if (READ_ONCE(f->idle))
+		flow_end_idle(t, f, vt);
 	return f;
 }
 
@@ -116,42 +182,105 @@ struct flow *flow_get(struct flow_table *t, u64 key, void *who, u64 vt)
 
 	rcu_read_lock();
 	f = flow_find(t, key);
-	if (f && !flow_hold(f))
+	/*
+	 * The reclaimer may have decided on it since it was found. Reference before idle: pairs
+	 * with the barrier in flow_table_pass().
+	 */
+	if (f && !atomic_inc_unless_negative(&f->refs))
 		f = NULL;
 	rcu_read_unlock();
-	return f ? f : flow_make(t, key, who, vt);
+	if (!f)
+		return flow_make(t, key, who, vt);
+	if (READ_ONCE(f->idle))
+		flow_end_idle(t, f, vt);
+	return f;
 }
 EXPORT_SYMBOL_GPL(flow_get);
 
-struct flow_reweigh flow_reweigh(struct flow *f, u32 weight, u64 vt)
+struct flow_reweigh flow_reweigh(struct flow *f, u32 effective_weight, u64 vt)
 {
-	struct flow_reweigh change = { .vt = vt, .old_weight = f->weight, .new_weight = weight };
+	struct flow_reweigh change = {
+		.vt		= vt,
+		.old_weight	= f->effective_weight,
+		.new_weight	= effective_weight,
+	};
 	u64 finish = READ_ONCE(f->finish);
 
 	do {
 		change.finish = flow_scaled(&change, finish);
 		/* Pairs with flow_tag() and flow_charge(): no charge is lost. */
 	} while (!try_cmpxchg(&f->finish, &finish, change.finish));
-	flow_store_weight(f, weight);
+	flow_store_effective(f, effective_weight);
 	return change;
 }
 EXPORT_SYMBOL_GPL(flow_reweigh);
 
-struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u64 vt,
-			     struct flow_reweigh *change)
+void flow_set_weight(struct flow_table *t, u64 key, u32 weight)
 {
 	struct flow *f;
 
 	spin_lock(&t->lock);
 	f = flow_find(t, key);
-	if (f) {
-		flow_hold(f);
-		*change = flow_reweigh(f, weight, vt);
-	}
+	if (f)
+		WRITE_ONCE(f->weight, weight);
+	flow_tree_set_weight(&t->tree, key, weight);
+	t->tree.is_dirty = true;
 	spin_unlock(&t->lock);
-	return f;
 }
 EXPORT_SYMBOL_GPL(flow_set_weight);
+
+/* Return: has its effective weight changed? Then the flow has one more reference. */
+static bool flow_update(struct flow *f, u64 vt)
+{
+	u32 effective_weight;
+
+	/* A flow that is not active gets its weight when it is used. */
+	if (!f->leaf.active)
+		return false;
+	effective_weight = flow_tree_weight(&f->leaf, f->weight);
+	if (effective_weight == f->effective_weight)
+		return false;
+	atomic_inc(&f->refs);
+	f->change = flow_reweigh(f, effective_weight, vt);
+	f->is_changing = true;
+	return true;
+}
+
+struct flow *flow_table_update(struct flow_table *t, u64 vt)
+{
+	struct flow *f, *changed = NULL;
+	unsigned int i;
+
+	spin_lock(&t->lock);
+	t->tree.is_dirty = false;
+	spin_unlock(&t->lock);
+	for (i = 0; i < 1U << FLOW_HASH_BITS; i++) {
+		if (hlist_empty(&t->bucket[i]))
+			continue;
+		spin_lock(&t->lock);
+		hlist_for_each_entry(f, &t->bucket[i], node) {
+			if (!flow_update(f, vt))
+				continue;
+			f->next_changed = changed;
+			changed = f;
+		}
+		spin_unlock(&t->lock);
+	}
+	return changed;
+}
+EXPORT_SYMBOL_GPL(flow_table_update);
+
+void flow_table_updated(struct flow *changed)
+{
+	struct flow *f;
+
+	while ((f = changed)) {
+		changed = f->next_changed;
+		f->is_changing = false;
+		flow_put(f);
+	}
+}
+EXPORT_SYMBOL_GPL(flow_table_updated);
 
 /* True if the flow is gone. */
 static bool flow_reclaim(struct flow_table *t, struct flow *f, u64 vt)
@@ -160,13 +289,14 @@ static bool flow_reclaim(struct flow_table *t, struct flow *f, u64 vt)
 
 	if (atomic_read(&f->refs) || vt_after(READ_ONCE(f->finish), vt))
 		return false;
-	if (!READ_ONCE(f->idle)) {
-		WRITE_ONCE(f->idle, true);
+	if (!(f->idle & FLOW_SEEN_BY_RECLAIM)) {
+		WRITE_ONCE(f->idle, f->idle | FLOW_SEEN_BY_RECLAIM);
 		return false;
 	}
-	/* Pairs with atomic_inc_unless_negative() in flow_hold(): the flow is dead or held. */
+	/* Pairs with atomic_inc_unless_negative() in flow_get(): the flow is dead or held. */
 	if (atomic_cmpxchg(&f->refs, 0, FLOW_DEAD))
 		return false;
+	flow_tree_del(&t->tree, &f->leaf);
 	hlist_del_rcu(&f->node);
 	WRITE_ONCE(t->nr_flows, t->nr_flows - 1);
 	kfree_rcu(f, rcu);
@@ -184,8 +314,8 @@ static void flow_census(struct flow_census *census, struct flow *f)
 }
 
 /*
- * For a flow that is never reclaimed: if virtual time were half its range ahead of the finish tag,
- * the tag would count as ahead of virtual time.
+ * If virtual time were half its range ahead of the finish tag, the tag would count as ahead of
+ * virtual time.
  */
 static void flow_keep_up(struct flow *f, u64 vt)
 {
@@ -217,6 +347,63 @@ struct flow_census flow_table_reclaim(struct flow_table *t, u64 vt)
 	return census;
 }
 EXPORT_SYMBOL_GPL(flow_table_reclaim);
+
+/* What its groups are charged for: bytes, at most by what its finish tag moved on. */
+static u64 flow_served_bytes(struct flow *f)
+{
+	u64 bytes = atomic64_read(&f->service_bytes), finish = READ_ONCE(f->finish);
+	u64 served = min_t(u64, bytes - f->passed_bytes, 1ULL << FLOW_COST_SHIFT_MAX);
+	u64 moved = vt_after(finish, f->passed_finish) ? finish - f->passed_finish : 0;
+	u64 cost_vt = flow_cost_vt(f, served);
+
+	f->passed_bytes = bytes;
+	f->passed_finish = finish;
+	return cost_vt <= moved ? served : mul_u64_u64_div_u64(served, moved, cost_vt);
+}
+
+static void flow_pass(struct flow_table *t, struct flow *f, u64 vt)
+{
+	lockdep_assert_held(&t->lock);
+
+	flow_tree_serve(&f->leaf, flow_served_bytes(f));
+	if (atomic_read(&f->refs) || vt_after(READ_ONCE(f->finish), vt))
+		return;
+	if (!(f->idle & FLOW_SEEN_BY_PASS))
+		WRITE_ONCE(f->idle, f->idle | FLOW_SEEN_BY_PASS);
+	else if (f->leaf.active)
+		flow_tree_deactivate(&t->tree, &f->leaf);
+}
+
+struct flow_census flow_table_pass(struct flow_table *t, u64 vt)
+{
+	struct flow_census census = { .last_finish = vt };
+	u64 last_finish;
+	struct flow *f;
+	unsigned int i;
+
+	/* What the last pass wrote in @idle, before the references. Pairs with flow_get(). */
+	smp_mb();
+	flow_keep_up(&t->other, vt);
+	census.nr_busy += atomic_read(&t->other.refs) > 0;
+	for (i = 0; i < 1U << FLOW_HASH_BITS; i++) {
+		if (hlist_empty(&t->bucket[i]))
+			continue;
+		spin_lock(&t->lock);
+		hlist_for_each_entry(f, &t->bucket[i], node) {
+			flow_keep_up(f, vt);
+			flow_pass(t, f, vt);
+			flow_census(&census, f);
+		}
+		spin_unlock(&t->lock);
+	}
+	spin_lock(&t->lock);
+	last_finish = flow_tree_charge(&t->tree, vt);
+	spin_unlock(&t->lock);
+	if (vt_after(last_finish, census.last_finish))
+		census.last_finish = last_finish;
+	return census;
+}
+EXPORT_SYMBOL_GPL(flow_table_pass);
 
 void flow_table_for_each(struct flow_table *t, void (*show)(void *context, struct flow *f),
 			 void *context)

@@ -10,16 +10,21 @@
  * A flow without requests whose finish tag virtual time has passed is worth nothing: a new flow
  * in its place would get the same tags. flow_table_reclaim() frees such flows.
  *
+ * A flow's weight counts among its siblings in a tree of groups, if the owner names parents
+ * (flow_tree.c). What its requests pay by is its effective weight: the part of the device that it
+ * has while the flows are active that are active now.
+ *
  * Life: found or made by flow_get(), which takes a reference; flow_put() gives it back and frees
  * nothing. The reclaimer turns the reference count from 0 to FLOW_DEAD, after which flow_get()
  * does not find it; memory is freed after a grace period.
  *
  * Which operations may run at the same time:
  *
- *			get, put, tag	set_weight	reclaim		for_each
- *	get, put, tag	yes		yes		yes		yes
- *	set_weight			table's lock	table's lock	yes
- *	reclaim						table's lock	yes
+ *			get, put, tag	set_weight	update		pass, reclaim	for_each
+ *	get, put, tag	yes		yes		yes		yes		yes
+ *	set_weight			table's lock	table's lock	table's lock	yes
+ *	update						one at a time	table's lock	yes
+ *	pass, reclaim							table's lock	yes
  *
  * In process context.
  */
@@ -32,23 +37,23 @@
 #include <linux/gfp.h>
 #include <linux/list.h>
 #include <linux/math64.h>
+#include <linux/minmax.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
 
+#include "flow_tree.h"
 #include "vt.h"
 
 enum {
-	FLOW_WEIGHT_MIN		= 1,
-	FLOW_WEIGHT_DEFAULT	= 100,
-	FLOW_WEIGHT_MAX		= 10000,
-
 	/*
-	 * A cost in bytes times FLOW_WEIGHT_DEFAULT times 2^this fits 64 bits, and so does
-	 * 1 / weight.
+	 * Fraction bits of the virtual time per byte. At the smallest effective weight it has 59
+	 * bits, at the largest 30, so that the last of them is a billionth.
 	 */
-	FLOW_INVERSE_SHIFT	= 16,
+	FLOW_INVERSE_SHIFT	= 32,
 
-	FLOW_HASH_BITS		= 10,
+	/* Costs in bytes are at most two to this. */
+	FLOW_COST_SHIFT_MAX	= 36,
+
 	FLOW_DEAD		= -1,
 };
 
@@ -64,25 +69,48 @@ enum flow_kind {
 extern const char *const flow_kind_name[FLOW_NR_KINDS];
 
 /**
+ * struct flow_reweigh - a change of a flow's effective weight
+ * @vt:		virtual time at that moment
+ * @finish:	the flow's finish tag from then on: what is tagged after it starts there, or later
+ * @old_weight:	effective weight before
+ * @new_weight:	and now
+ */
+struct flow_reweigh {
+	u64 vt;
+	u64 finish;
+	u32 old_weight;
+	u32 new_weight;
+};
+
+/**
  * struct flow - a tenant of one device
  * @node:		in the table
  * @key:		which tenant
  * @inverse_weight:	virtual time per byte, times 2^FLOW_INVERSE_SHIFT
- * @weight:		FLOW_WEIGHT_MIN to _MAX
+ * @weight:		FLOW_WEIGHT_MIN to _MAX, among its siblings
+ * @effective_weight:	times 2^FLOW_EFFECTIVE_SHIFT
  * @number:		small number, for tables with an entry per flow elsewhere
  * @rcu:		for its end
  * @refs:		references, FLOW_DEAD when it is out of the table
  * @finish:		finish tag of its last request
  * @service_bytes:	bytes that were dispatched
  * @throttled_ns:	for how long queues waited because one of its requests was ahead
- * @idle:		the reclaimer has seen it idle
+ * @idle:		what has seen it idle: FLOW_SEEN_BY_*; written under the table's lock, not 0
+ *			while the flow is not active
  * @noted_bytes:	the owner's: @service_bytes when it last looked
+ * @leaf:		its place in the tree; under the table's lock
+ * @is_changing:	in a list from flow_table_update()
+ * @next_changed:	in that list
+ * @change:		what flow_table_update() did to it
+ * @passed_bytes:	@service_bytes at the last flow_table_pass()
+ * @passed_finish:	@finish then
  */
 struct flow {
 	struct hlist_node node;
 	u64 key;
 	u64 inverse_weight;
 	u32 weight;
+	u32 effective_weight;
 	u32 number;
 	struct rcu_head rcu;
 
@@ -91,8 +119,21 @@ struct flow {
 	u64 finish;
 	atomic64_t service_bytes;
 	atomic64_t throttled_ns;
-	bool idle;
+	u8 idle;
 	u64 noted_bytes;
+
+	struct flow_leaf leaf;
+	bool is_changing;
+	struct flow *next_changed;
+	struct flow_reweigh change;
+	u64 passed_bytes;
+	u64 passed_finish;
+};
+
+/* In flow.idle. */
+enum {
+	FLOW_SEEN_BY_RECLAIM	= 1,
+	FLOW_SEEN_BY_PASS	= 2,
 };
 
 /**
@@ -100,6 +141,7 @@ struct flow {
  * @lock:	for changes to @bucket
  * @weight_of:	weight of a new flow; called under @lock
  * @context:	for @weight_of
+ * @tree:	the groups above the flows
  * @bucket:	hash by key
  * @nr_flows:	flows in it
  * @next_number:	for the next flow
@@ -109,6 +151,7 @@ struct flow_table {
 	spinlock_t lock;
 	u32 (*weight_of)(void *context, u64 key, void *who);
 	void *context;
+	struct flow_tree tree;
 	struct hlist_head *bucket;
 	unsigned int nr_flows;
 	u32 next_number;
@@ -118,6 +161,16 @@ struct flow_table {
 /* Return: 0 or -ENOMEM. */
 int flow_table_init(struct flow_table *t,
 		    u32 (*weight_of)(void *context, u64 key, void *who), void *context, gfp_t gfp);
+
+/**
+ * flow_table_plant() - have the flows that are made from now on in a tree
+ * @t:		table
+ * @ops:	what is above them
+ * @gfp:	allocation flags
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int flow_table_plant(struct flow_table *t, const struct flow_tree_ops *ops, gfp_t gfp);
 
 /* No flow has a reference. */
 void flow_table_destroy(struct flow_table *t);
@@ -141,57 +194,65 @@ static inline void flow_put(struct flow *f)
 /* The flow for @key or NULL, without a reference; under rcu_read_lock(). */
 struct flow *flow_find(struct flow_table *t, u64 key);
 
-/**
- * struct flow_reweigh - a change of a flow's weight
- * @vt:		virtual time at that moment
- * @finish:	the flow's finish tag from then on: what is tagged after it starts there, or later
- * @old_weight:	before
- * @new_weight:	now
- */
-struct flow_reweigh {
-	u64 vt;
-	u64 finish;
-	u32 old_weight;
-	u32 new_weight;
-};
-
 /*
  * What a tag from before the change is after it: the part that is ahead of virtual time shrinks or
  * grows by the ratio of the weights.
  */
 static inline u64 flow_scaled(const struct flow_reweigh *change, u64 tag)
 {
+	u64 ahead = tag - change->vt;
+
 	if (!vt_after(tag, change->vt))
 		return tag;
-	return vt_add(change->vt,
-		      mul_u64_u32_div(tag - change->vt, change->old_weight, change->new_weight));
+	/* The quotient must fit 64 bits, and what is compared half of that. */
+	if (change->new_weight < change->old_weight &&
+	    ahead > div_u64(VT_AHEAD_MAX, change->old_weight) * change->new_weight)
+		return vt_add(change->vt, VT_AHEAD_MAX);
+	return vt_add(change->vt, mul_u64_u32_div(ahead, change->old_weight, change->new_weight));
+}
+
+/* An effective weight, of a flow whose siblings are all flows. */
+static inline u32 flow_flat_weight(u32 weight)
+{
+	return weight << FLOW_EFFECTIVE_SHIFT;
 }
 
 /**
- * flow_reweigh() - change a flow's weight, and its finish tag with it
- * @f:		flow; no other CPU changes its weight meanwhile
- * @weight:	FLOW_WEIGHT_MIN to FLOW_WEIGHT_MAX
- * @vt:		virtual time
+ * flow_reweigh() - change a flow's effective weight, and its finish tag with it
+ * @f:			flow; no other CPU changes its weight meanwhile
+ * @effective_weight:	FLOW_EFFECTIVE_MIN to flow_flat_weight(FLOW_WEIGHT_MAX)
+ * @vt:			virtual time
  *
  * The finish tag is stored first. A request that is tagged before the weight is stored costs what
  * it did. In the other order, its cost by the new weight would be scaled once more.
  *
  * Return: the change, by which the tags of requests that wait can follow.
  */
-struct flow_reweigh flow_reweigh(struct flow *f, u32 weight, u64 vt);
+struct flow_reweigh flow_reweigh(struct flow *f, u32 effective_weight, u64 vt);
 
 /**
- * flow_set_weight() - change the weight of a flow in a table
+ * flow_set_weight() - change the weight of a flow or a group among its siblings
  * @t:		table
  * @key:	which
  * @weight:	FLOW_WEIGHT_MIN to FLOW_WEIGHT_MAX
- * @vt:		virtual time
- * @change:	where to put the result of flow_reweigh()
  *
- * Return: the flow, with a reference, or NULL if there is none.
+ * The caller calls flow_table_update() afterwards.
  */
-struct flow *flow_set_weight(struct flow_table *t, u64 key, u32 weight, u64 vt,
-			     struct flow_reweigh *change);
+void flow_set_weight(struct flow_table *t, u64 key, u32 weight);
+
+/**
+ * flow_table_update() - give all active flows the effective weights that they have by now
+ * @t:		table
+ * @vt:		virtual time
+ *
+ * One caller at a time, until it has called flow_table_updated().
+ *
+ * Return: the flows whose effective weight has changed, as a list with a reference to each.
+ */
+struct flow *flow_table_update(struct flow_table *t, u64 vt);
+
+/* The tags of requests that wait have followed. */
+void flow_table_updated(struct flow *changed);
 
 /**
  * struct flow_census - a count of all flows
@@ -215,20 +276,33 @@ struct flow_census {
  */
 struct flow_census flow_table_reclaim(struct flow_table *t, u64 vt);
 
+/**
+ * flow_table_pass() - look after the flows: ten times a second while there are any
+ * @t:		table
+ * @vt:		virtual time
+ *
+ * Flows that two passes see idle leave the tree, and their siblings share what they had. The groups
+ * are charged for what their flows were served. Tags that lag behind virtual time are brought
+ * along.
+ *
+ * Return: as flow_table_reclaim(), without freeing any.
+ */
+struct flow_census flow_table_pass(struct flow_table *t, u64 vt);
+
 /* Calls @show for each flow, under rcu_read_lock(). */
 void flow_table_for_each(struct flow_table *t, void (*show)(void *context, struct flow *f),
 			 void *context);
 
 /*
- * The cost of a request of @bytes for the flow in virtual time; never 0. It is rounded to the
- * nearest: a cost rounded down would be a flow's gain at every request.
+ * The cost of a request of @bytes, at most 2^FLOW_COST_SHIFT_MAX, for the flow in virtual time;
+ * never 0. It is rounded to the nearest: a cost rounded down would be a flow's gain at every
+ * request.
  */
 static inline u64 flow_cost_vt(const struct flow *f, u64 bytes)
 {
-	u64 vt = (bytes * READ_ONCE(f->inverse_weight) + (1ULL << FLOW_INVERSE_SHIFT) / 2) >>
-		 FLOW_INVERSE_SHIFT;
+	u64 twice = mul_u64_u64_shr(bytes, READ_ONCE(f->inverse_weight), FLOW_INVERSE_SHIFT - 1);
 
-	return vt ? vt : 1;
+	return clamp_t(u64, (twice + 1) >> 1, 1, VT_AHEAD_MAX);
 }
 
 /**
@@ -248,6 +322,8 @@ static inline u64 flow_tag(struct flow *f, u64 vt, u64 cost_vt)
 	do {
 		start = vt_after(finish, vt) ? finish : vt;
 		start = vt_add(start, 0);
+		if (unlikely(start - vt > VT_AHEAD_MAX))
+			break;
 		/* Pairs with itself: of two CPUs, the second starts where the first finished. */
 	} while (!try_cmpxchg(&f->finish, &finish, vt_add(start, cost_vt)));
 	return start;
@@ -279,13 +355,15 @@ static inline void flow_tag_at_head(struct flow *f, u64 vt, u64 cost_vt, u64 ahe
 }
 
 /* Charges a request once more, for a bio that was merged into it. */
-static inline void flow_charge(struct flow *f, u64 cost_vt)
+static inline void flow_charge(struct flow *f, u64 vt, u64 cost_vt)
 {
 	u64 finish = READ_ONCE(f->finish);
 
-	/* Pairs with flow_tag(): no charge is lost. */
-	while (!try_cmpxchg(&f->finish, &finish, vt_add(finish, cost_vt)))
-		;
+	do {
+		if (vt_after(finish, vt + VT_AHEAD_MAX))
+			break;
+		/* Pairs with flow_tag(): no charge is lost. */
+	} while (!try_cmpxchg(&f->finish, &finish, vt_add(finish, cost_vt)));
 }
 
 #endif /* MQFAIR_FLOW_H */

@@ -8,8 +8,13 @@
  *
  * A flow of weight 1 that is alone on a drive of 10 GB/s pushes virtual time by 16e12 units a
  * second: 64 bits last for 13 days. So virtual times wrap, like jiffies, and are compared by
- * their difference. Two that are compared must be less than 2^63 units apart, which is 512 PiB
- * of waiting requests at weight 100, and 5 PiB at weight 1.
+ * their difference. Two that are compared must be less than 2^63 units apart.
+ *
+ * Effective weights may be as small as 2^-16 (flow.h), where a byte costs 1e8 units, and 2^63 units
+ * are 87 GiB. So no finish tag is put further than 2 * VT_AHEAD_MAX ahead of virtual time: what a
+ * flow asks for beyond that is charged no more. At that weight virtual time moves by 2^60 units a
+ * second at most, so that a tag which stays where it is counts as ahead after 8 seconds. Those who
+ * keep tags that may stay bring them along (flow_keep_up()), several times a second.
  */
 #ifndef MQFAIR_VT_H
 #define MQFAIR_VT_H
@@ -21,6 +26,9 @@
 
 /* Units in a byte at weight 100, as a power of two. */
 #define VT_SHIFT	4
+
+/* No request costs more, and no flow that is further ahead is charged. */
+#define VT_AHEAD_MAX	(1ULL << 61)
 
 /* True if @a is later than @b; neither is VT_NONE. */
 static inline bool vt_after(u64 a, u64 b)

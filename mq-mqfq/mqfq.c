@@ -16,7 +16,8 @@
  * has a start tag, the virtual time at which its flow would be served if each flow got exactly its
  * share, and a finish tag: the start tag plus the cost. A flow's next request starts where the last
  * one finished, but not before the virtual time of the device: a flow that did not use its share
- * has not saved it. The virtual time of the device is the earliest start tag that waits.
+ * has not saved it. The virtual time of the device is the earliest start tag that waits. Weights of
+ * cgroups form a tree: a flow pays by its effective weight (lib/flow_tree.c).
  *
  * The algorithm
  * =============
@@ -67,8 +68,9 @@
  * =======
  * A hardware queue's lock guards what waits in it. It is taken with interrupts on, in process
  * context. Inside it, in this order: the flow table's lock (a flow's first request only), or the
- * locks of the mindicator's inner nodes, from below. Outside it is the tuner's mutex, under which
- * T, D and the wheel change. finish_request and requeue_request, in any context, take no lock.
+ * locks of the mindicator's inner nodes, from below. Outside it are the tuner's mutex, for T, D and
+ * the wheel, and the update lock, for effective weights. finish_request and requeue_request, in any
+ * context, take no lock.
  *
  * Which cache lines many CPUs write
  * =================================
@@ -106,16 +108,15 @@
  * mqfq_data lives from init_sched to exit_sched; the queue is frozen in both. A change of the
  * number of hardware queues attaches us again; lib/blk/keep.h has what stays. A flow lives until it
  * has had no request, and was not ahead of virtual time, for five to ten seconds. While there are
- * flows, work items look at them and at the hardware queues; the tuner's only if T or D is to be
- * found.
+ * flows, work items look at them (mqfq_share.c) and at the hardware queues; the tuner's only if T
+ * or D is to be found.
  *
  * Observability
  * =============
- * sysfs: flow, weights, throttle_kb, slots, bucket_kb, buckets, write_cost_pct, discard_cost_pct
- * (Documentation/reference/mq-mqfq.rst). Tracepoints: mq_mqfq:*. debugfs, below
- * /sys/kernel/debug/block/DEVICE/sched/: vt, slots, wheel, ready, topology, flows, wakeups, auto,
- * counters. inserted = dispatched + queued, and dispatched = completed + requeued + in flight;
- * exit_sched warns if the counters do not balance.
+ * sysfs: all tunables are in Documentation/reference/mq-mqfq.rst. Tracepoints: mq_mqfq:*. debugfs,
+ * below /sys/kernel/debug/block/DEVICE/sched/: vt, slots, wheel, ready, topology, flows, wakeups,
+ * auto, counters. inserted = dispatched + queued, and dispatched = completed + requeued + in
+ * flight; exit_sched warns if the counters do not balance.
  *
  * Names: md is the device's scheduler data, p its policy, mq its queue of a hardware queue, rq a
  * request, e our state in it, f a flow.
@@ -148,8 +149,6 @@ enum {
 	MQFQ_THROTTLE_KB_DEFAULT	= 64,
 	MQFQ_BUCKET_KB_SHIFT_DEFAULT	= 4,
 	MQFQ_BUCKETS_SHIFT_DEFAULT	= 6,
-
-	MQFQ_RECLAIM_MS			= 5000,
 
 	/* What a slow request counts, in percent of MQFQ_SLOW_KB_MIN to _MAX. */
 	MQFQ_DISCARD_COST_PCT_DEFAULT	= 100,
@@ -238,36 +237,19 @@ static u64 mqfq_cost_bytes(const struct mqfq_data *md, const struct request *rq,
 
 	if (req_op(rq) != REQ_OP_READ)
 		cost = mqfq_cost_of_other(md, req_op(rq), bytes);
-	return clamp_t(u64, cost, SECTOR_SIZE, 1ULL << MQFQ_COST_SHIFT_MAX);
+	return clamp_t(u64, cost, SECTOR_SIZE, 1ULL << FLOW_COST_SHIFT_MAX);
 }
 
-/* Called under the flow table's lock, when a flow is made. */
+/* Called under the flow table's lock, when a flow or a group is made. */
 static u32 mqfq_weight_of(void *context, u64 key, void *css)
 {
 	struct mqfq_data *md = context;
-	void *weight;
 
-	schedule_delayed_work(&md->reclaim, msecs_to_jiffies(MQFQ_RECLAIM_MS));
-	schedule_delayed_work(&md->look, msecs_to_jiffies(MQFQ_LOOK_MS));
+	mqfq_share_kick(md);
 	mqfq_tuner_kick(md);
 	if (flow_key_kind(key) == FLOW_CGROUP)
 		return mqfq_cgroup_weight(md, css);
-	weight = xa_load(&md->keep->numbers, mqfq_weight_index(key));
-	return weight ? xa_to_value(weight) : FLOW_WEIGHT_DEFAULT;
-}
-
-static void mqfq_reclaim(struct work_struct *work)
-{
-	struct mqfq_data *md = container_of(work, struct mqfq_data, reclaim.work);
-	struct flow_census census = flow_table_reclaim(&md->flows, mqfq_vt(&md->policy));
-
-	if (!census.nr_busy)
-		mindicator_skip(&md->policy.vt, census.last_finish);
-	if (!census.nr_flows)
-		return;
-	schedule_delayed_work(&md->reclaim, msecs_to_jiffies(MQFQ_RECLAIM_MS));
-	schedule_delayed_work(&md->look, msecs_to_jiffies(MQFQ_LOOK_MS));
-	mqfq_tuner_kick(md);
+	return mqfq_id_weight(md, key);
 }
 
 static void mqfq_look_work(struct work_struct *work)
@@ -275,7 +257,7 @@ static void mqfq_look_work(struct work_struct *work)
 	struct mqfq_data *md = container_of(work, struct mqfq_data, look.work);
 
 	mqfq_look(&md->policy, ktime_get_ns());
-	/* mqfq_reclaim() finds a flow that is made at this moment. */
+	/* mqfq_pass_work() finds a flow that is made at this moment. */
 	if (READ_ONCE(md->flows.nr_flows))
 		schedule_delayed_work(&md->look, msecs_to_jiffies(MQFQ_LOOK_MS));
 }
@@ -388,13 +370,12 @@ static struct mqfq_data *mqfq_alloc(struct request_queue *q, const struct elevat
 	md->q = q;
 	md->write_cost_pct = 100;
 	md->discard_cost_pct = MQFQ_DISCARD_COST_PCT_DEFAULT;
-	INIT_DELAYED_WORK(&md->reclaim, mqfq_reclaim);
 	INIT_DELAYED_WORK(&md->look, mqfq_look_work);
 	mqfq_tuner_init(md, MQFQ_SLOTS_DEFAULT, MQFQ_THROTTLE_KB_DEFAULT);
 	md->cpu_counters = mqfair_alloc_percpu(struct mqfq_cpu_counters);
 	if (!md->cpu_counters)
 		goto err_md;
-	if (flow_table_init(&md->flows, mqfq_weight_of, md, GFP_KERNEL))
+	if (mqfq_share_init(md, mqfq_weight_of))
 		goto err_counters;
 	md->hctx = kvcalloc(q->nr_hw_queues, sizeof(*md->hctx), GFP_KERNEL);
 	if (!md->hctx)
@@ -411,7 +392,7 @@ err_keep:
 err_hctx:
 	kvfree(md->hctx);
 err_flows:
-	flow_table_destroy(&md->flows);
+	mqfq_share_exit(md);
 err_counters:
 	free_percpu(md->cpu_counters);
 err_md:
@@ -424,7 +405,7 @@ static void mqfq_free(struct mqfq_data *md)
 	mqfq_policy_destroy(&md->policy);
 	keep_put(md->keep);
 	kvfree(md->hctx);
-	flow_table_destroy(&md->flows);
+	mqfq_share_exit(md);
 	free_percpu(md->cpu_counters);
 	kfree(md);
 }
@@ -452,7 +433,7 @@ static void mqfq_exit_sched(struct elevator_queue *eq)
 
 	WARN_ON_ONCE(!mqfq_is_balanced(md));
 	mqfq_cgroup_detach(md);
-	cancel_delayed_work_sync(&md->reclaim);
+	mqfq_share_stop(md);
 	cancel_delayed_work_sync(&md->look);
 	mqfq_tuner_exit(md);
 	wbt_back(md->q);
@@ -563,7 +544,7 @@ static void mqfq_charge_merge(struct mqfq_data *md, struct request *rq, u32 byte
 	u64 after = mqfq_cost_bytes(md, rq, blk_rq_bytes(rq));
 
 	if (after > before)
-		flow_charge(f, flow_cost_vt(f, after - before));
+		flow_charge(f, mqfq_vt(&md->policy), flow_cost_vt(f, after - before));
 }
 
 /* Merges the bio into a request that waits. The flow of that request pays for it. */

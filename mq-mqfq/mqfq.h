@@ -20,8 +20,6 @@
 #include "mqfq_policy.h"
 
 enum {
-	/* Costs in bytes stay below this, so that their product with a weight fits 64 bits. */
-	MQFQ_COST_SHIFT_MAX	= 36,
 	MQFQ_COST_PCT_MAX	= 10000,
 	MQFQ_THROTTLE_KB_MAX	= 1048576,
 	MQFQ_BUCKET_KB_MAX	= 65536,
@@ -69,8 +67,12 @@ struct mqfq_tuner {
  * @discard_cost_pct:	of a request that discards or zeroes, against a read of its size
  * @cpu_counters:	see there
  * @flows:		the flows that pay
- * @reclaim:		frees idle flows while there are any
  * @look:		calls mqfq_look() while there are any
+ * @pass:		looks after the flows while there are any
+ * @nr_passes:		how often it has
+ * @update:		gives flows the effective weights that they have by now
+ * @update_lock:	for the same, and for changes of keep->numbers
+ * @root_weight:	of the root cgroup's own requests
  * @tuner:		T and D
  * @siblings:		all devices with this scheduler, for cgroups whose weight changes
  */
@@ -82,8 +84,12 @@ struct mqfq_data {
 	unsigned int write_cost_pct;
 	unsigned int discard_cost_pct;
 	struct mqfq_cpu_counters __percpu *cpu_counters;
-	struct delayed_work reclaim;
 	struct delayed_work look;
+	struct delayed_work pass;
+	unsigned int nr_passes;
+	struct delayed_work update;
+	struct mutex update_lock;
+	unsigned int root_weight;
 	struct mqfq_tuner tuner;
 	struct list_head siblings;
 	struct mqfq_policy policy;
@@ -123,9 +129,21 @@ extern const struct blk_mq_debugfs_attr mqfq_queue_debugfs_attrs[];
 extern const struct blk_mq_debugfs_attr mqfq_hctx_debugfs_attrs[];
 #endif
 
-/* mqfq_weight.c */
-/* Gives a flow, and the requests of it that wait, another weight. Process context. */
+/* mqfq_share.c: effective weights */
+int mqfq_share_init(struct mqfq_data *md, u32 (*weight_of)(void *context, u64 key, void *who));
+/* A flow is made: passes begin. Any context. */
+void mqfq_share_kick(struct mqfq_data *md);
+/* No flow is made any more. */
+void mqfq_share_stop(struct mqfq_data *md);
+void mqfq_share_exit(struct mqfq_data *md);
+/* Gives a flow or a group, and the requests that wait, another weight. Process context. */
 void mqfq_reweigh(struct mqfq_data *md, u64 key, u32 weight);
+void mqfq_set_root_weight(struct mqfq_data *md, u32 weight);
+/* The weight of a process or a priority, and storing it: -ESRCH if there is no such process. */
+u32 mqfq_id_weight(struct mqfq_data *md, u64 key);
+int mqfq_set_id_weight(struct mqfq_data *md, u64 key, u32 weight);
+
+/* mqfq_weight.c */
 /* Weights in cgroupfs. */
 #ifdef CONFIG_BLK_CGROUP
 int mqfq_cgroup_init(void);

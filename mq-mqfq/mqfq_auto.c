@@ -144,13 +144,14 @@ static s64 mqfq_auto_gain_ppm(const struct mqfq_auto_leg *large, const struct mq
 	       MQFQ_AUTO_UNFAIR * max_t(s64, unfair_ppm, 0);
 }
 
-void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 bytes, u32 weight)
+void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 bytes, u32 effective_weight)
 {
 	/*
 	 * The squares of a window fit for a device with 10 GB/s and all weights 1. The squares of
 	 * all service since the beginning may not.
 	 */
-	u64 share = min_t(u64, div_u64(bytes * FLOW_WEIGHT_DEFAULT, weight) >> 6, U32_MAX);
+	u64 at_default = mul_u64_u32_shr(bytes, FLOW_WEIGHT_DEFAULT << FLOW_EFFECTIVE_SHIFT, 6);
+	u64 share = min_t(u64, div_u64(at_default, effective_weight), U32_MAX);
 	u64 square = share * share;
 
 	if (!share)

@@ -175,7 +175,7 @@ void mqfq_auto_resume(struct mqfq_auto *a, const struct mqfq_auto_found *found);
 u32 mqfq_auto_value(const struct mqfq_auto *a, enum mqfq_auto_which which);
 
 /* Another flow was served @bytes. */
-void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 bytes, u32 weight);
+void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 bytes, u32 effective_weight);
 u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s);
 
 /**

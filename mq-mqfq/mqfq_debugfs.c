@@ -55,20 +55,27 @@ struct mqfq_flows_context {
 static void mqfq_flow_line(void *context, struct flow *f)
 {
 	struct mqfq_flows_context *c = context;
+	u64 effective = READ_ONCE(f->leaf.active) ? READ_ONCE(f->effective_weight) : 0;
 
-	seq_printf(c->m, "%s %llu %u %d %lld %lld %lld\n", flow_kind_name[flow_key_kind(f->key)],
-		   flow_key_id(f->key), READ_ONCE(f->weight), atomic_read(&f->refs),
+	seq_printf(c->m, "%s %llu %u %d %lld %lld %lld %llu\n",
+		   flow_kind_name[flow_key_kind(f->key)], flow_key_id(f->key),
+		   READ_ONCE(f->weight), atomic_read(&f->refs),
 		   (long long)(READ_ONCE(f->finish) - c->vt) >> VT_SHIFT,
 		   (long long)atomic64_read(&f->service_bytes),
-		   (long long)atomic64_read(&f->throttled_ns));
+		   (long long)atomic64_read(&f->throttled_ns),
+		   effective * 1000 >> FLOW_EFFECTIVE_SHIFT);
 }
 
-/* "ahead" is the finish tag less virtual time, in bytes at weight 100; below 0: it lags. */
+/*
+ * "ahead" is the finish tag less virtual time, in bytes at weight 100; below 0: it lags. The
+ * effective weight is 0 while the flow is not active.
+ */
 static int mqfq_flows_show(struct mqfq_data *md, struct seq_file *m)
 {
 	struct mqfq_flows_context c = { .m = m, .vt = mqfq_vt(&md->policy) };
 
-	seq_puts(m, "kind number weight requests ahead service_bytes throttled_ns\n");
+	seq_puts(m, "kind number weight requests ahead service_bytes throttled_ns ");
+	seq_puts(m, "effective_thousandths\n");
 	rcu_read_lock();
 	flow_table_for_each(&md->flows, mqfq_flow_line, &c);
 	rcu_read_unlock();

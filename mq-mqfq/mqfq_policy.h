@@ -350,15 +350,15 @@ void mqfq_set_slots(struct mqfq_policy *p, unsigned int slots);
 void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry);
 
 /**
- * mqfq_rescale() - a flow's weight has changed: let the tags that it has follow
+ * mqfq_rescale() - flows have other effective weights: let the tags that they have follow
  * @p:		policy
- * @f:		flow, to which the caller has a reference
- * @change:	from flow_reweigh()
+ * @changed:	flows, as a list from flow_table_update()
  *
  * What is ahead of virtual time is brought nearer or further by the ratio of the weights, so that
- * the change acts on what waits as well.
+ * the change acts on what waits as well. Each queue's entries are sorted once, however many flows
+ * have changed.
  */
-void mqfq_rescale(struct mqfq_policy *p, struct flow *f, const struct flow_reweigh *change);
+void mqfq_rescale(struct mqfq_policy *p, struct flow *changed);
 
 /* How many entries of the flow wait in the queue: an upper estimate, without the lock. */
 static inline unsigned int mqfq_nr_queued(const struct mqfq_queue *mq, const struct flow *f)

@@ -118,12 +118,17 @@ TUNABLE_WORD(mqfq, flow, flow_kind_name, READ_ONCE(data->flow_kind),
 static ssize_t mqfq_weights_show(struct elevator_queue *eq, char *page)
 {
 	struct mqfq_data *md = eq->elevator_data;
-	unsigned long index, first = mqfq_weight_index(flow_key(READ_ONCE(md->flow_kind), 0));
+	unsigned int kind = READ_ONCE(md->flow_kind), shown;
+	unsigned long index, first = mqfq_weight_index(flow_key(kind, 0));
 	void *weight;
 	int at = 0;
 
-	xa_for_each_range(&md->keep->numbers, index, weight, first, first + U32_MAX)
-		at += sysfs_emit_at(page, at, "%lu %lu\n", index - first, xa_to_value(weight));
+	xa_for_each_range(&md->keep->numbers, index, weight, first, first + U32_MAX) {
+		/* That of a process which has ended is not shown. */
+		shown = mqfq_id_weight(md, flow_key(kind, index - first));
+		if (shown != FLOW_WEIGHT_DEFAULT)
+			at += sysfs_emit_at(page, at, "%lu %u\n", index - first, shown);
+	}
 	return at;
 }
 
@@ -144,7 +149,6 @@ static ssize_t mqfq_weights_store(struct elevator_queue *eq, const char *page, s
 {
 	struct mqfq_data *md = eq->elevator_data;
 	unsigned int kind = READ_ONCE(md->flow_kind), id, weight;
-	u64 key;
 	int ret;
 
 	if (kind == FLOW_CGROUP || mqfq_parse_pair(page, &id, &weight))
@@ -152,27 +156,24 @@ static ssize_t mqfq_weights_store(struct elevator_queue *eq, const char *page, s
 	if (weight < FLOW_WEIGHT_MIN || weight > FLOW_WEIGHT_MAX ||
 	    id > (kind == FLOW_IOPRIO ? U16_MAX : PID_MAX_LIMIT))
 		return -EINVAL;
-	key = flow_key(kind, id);
-	/* The default is no entry, so that processes can be forgotten. */
-	if (weight == FLOW_WEIGHT_DEFAULT)
-		ret = xa_err(xa_erase(&md->keep->numbers, mqfq_weight_index(key)));
-	else
-		/*
-		 * A switch of the scheduler freezes the queue and waits for this store: the
-		 * allocation must not wait for the queue.
-		 */
-		ret = xa_err(xa_store(&md->keep->numbers, mqfq_weight_index(key),
-				      xa_mk_value(weight), GFP_NOIO));
-	if (ret)
-		return ret;
-	mqfq_reweigh(md, key, weight);
-	return count;
+	ret = mqfq_set_id_weight(md, flow_key(kind, id), weight);
+	return ret ? ret : count;
 }
+
+static int mqfq_store_root_weight(struct mqfq_data *md, unsigned int weight)
+{
+	mqfq_set_root_weight(md, weight);
+	return 0;
+}
+
+TUNABLE(mqfq, root_weight, READ_ONCE(data->root_weight), FLOW_WEIGHT_MIN, FLOW_WEIGHT_MAX,
+	mqfq_store_root_weight(data, value))
 
 #define MQFQ_ATTR(name) TUNABLE_ATTR(mqfq, name)
 MQFAIR_ATTRS_CONST struct elv_fs_entry mqfq_attrs[] = {
 	MQFQ_ATTR(flow),
 	MQFQ_ATTR(weights),
+	MQFQ_ATTR(root_weight),
 	MQFQ_ATTR(throttle_kb),
 	MQFQ_ATTR(slots),
 	MQFQ_ATTR(bucket_kb),

@@ -32,7 +32,7 @@ static void mqfq_tuner_flow(void *context, struct flow *f)
 
 	f->noted_bytes = service_bytes;
 	sum->bytes += bytes;
-	mqfq_auto_add_share(&sum->shares, bytes, READ_ONCE(f->weight));
+	mqfq_auto_add_share(&sum->shares, bytes, READ_ONCE(f->effective_weight));
 }
 
 /* The largest request that waits. If none waits there is nothing to learn about T. */
@@ -133,7 +133,7 @@ static void mqfq_tuner_work(struct work_struct *work)
 		mqfq_tuner_apply(md);
 	}
 	mutex_unlock(&t->lock);
-	/* mqfq_reclaim() finds a flow that is made at this moment. */
+	/* mqfq_pass_work() finds a flow that is made at this moment. */
 	if (READ_ONCE(md->flows.nr_flows))
 		mqfq_tuner_kick(md);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mqfq_weight.c - changes of weights, and the file io.mqfair.weight of each cgroup
+ * mqfq_weight.c - the file io.mqfair.weight of each cgroup
  *
  * The file has a line "default N" for all devices and lines "MAJ:MIN N" for some, as io.weight has.
  * A user writes "N" or "default N", "MAJ:MIN N", or "MAJ:MIN default"; N is from 1 to 10000. The
@@ -25,18 +25,6 @@
 #include <linux/xarray.h>
 
 #include "mqfq.h"
-
-void mqfq_reweigh(struct mqfq_data *md, u64 key, u32 weight)
-{
-	struct flow_reweigh change;
-	struct flow *f = flow_set_weight(&md->flows, key, weight, mqfq_vt(&md->policy), &change);
-
-	if (!f)
-		return;
-	if (change.old_weight != weight)
-		mqfq_rescale(&md->policy, f, &change);
-	flow_put(f);
-}
 
 #ifdef CONFIG_BLK_CGROUP
 
@@ -114,7 +102,9 @@ static dev_t mqfq_dev(const struct mqfq_data *md)
 
 u32 mqfq_cgroup_weight(struct mqfq_data *md, struct cgroup_subsys_state *css)
 {
-	return css ? mqfq_cgroup_weight_on(mqfq_cgroup_of(css), mqfq_dev(md)) : FLOW_WEIGHT_DEFAULT;
+	if (!css || !css->parent)
+		return READ_ONCE(md->root_weight);
+	return mqfq_cgroup_weight_on(mqfq_cgroup_of(css), mqfq_dev(md));
 }
 
 static int mqfq_weight_show(struct seq_file *m, void *v)

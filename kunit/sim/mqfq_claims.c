@@ -173,7 +173,8 @@ void sim_check(struct simulation *s)
 /* What no request of the flow exceeds: l / r of the paper. */
 u64 sim_largest_vt(const struct sim_flow *f)
 {
-	u64 exact = div_u64((u64)f->max_bytes * SIM_VT_PER_BYTE + f->weight - 1, f->weight);
+	u64 exact = div_u64(((u64)f->max_bytes * SIM_VT_PER_BYTE << SIM_VT_SHIFT) + f->weight - 1,
+			    f->weight);
 
 	return max(exact, flow_cost_vt(f->flow, f->max_bytes));
 }
@@ -274,7 +275,7 @@ static void sim_judge(struct simulation *s, unsigned int a, unsigned int b)
 	sim_ratio(&s->ratios.completed, worst[SIM_COMPLETED], completed);
 	SIM_CHECK(s, worst[SIM_SENT] <= sent, "two flows were sent shares too different");
 	SIM_CHECK(s, worst[SIM_COMPLETED] <= completed, "two flows had shares too different");
-	if (s->mix.kind != SIM_CHANGES) {
+	if (s->mix.kind != SIM_CHANGES && s->mix.kind != SIM_TREE) {
 		sim_ratio(&s->ratios.theorem, theorem, paper);
 		sim_ratio(&s->ratios.literal, worst[SIM_COMPLETED], paper);
 		sim_ratio(&s->ratios.exact, worst[SIM_EXACT] >> SIM_EXACT_SHIFT, paper);
@@ -339,7 +340,8 @@ void sim_check_shares(struct simulation *s)
 
 	for (i = 0; i < s->mix.nr_flows; i++) {
 		const struct sim_flow *f = &s->flow[i];
-		u64 share = div_u64((f->bytes - f->bytes_at_mark) * SIM_VT_PER_BYTE, f->weight);
+		u64 share = div_u64((f->bytes - f->bytes_at_mark) * SIM_VT_PER_BYTE,
+				    f->mix->weight);
 
 		SIM_CHECK(s, !f->was_idle_since_mark, "a flow was not backlogged: a bad mix");
 		least = min(least, share);

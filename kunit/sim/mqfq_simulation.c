@@ -281,6 +281,24 @@ static u64 sim_tag(struct simulation *s, struct sim_flow *f, u64 cost_vt)
 	return start;
 }
 
+/*
+ * A flow without requests comes back. It may have become idle, and then has another effective
+ * weight, and starts late by what its groups owe.
+ */
+static void sim_activate(struct simulation *s, unsigned int number)
+{
+	struct sim_flow *f = &s->flow[number];
+	struct flow *flow = flow_get(&s->flows, number, &s->mix.node[number], mqfq_vt(&s->policy));
+
+	SIM_CHECK(s, flow == f->flow, "not the flow that it was");
+	SIM_CHECK(s, flow->leaf.active, "a flow with requests is not active");
+	SIM_CHECK(s, !vt_after(f->finish, READ_ONCE(flow->finish)), "a finish tag went back");
+	f->weight = flow->effective_weight;
+	f->finish = READ_ONCE(flow->finish);
+	if (vt_after(f->finish, f->ahead_until))
+		f->ahead_until = f->finish;
+}
+
 /* The queue is still owed a run. */
 static void sim_insert(struct simulation *s, struct sim_request *r, u64 start)
 {
@@ -308,6 +326,8 @@ static void sim_issue(struct simulation *s, unsigned int number, unsigned int qu
 	struct sim_request *r = s->free;
 	u64 start;
 
+	if (s->mix.kind == SIM_TREE && !f->outstanding)
+		sim_activate(s, number);
 	s->free = r->next_free;
 	r->alive = true;
 	r->flow = number;
@@ -436,9 +456,12 @@ static void sim_complete(struct simulation *s)
 	sim_serve(s, r, SIM_COMPLETED, r->cost_vt);
 	sim_serve(s, r, SIM_COMPLETED_SINCE, r->cost_vt);
 	sim_serve(s, r, SIM_EXACT,
-		  div_u64(((u64)r->bytes * SIM_VT_PER_BYTE) << SIM_EXACT_SHIFT, f->weight));
+		  div_u64(((u64)r->bytes * SIM_VT_PER_BYTE) << (SIM_EXACT_SHIFT + SIM_VT_SHIFT),
+			  f->weight));
 	f->bytes += r->bytes;
-	f->outstanding--;
+	atomic64_add(r->bytes, &f->flow->service_bytes);
+	if (!--f->outstanding && s->mix.kind == SIM_TREE)
+		flow_put(f->flow);
 	s->completed++;
 	r->alive = false;
 	done = *r;
@@ -473,24 +496,20 @@ static void sim_note_ahead(struct simulation *s)
 
 static u64 sim_scaled(u64 tag, u64 vt, u32 old_weight, u32 new_weight)
 {
-	return vt_after(tag, vt) ? vt_add(vt, div_u64((tag - vt) * old_weight, new_weight)) : tag;
+	return vt_after(tag, vt) ?
+	       vt_add(vt, mul_u64_u32_div(tag - vt, old_weight, new_weight)) : tag;
 }
 
-static void sim_change_weight(struct simulation *s)
+/* A flow has another effective weight. */
+static void sim_follow(struct simulation *s, unsigned int number, u64 vt)
 {
-	unsigned int number = sim_draw(s, s->mix.nr_flows), i;
 	struct sim_flow *f = &s->flow[number];
-	u64 wish = div64_u64(f->weight * sim_draw_log(s, 0, 5), sim_draw_log(s, 0, 5));
-	u32 weight = clamp_t(u64, wish, FLOW_WEIGHT_MIN, FLOW_WEIGHT_MAX), old;
-	struct flow_reweigh change = {};
-	u64 vt = mqfq_vt(&s->policy);
-	struct flow *flow = flow_set_weight(&s->flows, number, weight, vt, &change);
+	u32 old = f->weight, weight = f->flow->effective_weight;
+	unsigned int i;
 
-	old = change.old_weight;
 	SIM_TRACE(s, "weight of flow %u %u -> %u", number, old, weight);
-	SIM_CHECK(s, flow == f->flow && old == f->weight, "not the flow whose weight changed");
-	mqfq_rescale(&s->policy, f->flow, &change);
-	flow_put(f->flow);
+	SIM_CHECK(s, f->flow->change.old_weight == old && f->flow->change.new_weight == weight,
+		  "not the change of the weight that the flow had");
 	f->weight = weight;
 	f->finish = sim_scaled(f->finish, vt, old, weight);
 	f->ahead_until = sim_scaled(f->ahead_until, vt, old, weight);
@@ -500,9 +519,58 @@ static void sim_change_weight(struct simulation *s)
 
 		if (!r->alive || r->flow != number)
 			continue;
-		r->cost_vt = div_u64(r->cost_vt * old, weight);
+		r->cost_vt = mul_u64_u32_div(r->cost_vt, old, weight);
 		s->slack_vt += 2;
 	}
+}
+
+/* Return: how many flows have changed. */
+static unsigned int sim_update(struct simulation *s)
+{
+	u64 vt = mqfq_vt(&s->policy);
+	struct flow *changed = flow_table_update(&s->flows, vt), *f;
+	unsigned int nr = 0;
+
+	mqfq_rescale(&s->policy, changed);
+	for (f = changed; f; f = f->next_changed) {
+		sim_follow(s, f->key, vt);
+		nr++;
+	}
+	flow_table_updated(changed);
+	return nr;
+}
+
+static void sim_change_weight(struct simulation *s)
+{
+	unsigned int nr = s->mix.kind == SIM_TREE ? s->mix.nr_nodes : s->mix.nr_flows;
+	unsigned int number = sim_draw(s, nr);
+	struct sim_node *n = &s->mix.node[number];
+	u64 wish = div64_u64(n->weight * sim_draw_log(s, 0, 5), sim_draw_log(s, 0, 5));
+	u32 old = n->weight;
+
+	n->weight = clamp_t(u64, wish, FLOW_WEIGHT_MIN, FLOW_WEIGHT_MAX);
+	flow_set_weight(&s->flows, number, n->weight);
+	nr = sim_update(s);
+	if (s->mix.kind != SIM_TREE)
+		SIM_CHECK(s, nr == (n->weight != old), "not the flow whose weight changed");
+}
+
+/* Flows without requests leave the tree, and their siblings share what they had. */
+static void sim_pass(struct simulation *s)
+{
+	u64 vt = mqfq_vt(&s->policy);
+	unsigned int i;
+
+	flow_table_pass(&s->flows, vt);
+	for (i = 0; i < s->mix.nr_flows; i++) {
+		struct sim_flow *f = &s->flow[i];
+
+		if (!vt_after(f->finish, vt))
+			f->finish = vt;
+		SIM_CHECK(s, READ_ONCE(f->flow->finish) == f->finish, "a pass moved a finish tag");
+		SIM_CHECK(s, !f->outstanding || f->flow->leaf.active, "a pass ended a flow in use");
+	}
+	sim_update(s);
 }
 
 static void sim_change_throttle(struct simulation *s)
@@ -521,6 +589,8 @@ static void sim_change(struct simulation *s)
 	s->next_change += s->mix.change_every;
 	sim_end_window(s);
 	sim_note_ahead(s);
+	if (s->mix.kind == SIM_TREE)
+		sim_pass(s);
 	switch (sim_draw(s, 4)) {
 	case 0:
 		s->slots = 1 + sim_draw(s, min(2 * s->mix.slots, SIM_SLOTS_MAX));
@@ -625,8 +695,28 @@ static u32 sim_weight_of(void *context, u64 key, void *who)
 	struct simulation *s = context;
 
 	(void)who;
-	return s->mix.flow[key].weight;
+	return s->mix.node[key].weight;
 }
+
+static void *sim_parent_of(void *context, void *who, u64 *parent_key)
+{
+	struct sim_node *n = who;
+
+	(void)context;
+	if (n->parent)
+		*parent_key = n->parent->number;
+	return n->parent;
+}
+
+static void sim_dirty(void *context)
+{
+	(void)context;
+}
+
+static const struct flow_tree_ops sim_tree_ops = {
+	.parent_of	= sim_parent_of,
+	.dirty		= sim_dirty,
+};
 
 static int sim_init_policy(struct simulation *s)
 {
@@ -668,19 +758,26 @@ struct simulation *sim_new(enum sim_kind kind, u64 seed, unsigned int nr_request
 		goto err_simulation;
 	if (flow_table_init(&s->flows, sim_weight_of, s, GFP_KERNEL))
 		goto err_policy;
+	if (kind == SIM_TREE && flow_table_plant(&s->flows, &sim_tree_ops, GFP_KERNEL))
+		goto err_flows;
 	for (i = 0; i < mix->nr_flows; i++) {
 		struct sim_flow *f = &s->flow[i];
 
 		f->mix = &s->mix.flow[i];
-		f->weight = f->mix->weight;
-		f->flow = flow_get(&s->flows, i, NULL, mix->first_vt);
+		s->mix.node[i].weight = f->mix->weight;
+		f->flow = flow_get(&s->flows, i, &s->mix.node[i], mix->first_vt);
+		f->weight = f->flow->effective_weight;
 		f->finish = mix->first_vt;
 		f->ahead_until = mix->first_vt;
 		f->queue = __ffs(f->mix->queues);
 		f->next_at = i + 1;
 		if (f->flow == &s->flows.other)
 			goto err_flows;
+		if (kind == SIM_TREE)
+			flow_put(f->flow);
 	}
+	if (kind == SIM_TREE)
+		sim_update(s);
 	for (i = 0; i < SIM_REQUESTS_MAX; i++) {
 		s->request[i].next_free = s->free;
 		s->free = &s->request[i];

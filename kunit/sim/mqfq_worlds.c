@@ -155,6 +155,36 @@ static u64 sim_draw_first_vt(struct simulation *s)
 	}
 }
 
+/* A flow is below the root, a place without requests, or another flow. */
+static struct sim_node *sim_draw_parent(struct simulation *s, unsigned int number)
+{
+	struct sim_mix *mix = &s->mix;
+	unsigned int first = mix->nr_flows;
+
+	if (number < first && number && !sim_draw(s, 4))
+		return &mix->node[sim_draw(s, number)];
+	/* The root is the last one; above another place is a later one. */
+	if (number >= first)
+		first = number + 1;
+	return &mix->node[first + sim_draw(s, mix->nr_nodes - first)];
+}
+
+static void sim_draw_tree(struct simulation *s, unsigned int weights)
+{
+	struct sim_mix *mix = &s->mix;
+	unsigned int i;
+
+	mix->nr_nodes = mix->nr_flows + 2 + sim_draw(s, SIM_NODES_MAX - SIM_FLOWS_MAX - 2);
+	for (i = 0; i < mix->nr_nodes; i++) {
+		struct sim_node *n = &mix->node[i];
+
+		n->number = i;
+		n->weight = i < mix->nr_flows ? mix->flow[i].weight : sim_draw_weight(s, weights);
+		if (i < mix->nr_nodes - 1)
+			n->parent = sim_draw_parent(s, i);
+	}
+}
+
 void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 			 unsigned int nr_requests)
 {
@@ -180,7 +210,7 @@ void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 		mix->place[i].id[TOPOLOGY_CACHE] = i / 4;
 		mix->place[i].id[TOPOLOGY_SOCKET] = i % 8 / 4;
 	}
-	if (kind == SIM_CHANGES || kind == SIM_LIVENESS)
+	if (kind == SIM_CHANGES || kind == SIM_LIVENESS || kind == SIM_TREE)
 		mix->change_every = 64 + sim_draw(s, 2000);
 	if (kind == SIM_SHARES) {
 		mix->throttle_vt = sim_draw_log(s, 14, 21);
@@ -193,6 +223,8 @@ void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 		else
 			sim_draw_flow(s, i, weights);
 	}
+	if (kind == SIM_TREE)
+		sim_draw_tree(s, weights);
 	/* In one of four a queue stalls. */
 	if (kind != SIM_SHARES && !sim_draw(s, 4)) {
 		mix->stalled = sim_draw(s, mix->nr_queues);

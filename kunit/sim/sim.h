@@ -60,8 +60,13 @@
  * cost: nothing is allowed for rounding. What flow_cost_vt() itself is off by adds up, and is
  * reported, see SIM_EXACT.
  *
- * If T, D or weights change in the middle, intervals end there and new ones begin; with T + L in
- * (1) replaced by how far a flow may be ahead by what it was sent before, under the old rules.
+ * In a tree a flow's weight is its effective weight. That changes when a weight is written, and
+ * when a relative becomes active or idle. A flow that becomes active may start late, by what its
+ * groups owe.
+ *
+ * If T, D or effective weights change in the middle, intervals end there and new ones begin; with
+ * T + L in (1) replaced by how far a flow may be ahead by what it was sent before, under the old
+ * rules.
  *
  * And, whenever all runs that were asked for have been executed:
  *
@@ -95,6 +100,8 @@
 enum {
 	SIM_QUEUES_MAX		= 32,
 	SIM_FLOWS_MAX		= 12,
+	/* Places in a tree: those of the flows, others, and the root. */
+	SIM_NODES_MAX		= SIM_FLOWS_MAX + 8,
 	SIM_SLOTS_MAX		= 256,
 	SIM_REQUESTS_MAX	= 4096,		/* alive at once */
 	SIM_SECTOR_BYTES	= 512,
@@ -105,6 +112,8 @@ enum {
 	SIM_LOOK_IN_TICKS	= 1 << 18,
 	/* Units of virtual time in a byte at weight 1. */
 	SIM_VT_PER_BYTE		= FLOW_WEIGHT_DEFAULT << VT_SHIFT,
+	/* By an effective weight. */
+	SIM_VT_SHIFT		= FLOW_EFFECTIVE_SHIFT,
 	SIM_EXACT_SHIFT		= 8,
 };
 
@@ -144,6 +153,7 @@ enum sim_kind {
 	SIM_CHANGES,		/* as theorem 2, with T, D, b, B and weights changing */
 	SIM_LIVENESS,		/* as changes, with delayed runs, requeues, insertion at the head */
 	SIM_SHARES,		/* all always backlogged, for long */
+	SIM_TREE,		/* as changes, with flows in a tree that become active and idle */
 	SIM_NR_KINDS,
 };
 
@@ -169,6 +179,13 @@ struct sim_flow_mix {
 	unsigned int from, until;	/* it submits while all have issued so many requests */
 };
 
+/* A place in a tree; the first ones are the flows'. */
+struct sim_node {
+	struct sim_node *parent;	/* NULL for the root, which is the last one */
+	unsigned int number;
+	u32 weight;
+};
+
 struct sim_mix {
 	u64 seed;
 	enum sim_kind kind;
@@ -182,6 +199,8 @@ struct sim_mix {
 	u64 stall_ticks, stall_every;
 	unsigned int stalled;
 	struct sim_flow_mix flow[SIM_FLOWS_MAX];
+	unsigned int nr_nodes;
+	struct sim_node node[SIM_NODES_MAX];
 	struct topology_place place[SIM_QUEUES_MAX];
 };
 
@@ -200,7 +219,8 @@ struct sim_flow {
 	unsigned int outstanding, waiting, left_in_phase, queue;
 	u64 next_at;
 	u64 finish;			/* what its finish tag must be */
-	u32 weight, max_bytes;
+	u32 weight;			/* effective */
+	u32 max_bytes;
 	u64 ahead_until;		/* see sim_note_ahead() */
 	u64 bytes, bytes_at_mark;
 	bool was_idle_since_mark;

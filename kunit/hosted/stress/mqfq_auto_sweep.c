@@ -323,7 +323,7 @@ static void end_window(struct machine *m)
 
 		sum.bytes += bytes;
 		sum.largest_kb = max(sum.largest_kb, t->now->kb);
-		mqfq_auto_add_share(&shares, bytes - t->seen, t->flow->weight);
+		mqfq_auto_add_share(&shares, bytes - t->seen, t->flow->effective_weight);
 		t->seen = bytes;
 	}
 	for (i = 0; i < m->world->nr_queues; i++) {

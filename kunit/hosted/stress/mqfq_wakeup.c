@@ -251,14 +251,12 @@ static void *completer(void *data)
 
 static void change_weight(void)
 {
-	struct flow_reweigh change;
-	struct flow *f =
-		flow_set_weight(&flows, draw(NR_FLOWS), 1 + draw(400), mqfq_vt(&policy), &change);
+	struct flow *changed;
 
-	if (!f)
-		return;
-	mqfq_rescale(&policy, f, &change);
-	flow_put(f);
+	flow_set_weight(&flows, draw(NR_FLOWS), 1 + draw(400));
+	changed = flow_table_update(&flows, mqfq_vt(&policy));
+	mqfq_rescale(&policy, changed);
+	flow_table_updated(changed);
 }
 
 static void tune(void)
