@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mqfq_weight.c - the file io.mqfair.weight of each cgroup
+ * mqfq_weight.c - the files io.mqfair.weight and io.bfq.weight of each cgroup
  *
- * The file has a line "default N" for all devices and lines "MAJ:MIN N" for some, as io.weight has.
- * A user writes "N" or "default N", "MAJ:MIN N", or "MAJ:MIN default"; N is from 1 to 10000. The
- * block cgroup controller keeps a structure of ours per cgroup and frees it with the cgroup.
+ * The files have a line "default N" for all devices and lines "MAJ:MIN N" for some, as io.weight
+ * has. A user writes "N" or "default N", "MAJ:MIN N", or "MAJ:MIN default"; N is from 1 to 10000.
+ * The block cgroup controller keeps a structure of ours per cgroup and frees it with the cgroup.
+ *
+ * io.bfq.weight is the same weight under the name that service and container managers write to, if
+ * it exists. Those know 1 to 1000. It exists if the module is loaded with bfq_weight=1, and bfq is
+ * not in the kernel: of two files with one name, the cgroup core makes none and warns, in the
+ * middle of the second module's registration. So we look for bfq before, and as long as we have the
+ * file, a notifier refuses to let the module bfq start.
+ *
+ * A weight for a device is for the drive that has the number MAJ:MIN when the weight is first
+ * used, and not for another drive that gets the number later. The kernel counts drives (diskseq);
+ * that count is kept with the weight. Count 0: no drive of ours had that number when the weight was
+ * written, and the next one takes it.
  *
  * Locking: mqfq_cgroup_mutex guards the list of devices, and orders changes of weights. A new
  * flow's weight is read under its flow table's lock. A change is stored before that lock is taken
@@ -16,7 +27,11 @@
 #include <linux/blk-mq.h>
 #include <linux/cgroup.h>
 #include <linux/kdev_t.h>
+#include <linux/kobject.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
 #include <linux/mutex.h>
+#include <linux/notifier.h>
 #include <linux/printk.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
@@ -28,11 +43,25 @@
 
 #ifdef CONFIG_BLK_CGROUP
 
+enum {
+	/* Of io.bfq.weight. */
+	MQFQ_BFQ_WEIGHT_MAX	= 1000,
+	/* A weight has 14 bits. Above them in a cgroup's weight_of is the drive's count. */
+	MQFQ_DISKSEQ_SHIFT	= 14,
+	MQFQ_DISKSEQ_BITS	= 48,
+};
+static_assert(FLOW_WEIGHT_MAX < 1 << MQFQ_DISKSEQ_SHIFT);
+
+static bool mqfq_bfq_weight;
+module_param_named(bfq_weight, mqfq_bfq_weight, bool, 0444);
+MODULE_PARM_DESC(bfq_weight,
+		 "1: io.bfq.weight sets the same weights, and bfq is refused (default 0)");
+
 /**
  * struct mqfq_cgroup - what we keep per cgroup
  * @cpd:	the block layer's; first
  * @weight:	for devices without one of their own
- * @weight_of:	weights by device number
+ * @weight_of:	weights by device number, with the drive's count
  */
 struct mqfq_cgroup {
 	struct blkcg_policy_data cpd;
@@ -64,13 +93,22 @@ static void mqfq_cpd_free(struct blkcg_policy_data *cpd)
 
 static int mqfq_weight_show(struct seq_file *m, void *v);
 static ssize_t mqfq_weight_write(struct kernfs_open_file *of, char *buf, size_t count, loff_t off);
+static ssize_t mqfq_bfq_weight_write(struct kernfs_open_file *of, char *buf, size_t count,
+				     loff_t off);
 
+/* The array ends at a file without a name: mqfq_bfq_weight_init() takes the second one's. */
 static struct cftype mqfq_cftypes[] = {
 	{
 		.name		= "mqfair.weight",
 		.flags		= CFTYPE_NOT_ON_ROOT,
 		.seq_show	= mqfq_weight_show,
 		.write		= mqfq_weight_write,
+	},
+	{
+		.name		= "bfq.weight",
+		.flags		= CFTYPE_NOT_ON_ROOT,
+		.seq_show	= mqfq_weight_show,
+		.write		= mqfq_bfq_weight_write,
 	},
 	{},
 };
@@ -88,57 +126,102 @@ static struct mqfq_cgroup *mqfq_cgroup_of(struct cgroup_subsys_state *css)
 	return container_of(cpd, struct mqfq_cgroup, cpd);
 }
 
-static u32 mqfq_cgroup_weight_on(struct mqfq_cgroup *mc, dev_t dev)
+static u64 mqfq_diskseq(const struct gendisk *disk)
 {
-	void *weight = xa_load(&mc->weight_of, new_encode_dev(dev));
-
-	return weight ? xa_to_value(weight) : READ_ONCE(mc->weight);
+	return disk->diskseq & ((1ULL << MQFQ_DISKSEQ_BITS) - 1);
 }
 
-static dev_t mqfq_dev(const struct mqfq_data *md)
+static void *mqfq_device_weight(u32 weight, u64 diskseq)
 {
-	return md->q->disk ? disk_devt(md->q->disk) : 0;
+	return xa_mk_value(diskseq << MQFQ_DISKSEQ_SHIFT | weight);
+}
+
+static u32 mqfq_weight_in(void *device_weight)
+{
+	return xa_to_value(device_weight) & ((1U << MQFQ_DISKSEQ_SHIFT) - 1);
+}
+
+/* A weight that was for another drive with this number is gone. Any context that may not sleep. */
+static u32 mqfq_cgroup_weight_on(struct mqfq_cgroup *mc, struct gendisk *disk)
+{
+	unsigned long index = new_encode_dev(disk_devt(disk));
+	void *entry = xa_load(&mc->weight_of, index);
+	u64 diskseq;
+	u32 weight;
+
+	if (!entry)
+		return READ_ONCE(mc->weight);
+	diskseq = xa_to_value(entry) >> MQFQ_DISKSEQ_SHIFT;
+	weight = mqfq_weight_in(entry);
+	if (diskseq == mqfq_diskseq(disk))
+		return weight;
+	if (diskseq) {
+		xa_cmpxchg(&mc->weight_of, index, entry, NULL, GFP_NOWAIT);
+		return READ_ONCE(mc->weight);
+	}
+	/* The entry is there: no memory is needed. */
+	xa_cmpxchg(&mc->weight_of, index, entry, mqfq_device_weight(weight, mqfq_diskseq(disk)),
+		   GFP_NOWAIT);
+	return weight;
 }
 
 u32 mqfq_cgroup_weight(struct mqfq_data *md, struct cgroup_subsys_state *css)
 {
+	struct mqfq_cgroup *mc;
+
 	if (!css || !css->parent)
 		return READ_ONCE(md->root_weight);
-	return mqfq_cgroup_weight_on(mqfq_cgroup_of(css), mqfq_dev(md));
+	mc = mqfq_cgroup_of(css);
+	return md->q->disk ? mqfq_cgroup_weight_on(mc, md->q->disk) : READ_ONCE(mc->weight);
 }
 
 static int mqfq_weight_show(struct seq_file *m, void *v)
 {
 	struct mqfq_cgroup *mc = mqfq_cgroup_of(seq_css(m));
 	unsigned long index;
-	void *weight;
+	void *entry;
 
 	seq_printf(m, "default %u\n", READ_ONCE(mc->weight));
-	xa_for_each(&mc->weight_of, index, weight) {
+	xa_for_each(&mc->weight_of, index, entry) {
 		dev_t dev = new_decode_dev(index);
 
-		seq_printf(m, "%u:%u %lu\n", MAJOR(dev), MINOR(dev), xa_to_value(weight));
+		seq_printf(m, "%u:%u %u\n", MAJOR(dev), MINOR(dev), mqfq_weight_in(entry));
 	}
 	return 0;
 }
 
+/* The count of the drive of ours that has this number now, or 0. */
+static u64 mqfq_diskseq_of(dev_t dev)
+{
+	struct mqfq_data *md;
+
+	lockdep_assert_held(&mqfq_cgroup_mutex);
+
+	list_for_each_entry(md, &mqfq_devices, siblings)
+		if (md->q->disk && disk_devt(md->q->disk) == dev)
+			return mqfq_diskseq(md->q->disk);
+	return 0;
+}
+
 /* Return: weight, 0 for "default", or -EINVAL. */
-static int mqfq_parse_weight(const char *word)
+static int mqfq_parse_weight(const char *word, unsigned int max)
 {
 	unsigned int weight;
 
 	if (!strcmp(word, "default"))
 		return 0;
-	if (kstrtouint(word, 10, &weight) || weight < FLOW_WEIGHT_MIN || weight > FLOW_WEIGHT_MAX)
+	if (kstrtouint(word, 10, &weight) || weight < FLOW_WEIGHT_MIN || weight > max)
 		return -EINVAL;
 	return weight;
 }
 
-static int mqfq_store_device_weight(struct mqfq_cgroup *mc, char *device, const char *word)
+static int mqfq_store_device_weight(struct mqfq_cgroup *mc, char *device, const char *word,
+				    unsigned int max)
 {
-	int weight = mqfq_parse_weight(word);
+	int weight = mqfq_parse_weight(word, max);
 	unsigned int major, minor;
 	unsigned long index;
+	dev_t dev;
 	char *colon = strchr(device, ':');
 
 	if (!colon)
@@ -147,27 +230,29 @@ static int mqfq_store_device_weight(struct mqfq_cgroup *mc, char *device, const 
 	if (weight < 0 || kstrtouint(device, 10, &major) || kstrtouint(colon + 1, 10, &minor) ||
 	    major >= 1U << (32 - MINORBITS) || minor > MINORMASK)
 		return -EINVAL;
-	index = new_encode_dev(MKDEV(major, minor));
+	dev = MKDEV(major, minor);
+	index = new_encode_dev(dev);
 	if (!weight)
 		return xa_err(xa_erase(&mc->weight_of, index));
-	return xa_err(xa_store(&mc->weight_of, index, xa_mk_value(weight), GFP_KERNEL));
+	return xa_err(xa_store(&mc->weight_of, index,
+			       mqfq_device_weight(weight, mqfq_diskseq_of(dev)), GFP_KERNEL));
 }
 
-static int mqfq_store_weight(struct mqfq_cgroup *mc, char *buf)
+static int mqfq_store_weight(struct mqfq_cgroup *mc, char *buf, unsigned int max)
 {
 	char *first = strsep(&buf, " \t"), *second = buf ? strim(buf) : NULL;
 	int weight;
 
 	if (second && strcmp(first, "default"))
-		return mqfq_store_device_weight(mc, first, second);
-	weight = mqfq_parse_weight(second ? second : first);
+		return mqfq_store_device_weight(mc, first, second, max);
+	weight = mqfq_parse_weight(second ? second : first, max);
 	if (weight <= 0)
 		return -EINVAL;
 	WRITE_ONCE(mc->weight, weight);
 	return 0;
 }
 
-static ssize_t mqfq_weight_write(struct kernfs_open_file *of, char *buf, size_t count, loff_t off)
+static ssize_t mqfq_write(struct kernfs_open_file *of, char *buf, size_t count, unsigned int max)
 {
 	struct cgroup_subsys_state *css = of_css(of);
 	struct mqfq_cgroup *mc = mqfq_cgroup_of(css);
@@ -181,14 +266,24 @@ static ssize_t mqfq_weight_write(struct kernfs_open_file *of, char *buf, size_t 
 	 */
 	mutex_lock(&mqfq_cgroup_mutex);
 	noio = memalloc_noio_save();
-	ret = mqfq_store_weight(mc, strim(buf));
+	ret = mqfq_store_weight(mc, strim(buf), max);
 	memalloc_noio_restore(noio);
 	if (!ret)
 		list_for_each_entry(md, &mqfq_devices, siblings)
-			mqfq_reweigh(md, flow_key_of_css(css),
-				     mqfq_cgroup_weight_on(mc, mqfq_dev(md)));
+			mqfq_reweigh(md, flow_key_of_css(css), mqfq_cgroup_weight(md, css));
 	mutex_unlock(&mqfq_cgroup_mutex);
 	return ret ? ret : count;
+}
+
+static ssize_t mqfq_weight_write(struct kernfs_open_file *of, char *buf, size_t count, loff_t off)
+{
+	return mqfq_write(of, buf, count, FLOW_WEIGHT_MAX);
+}
+
+static ssize_t mqfq_bfq_weight_write(struct kernfs_open_file *of, char *buf, size_t count,
+				     loff_t off)
+{
+	return mqfq_write(of, buf, count, MQFQ_BFQ_WEIGHT_MAX);
 }
 
 void mqfq_cgroup_attach(struct mqfq_data *md)
@@ -205,19 +300,80 @@ void mqfq_cgroup_detach(struct mqfq_data *md)
 	mutex_unlock(&mqfq_cgroup_mutex);
 }
 
+/* ---- bfq ---- */
+
+/* Is bfq in the kernel? As a module it has a folder in /sys/module. */
+static bool mqfq_has_bfq(void)
+{
+#ifdef MODULE
+	struct kset *modules = THIS_MODULE->mkobj.kobj.kset;
+#else
+	struct kset *modules = module_kset;
+#endif
+	struct kobject *bfq = kset_find_obj(modules, "bfq");
+
+	kobject_put(bfq);
+	return bfq || IS_BUILTIN(CONFIG_IOSCHED_BFQ);
+}
+
+static int mqfq_module_event(struct notifier_block *nb, unsigned long event, void *data)
+{
+	const struct module *module = data;
+
+	if (event != MODULE_STATE_COMING || strcmp(module->name, "bfq"))
+		return NOTIFY_DONE;
+	pr_err("bfq is refused: load mq-mqfq without bfq_weight=1 to have it\n");
+	return notifier_from_errno(-EBUSY);
+}
+
+static struct notifier_block mqfq_module_notifier = {
+	.notifier_call	= mqfq_module_event,
+};
+
+/* The notifier comes first: no bfq gets past it that is not found afterwards. */
+static int mqfq_bfq_weight_init(void)
+{
+	int ret;
+
+	if (mqfq_bfq_weight) {
+		ret = register_module_notifier(&mqfq_module_notifier);
+		if (ret)
+			return ret;
+		if (!mqfq_has_bfq())
+			return 0;
+		unregister_module_notifier(&mqfq_module_notifier);
+		mqfq_bfq_weight = false;
+		pr_err("bfq_weight=1 is refused: bfq is loaded, and io.bfq.weight is its file\n");
+	}
+	mqfq_cftypes[1].name[0] = 0;
+	return 0;
+}
+
+static void mqfq_bfq_weight_exit(void)
+{
+	if (mqfq_bfq_weight)
+		unregister_module_notifier(&mqfq_module_notifier);
+}
+
 int mqfq_cgroup_init(void)
 {
-	int ret = blkcg_policy_register(&mqfq_cgroup_policy);
+	int ret = mqfq_bfq_weight_init();
 
+	if (ret)
+		return ret;
+	ret = blkcg_policy_register(&mqfq_cgroup_policy);
 	if (ret == -ENOSPC)
 		pr_err("all %d places for cgroup policies are taken: unload bfq, for example\n",
 		       BLKCG_MAX_POLS);
+	if (ret)
+		mqfq_bfq_weight_exit();
 	return ret;
 }
 
 void mqfq_cgroup_exit(void)
 {
 	blkcg_policy_unregister(&mqfq_cgroup_policy);
+	mqfq_bfq_weight_exit();
 }
 
 #endif /* CONFIG_BLK_CGROUP */
