@@ -18,6 +18,7 @@ enum {
 	SLOTS		= 64,
 	THROTTLE_KB	= 64,
 	LOAD		= 100000,	/* requests outstanding */
+	OPEN_SLOTS	= 5000,
 	WINDOWS		= 600,		/* half a minute */
 };
 
@@ -38,6 +39,7 @@ struct device {
 
 struct context {
 	struct mqfq_auto law;
+	struct mqfq_auto_flow flow[2];
 	struct device device;
 	u32 random;
 	u32 slots_before, throttle_kb_before;
@@ -61,7 +63,7 @@ static int mqfq_auto_test_init(struct kunit *test)
 	test->priv = c;
 	c->random = 1;
 	c->device = usual;
-	mqfq_auto_init(&c->law, SLOTS, THROTTLE_KB);
+	mqfq_auto_init(&c->law, SLOTS, OPEN_SLOTS, THROTTLE_KB);
 	return 0;
 }
 
@@ -83,6 +85,18 @@ static u64 milli_requests(struct context *c, u32 slots, u32 throttle_kb)
 	return milli;
 }
 
+/* A window in which one of two flows has @first_ppm of the bytes. */
+static void end_window(struct context *c, struct mqfq_auto_window *w, u32 first_ppm)
+{
+	u64 first = div_u64(w->bytes * first_ppm, 1000000);
+
+	w->nr_flows = 2;
+	mqfq_auto_begin_window(&c->law);
+	mqfq_auto_flow(&c->law, &c->flow[0], first << VT_SHIFT);
+	mqfq_auto_flow(&c->law, &c->flow[1], (w->bytes - first) << VT_SHIFT);
+	mqfq_auto_window(&c->law, w);
+}
+
 static void window(struct context *c)
 {
 	u32 slots = mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS);
@@ -98,11 +112,11 @@ static void window(struct context *c)
 		.throttles	= d->half_kb > 0,
 		.in_flight	= min(slots, d->load),
 		.largest_kb	= d->largest_kb,
-		.jain_ppm	= 1000000,
 	};
+	u32 first_ppm = 500000;
 
 	if (slots < d->parallel && d->unfair_below)
-		w.jain_ppm = 500000;
+		first_ppm = 1000000;
 	if (slots > d->parallel && d->displaces) {
 		w.bytes *= 2;
 		w.requests -= w.requests / 4;
@@ -110,9 +124,10 @@ static void window(struct context *c)
 	if (slots > d->parallel && d->unfair) {
 		w.bytes += w.bytes * 3 / 100;
 		w.requests += w.requests * 3 / 100;
-		w.jain_ppm = 980000;
+		/* A Jain's index of 0.98. */
+		first_ppm = 571429;
 	}
-	mqfq_auto_window(&c->law, &w);
+	end_window(c, &w, first_ppm);
 	c->slots_before = slots;
 	c->throttle_kb_before = throttle_kb;
 	c->nr_windows++;
@@ -156,11 +171,11 @@ static const struct climb {
 	/* 2% more for twice as much: at 32 times the half, less one. */
 	{ "dies at random",		64, { 64, 0, LOAD, REQUESTS, 16 }, 512 },
 	{ "few requests",		64, { 256, 0, LOAD, 100 }, 256 },
-	{ "too few requests",		64, { 256, 0, LOAD, 5 }, 64 },
+	{ "hardly any requests",	64, { 256, 0, LOAD, 5 }, 256 },
 	{ "a load of 10: no telling",	64, { 256, 0, 10, REQUESTS }, 64 },
-	{ "a load of 40: half is felt",	64, { 8, 0, 40, REQUESTS }, 8 },
-	{ "a load of 40, far above",	4096, { 8, 0, 40, REQUESTS }, 8 },
-	{ "a load of 10, far above",	4096, { 256, 0, 10, REQUESTS }, 64 },
+	{ "a load of 40: half is felt",	64, { 8, 0, 40, REQUESTS }, 10 },
+	{ "a load of 40, far above",	4096, { 8, 0, 40, REQUESTS }, 10 },
+	{ "a load of 10, far above",	4096, { 256, 0, 10, REQUESTS }, 4096 },
 	{ "large ones displace small",	16, { 64, 0, LOAD, REQUESTS, .displaces = true }, 64 },
 	{ "large ones have displaced",	256, { 64, 0, LOAD, REQUESTS, .displaces = true }, 64 },
 	{ "more is less fair",		16, { 64, 0, LOAD, REQUESTS, .unfair = true }, 64 },
@@ -230,17 +245,17 @@ static void floor_test(struct kunit *test)
 	struct context *c = context(test);
 	struct mqfq_auto_window w = {
 		.ns = WINDOW_NS, .bytes = REQUESTS << 12, .requests = REQUESTS, .throttles = 1,
-		.largest_kb = 20, .jain_ppm = 1000000,
+		.largest_kb = 20,
 	};
 	unsigned int i;
 
 	mqfq_auto_on(&c->law, MQFQ_AUTO_THROTTLE_KB);
 	for (i = 0; i < WINDOWS; i++)
-		mqfq_auto_window(&c->law, &w);
+		end_window(c, &w, 500000);
 	KUNIT_EXPECT_EQ(test, throttle_kb(c), 20U);
 	w.largest_kb = 1;
 	for (i = 0; i < WINDOWS; i++)
-		mqfq_auto_window(&c->law, &w);
+		end_window(c, &w, 500000);
 	KUNIT_EXPECT_EQ(test, throttle_kb(c), (u32)MQFQ_AUTO_THROTTLE_KB_MIN);
 }
 
@@ -261,14 +276,15 @@ static void ceiling_test(struct kunit *test)
 /* So many requests with 64 slots, 32, 16, and less. */
 static void windows_of(struct context *c, unsigned int n, u32 of_64, u32 of_32, u32 of_16, u32 of_8)
 {
-	struct mqfq_auto_window w = { .ns = WINDOW_NS, .slot_waits = 1, .jain_ppm = 1000000 };
+	struct mqfq_auto_window w = { .ns = WINDOW_NS, .slot_waits = 1 };
 
 	while (n--) {
 		u32 now = mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS);
 
 		w.requests = now >= 64 ? of_64 : now >= 32 ? of_32 : now >= 16 ? of_16 : of_8;
 		w.bytes = w.requests << 12;
-		mqfq_auto_window(&c->law, &w);
+		w.in_flight = now;
+		end_window(c, &w, 500000);
 	}
 }
 
@@ -290,7 +306,7 @@ static void debt_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slots(c), 16U);
 }
 
-/* Twice as much brings almost what a step needs, exactly: a comparison ends all the same. */
+/* Twice as much brings just what a step needs, and windows scatter: a comparison ends anyway. */
 static void doubt_test(struct kunit *test)
 {
 	struct context *c = context(test);
@@ -299,10 +315,11 @@ static void doubt_test(struct kunit *test)
 	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, 32);
 	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
 	while (!c->law.nr_probes || c->law.probing) {
-		windows_of(c, 1, 101990, 100000, 90000, 80000);
-		KUNIT_ASSERT_LE(test, n++, 3U * MQFQ_AUTO_PAIRS_MAX + 3);
+		u32 off = n % 2 ? 50 : 0;
+
+		windows_of(c, 1, 1000 + off, 980 + off, 900, 800);
+		KUNIT_ASSERT_LE(test, n++, 3U * MQFQ_AUTO_PAIRS_MAX + 20);
 	}
-	KUNIT_EXPECT_EQ(test, slots(c), 32U);
 	KUNIT_EXPECT_GE(test, n, 2U * MQFQ_AUTO_PAIRS_MAX);
 }
 
@@ -365,20 +382,20 @@ static void felt_test(struct kunit *test)
 /* Without requests there is nothing to learn, and no time passes. */
 static void idle_test(struct kunit *test)
 {
-	struct mqfq_auto_window w = { .ns = WINDOW_NS, .slot_waits = 1, .jain_ppm = 1000000 };
+	struct mqfq_auto_window w = { .ns = WINDOW_NS, .slot_waits = 1 };
 	struct context *c = context(test);
 	unsigned int i;
 
 	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
 	mqfq_auto_on(&c->law, MQFQ_AUTO_THROTTLE_KB);
 	for (i = 0; i < WINDOWS; i++)
-		mqfq_auto_window(&c->law, &w);
+		end_window(c, &w, 500000);
 	KUNIT_EXPECT_EQ(test, c->law.nr_probes, 0U);
 	/* The load goes away in the middle of a comparison. */
 	while (mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS) == SLOTS)
 		window(c);
 	for (i = 0; i < 2 * MQFQ_AUTO_LEG_WINDOWS; i++)
-		mqfq_auto_window(&c->law, &w);
+		end_window(c, &w, 500000);
 	KUNIT_EXPECT_EQ(test, mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), (u32)SLOTS);
 	KUNIT_EXPECT_EQ(test, c->law.nr_steps, 0U);
 }
@@ -395,6 +412,159 @@ static void both_test(struct kunit *test)
 	windows(c, WINDOWS);
 	KUNIT_EXPECT_EQ(test, slots(c), 256U);
 	KUNIT_EXPECT_EQ(test, throttle_kb(c), 512U);
+}
+
+/* One flow alone has all the slots there are; another one ends that at once. */
+static void alone_test(struct kunit *test)
+{
+	struct mqfq_auto_window w = {
+		.ns = WINDOW_NS, .bytes = REQUESTS << 12, .requests = REQUESTS, .slot_waits = 1,
+		.in_flight = SLOTS, .nr_flows = 1,
+	};
+	struct context *c = context(test);
+	unsigned int i;
+
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	KUNIT_EXPECT_EQ(test, mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), (u32)OPEN_SLOTS);
+	for (i = 0; i < WINDOWS; i++) {
+		mqfq_auto_begin_window(&c->law);
+		mqfq_auto_window(&c->law, &w);
+		KUNIT_EXPECT_EQ(test, mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), (u32)OPEN_SLOTS);
+	}
+	KUNIT_EXPECT_EQ(test, c->law.nr_probes, 0ULL);
+	end_window(c, &w, 500000);
+	KUNIT_EXPECT_EQ(test, mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), (u32)SLOTS);
+	/* Not at once again: the other one may only have paused. */
+	w.nr_flows = 1;
+	mqfq_auto_begin_window(&c->law);
+	mqfq_auto_window(&c->law, &w);
+	KUNIT_EXPECT_EQ(test, mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), (u32)SLOTS);
+	/* A number is for one flow, too. */
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, 7);
+	for (i = 0; i < WINDOWS; i++) {
+		mqfq_auto_begin_window(&c->law);
+		mqfq_auto_window(&c->law, &w);
+	}
+	KUNIT_EXPECT_EQ(test, mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), 7U);
+}
+
+/*
+ * So much is outstanding, half of it of a flow that has @first_ppm of the bytes as long as D holds
+ * nothing back, half of them otherwise. With D below @needs, bytes and requests are fewer.
+ */
+static void windows_shallow(struct context *c, unsigned int n, u32 load, u32 first_ppm, u32 needs)
+{
+	while (n--) {
+		u32 now = mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS);
+		u64 requests = REQUESTS * min(now, needs) / needs;
+		struct mqfq_auto_window w = {
+			.ns = WINDOW_NS, .requests = requests, .bytes = requests << 12,
+			.slot_waits = now < load, .in_flight = min(now, load),
+		};
+
+		end_window(c, &w, now >= load ? first_ppm : 500000);
+	}
+}
+
+static const struct {
+	const char *name;
+	u32 load, first_ppm, needs, slots;
+} shallows[] = {
+	/* What is outstanding does not limit the device: fewer slots are fair. */
+	{ "16 of two, 1 to 9",		16, 900000, 8, 8 },
+	{ "32 of two, 1 to 9",		32, 900000, 8, 8 },
+	{ "16 of two, fair",		16, 500000, 8, 8 },
+	/* Half costs a third; three quarters are fair. */
+	{ "half is too few",		16, 900000, 12, 12 },
+	/* The device could do more than is asked of it: fewer slots only cost. */
+	{ "as much as is asked for",	16, 600000, 64, OPEN_SLOTS },
+};
+
+KUNIT_ARRAY_PARAM_DESC(shallow, shallows, name);
+
+/* From all slots on: D goes below what is outstanding where that makes it fair and costs little. */
+static void shallow_test(struct kunit *test)
+{
+	const typeof(shallows[0]) *p = test->param_value;
+	struct context *c = context(test);
+
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, OPEN_SLOTS);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	windows_shallow(c, WINDOWS, p->load, p->first_ppm, p->needs);
+	KUNIT_EXPECT_EQ(test, slots(c), p->slots);
+}
+
+/* One request in ten windows, two with more slots: too few to tell anything. */
+static void few_test(struct kunit *test)
+{
+	struct mqfq_auto_window w = { .ns = WINDOW_NS, .slot_waits = 1, .in_flight = SLOTS };
+	struct context *c = context(test);
+	unsigned int i;
+
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	for (i = 0; i < 10 * WINDOWS; i++) {
+		bool more = mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS) > SLOTS;
+
+		w.requests = i % 10 ? 0 : 1 + more;
+		w.bytes = w.requests << 12;
+		end_window(c, &w, 500000);
+	}
+	KUNIT_EXPECT_GT(test, c->law.nr_probes, 0ULL);
+	KUNIT_EXPECT_EQ(test, slots(c), (u32)SLOTS);
+}
+
+/*
+ * With D below the 16 that are outstanding the total falls: of 1000 the flow with less has 220
+ * instead of 200, the other one 380 instead of 800. That is fairer, and not worth it.
+ */
+static void dear_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	unsigned int i;
+
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, OPEN_SLOTS);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	for (i = 0; i < WINDOWS; i++) {
+		bool sorted = mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS) < 16;
+		u64 requests = sorted ? REQUESTS * 6 / 10 : REQUESTS;
+		struct mqfq_auto_window w = {
+			.ns = WINDOW_NS, .requests = requests, .bytes = requests << 12,
+			.slot_waits = sorted, .in_flight = sorted ? 8 : 16,
+		};
+
+		end_window(c, &w, sorted ? 633333 : 800000);
+	}
+	KUNIT_EXPECT_EQ(test, slots(c), (u32)OPEN_SLOTS);
+}
+
+/* A load that shrinks in the middle of a comparison: begin again, with what is left. */
+static void shrink_test(struct kunit *test)
+{
+	struct context *c = context(test);
+
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, 1024);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	while (!c->law.probing)
+		windows_shallow(c, 1, 1024, 500000, 8);
+	windows_shallow(c, 40, 16, 900000, 8);
+	KUNIT_EXPECT_EQ(test, slots(c), 8U);
+}
+
+/* A D that is unfair is not tried again and again. */
+static void unfair_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	unsigned int i, above = 0;
+
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, OPEN_SLOTS);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	windows_shallow(c, 60, 64, 900000, 32);
+	KUNIT_EXPECT_EQ(test, slots(c), 32U);
+	for (i = 0; i < WINDOWS; i++) {
+		windows_shallow(c, 1, 64, 900000, 32);
+		above += mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS) >= 64;
+	}
+	KUNIT_EXPECT_LE(test, above, 4U);
 }
 
 /* A number ends it, also in the middle of a comparison, and what is not found is left alone. */
@@ -431,7 +601,7 @@ static void resume_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, found.value[MQFQ_AUTO_SLOTS], slots(c));
 	KUNIT_EXPECT_GT(test, slots(c), (u32)SLOTS);
 	KUNIT_EXPECT_EQ(test, found.value[MQFQ_AUTO_THROTTLE_KB], 0U);
-	mqfq_auto_init(&c->law, SLOTS, THROTTLE_KB);
+	mqfq_auto_init(&c->law, SLOTS, OPEN_SLOTS, THROTTLE_KB);
 	mqfq_auto_resume(&c->law, &found);
 	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
 	KUNIT_EXPECT_EQ(test, slots(c), found.value[MQFQ_AUTO_SLOTS]);
@@ -466,14 +636,18 @@ KUNIT_ARRAY_PARAM_DESC(share, shares, name);
 static void jain_test(struct kunit *test)
 {
 	const typeof(shares[0]) *p = test->param_value;
-	struct mqfq_auto_shares sum = {};
+	struct mqfq_auto_flow note[ARRAY_SIZE(p->bytes)] = {};
+	struct mqfq_auto *law = &context(test)->law;
 	unsigned int i;
 
+	mqfq_auto_begin_window(law);
 	for (i = 0; i < ARRAY_SIZE(p->bytes); i++)
 		if (p->weight[i])
-			mqfq_auto_add_share(&sum, p->bytes[i], flow_flat_weight(p->weight[i]));
-	KUNIT_EXPECT_GE(test, mqfq_auto_jain_ppm(&sum), p->jain_ppm - 1);
-	KUNIT_EXPECT_LE(test, mqfq_auto_jain_ppm(&sum), p->jain_ppm + 1);
+			mqfq_auto_flow(law, &note[i],
+				       div_u64(p->bytes[i] * FLOW_WEIGHT_DEFAULT, p->weight[i]) <<
+				       VT_SHIFT);
+	KUNIT_EXPECT_GE(test, mqfq_auto_jain_ppm(&law->shares), p->jain_ppm - 1);
+	KUNIT_EXPECT_LE(test, mqfq_auto_jain_ppm(&law->shares), p->jain_ppm + 1);
 }
 
 static struct kunit_case mqfq_auto_cases[] = {
@@ -488,6 +662,12 @@ static struct kunit_case mqfq_auto_cases[] = {
 	KUNIT_CASE(felt_test),
 	KUNIT_CASE(idle_test),
 	KUNIT_CASE(both_test),
+	KUNIT_CASE(alone_test),
+	KUNIT_CASE_PARAM(shallow_test, shallow_gen_params),
+	KUNIT_CASE(few_test),
+	KUNIT_CASE(dear_test),
+	KUNIT_CASE(shrink_test),
+	KUNIT_CASE(unfair_test),
 	KUNIT_CASE(off_test),
 	KUNIT_CASE(resume_test),
 	KUNIT_CASE_PARAM(jain_test, share_gen_params),

@@ -54,6 +54,7 @@ enum {
 	/* Costs in bytes are at most two to this. */
 	FLOW_COST_SHIFT_MAX	= 36,
 
+	FLOW_NR_NOTES		= 4,
 	FLOW_DEAD		= -1,
 };
 
@@ -97,7 +98,7 @@ struct flow_reweigh {
  * @throttled_ns:	for how long queues waited because one of its requests was ahead
  * @idle:		what has seen it idle: FLOW_SEEN_BY_*; written under the table's lock, not 0
  *			while the flow is not active
- * @noted_bytes:	the owner's: @service_bytes when it last looked
+ * @notes:		the owner's, 0 at first
  * @leaf:		its place in the tree; under the table's lock
  * @is_changing:	in a list from flow_table_update()
  * @next_changed:	in that list
@@ -120,7 +121,7 @@ struct flow {
 	atomic64_t service_bytes;
 	atomic64_t throttled_ns;
 	u8 idle;
-	u64 noted_bytes;
+	u64 notes[FLOW_NR_NOTES];
 
 	struct flow_leaf leaf;
 	bool is_changing;

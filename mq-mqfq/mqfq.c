@@ -35,7 +35,7 @@
  * since both waited. A request that was at the device when the second flow came can add its
  * own size, which the paper's proof does not see: kunit/sim/sim.h has the case, and the bounds that
  * hold. mqfq_policy.c is the algorithm, its structures are in lib/, and mqfq_auto.c finds T and D
- * if it is asked to. What the paper leaves open, or a kernel of today adds:
+ * while the load runs, unless they are set. What the paper leaves open, or a kernel of today adds:
  *
  *  - Cost is bytes. Bytes written count write_cost_pct percent, and no request is free.
  *  - Discards, secure erases and write-zeroes are slow: each counts 128 KiB to 1 MiB, and they have
@@ -109,7 +109,7 @@
  * number of hardware queues attaches us again; lib/blk/keep.h has what stays. A flow lives until it
  * has had no request, and was not ahead of virtual time, for five to ten seconds. While there are
  * flows, work items look at them (mqfq_share.c) and at the hardware queues; the tuner's only if T
- * or D is to be found.
+ * or D is automatic.
  *
  * Observability
  * =============
@@ -144,8 +144,7 @@
 /* ---- constants ---- */
 
 enum {
-	/* The paper's: 64 for an SSD, 45 to 64 KB (table 1). */
-	MQFQ_SLOTS_DEFAULT		= 64,
+	/* To begin with; the paper has 45 to 64 KB (table 1). */
 	MQFQ_THROTTLE_KB_DEFAULT	= 64,
 	MQFQ_BUCKET_KB_SHIFT_DEFAULT	= 4,
 	MQFQ_BUCKETS_SHIFT_DEFAULT	= 6,
@@ -335,11 +334,19 @@ static struct topology_place mqfq_place(const struct blk_mq_hw_ctx *hctx)
 	return place;
 }
 
+/* As many requests as the driver has tags for: a D that holds nothing back. */
+static unsigned int mqfq_open_slots(const struct request_queue *q)
+{
+	unsigned int nr_maps = q->tag_set->flags & BLK_MQ_F_TAG_HCTX_SHARED ? 1 : q->nr_hw_queues;
+
+	return min(nr_maps * q->tag_set->queue_depth, (unsigned int)MQFQ_SLOTS_MAX);
+}
+
 static int mqfq_init_policy(struct mqfq_data *md)
 {
 	const struct mqfq_config config = {
 		.throttle_vt	= (u64)MQFQ_THROTTLE_KB_DEFAULT << MQFQ_KB_SHIFT,
-		.slots		= MQFQ_SLOTS_DEFAULT,
+		.slots		= mqfq_open_slots(md->q),
 		.wheel		= {
 			.width_shift	= MQFQ_BUCKET_KB_SHIFT_DEFAULT + MQFQ_KB_SHIFT,
 			.buckets_shift	= MQFQ_BUCKETS_SHIFT_DEFAULT,
@@ -371,7 +378,7 @@ static struct mqfq_data *mqfq_alloc(struct request_queue *q, const struct elevat
 	md->write_cost_pct = 100;
 	md->discard_cost_pct = MQFQ_DISCARD_COST_PCT_DEFAULT;
 	INIT_DELAYED_WORK(&md->look, mqfq_look_work);
-	mqfq_tuner_init(md, MQFQ_SLOTS_DEFAULT, MQFQ_THROTTLE_KB_DEFAULT);
+	mqfq_tuner_init(md, mqfq_open_slots(q), MQFQ_THROTTLE_KB_DEFAULT);
 	md->cpu_counters = mqfair_alloc_percpu(struct mqfq_cpu_counters);
 	if (!md->cpu_counters)
 		goto err_md;

@@ -110,6 +110,7 @@ struct mqfq_counters {
 void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c);
 
 /* mqfq_tuner.c: T and D */
+/* Both are automatic, and begin with these; @slots is as many as the device could use at most. */
 void mqfq_tuner_init(struct mqfq_data *md, u32 slots, u32 throttle_kb);
 void mqfq_tuner_exit(struct mqfq_data *md);
 /* For init_sched, before the tunables are restored: goes on with what was found before. */

@@ -12,8 +12,8 @@
  * The law
  * =======
  * The law looks for the smallest value whose throughput is, within a percent or two, that of all
- * larger ones. A comparison sets, for some tens of milliseconds each, the value found so far and
- * another one: twice as much, or half as much. It looks at the gain of the larger one:
+ * larger ones. A comparison sets, for some windows each, the value found so far and another one. It
+ * looks at the gain of the larger one:
  *
  *	gain = min(bytes per second, requests per second), larger over smaller, - 1
  *	       - UNFAIR times what Jain's index has lost
@@ -21,42 +21,51 @@
  * Both rates must rise. With a larger D, large requests may displace small ones. That is more
  * bytes, fewer requests, and no gain; it is less fairness. A flow that displaces one of its like
  * shows in Jain's index of the flows' service over their weights. A hundredth of that index, all
- * that a fixed setting may be better by, is worth 4% of throughput.
+ * that a fixed setting may be better by, is worth 4% of throughput. But where both rates rise,
+ * fairness counts only if the smaller value gives the flow that has least of its share at least
+ * half, in percent, of what it takes from the total. Otherwise the device is not what they compete
+ * for, and a smaller D would only hold all of them back.
  *
  *	up:	if the gain of twice the value is at least RISE, 2%.
  *	down:	if the gain over half the value, together with those of the steps down before, is at
  *		most COST, 1%.
+ *	raise:	as up, with half as much again; D only.
+ *	trim:	as down, with three quarters; D only, and only while it is not fair.
  *
  * RISE is more than COST, so that a step is not taken back at once: where going up pays, going down
  * again costs too much, and the reverse. All steps down together may cost COST, not each of them:
  * otherwise many small steps would lead far from the knee.
  *
  * Legs come in the order base, other, other, base, base, other ...: a steady drift cancels out, and
- * there is one change per pair. The window after a change does not count. A leg lasts until enough
- * requests have been completed, or for half a second. Few are enough for a large difference, which
- * the first pair shows, so that no tenant has to bear half of D for long. Near the threshold legs
- * are longer, and up to PAIRS_MAX pairs are compared. What is near depends on how many requests
- * were counted. A step needs two pairs at least, staying needs one. A device with less than a few
- * hundred requests per second keeps its values: differences there are chance.
+ * there is one change per pair. After a change, no window counts until what was at the device has
+ * been completed. The first legs are short, a few requests, and each pair has longer ones. A
+ * comparison ends when the gain is further from its limit than it may be wrong, by the number of
+ * requests or by the scatter of the windows. So a large difference takes some tens of milliseconds,
+ * and no tenant has to bear a bad value for long. A step needs two pairs at least, staying needs
+ * one. After PAIRS_MAX pairs D stays or becomes the larger one, and T stays.
  *
- * A step is tried only if it can mean something. D up: a queue waited for a slot. D down: so many
- * requests are at the device that half of D would be felt; a load that asks for little says nothing
- * about the device. T: queues were throttled; otherwise T does nothing. Either, down: it is more
- * than the default, since no larger value is kept for a load that might come. T does not become
- * less than the largest requests that wait, each of which would be throttled for itself, nor D less
- * than one. A D so small that hardware queues disturb each other for slots costs throughput, which
- * the comparison shows.
+ * A step is tried only if it can mean something. D up: a queue waited for a slot, and so large a D
+ * was not unfair under this load. D down: so many requests are at the device that half of D would
+ * be felt, or it is not fair. Then the other value is half of what is at the device, if D is more
+ * than that: as long as nothing waits here, nothing can be sorted. T: queues were throttled;
+ * otherwise T does nothing. T does not become less than the largest requests that wait, each of
+ * which would be throttled for itself, nor D less than one. A D so small that hardware queues
+ * disturb each other for slots costs throughput, which the comparison shows.
+ *
+ * One flow alone needs no D. It has all the slots that there are, and nothing is tried, until the
+ * first window with another flow.
  *
  * A round tries each step of each knob; a step that is taken is tried again. When no step is left
  * the law rests: a second, after rounds without a step two, four, up to 16, so that trying costs
  * little. It ends the rest early if the load has become another one: bytes or requests per second
  * are a quarter off the usual twice in a row, or queues wait for what they did not wait for before.
- * The next round begins with the values found.
+ * A comparison ends early if the load has shrunk so far that neither value holds anything back. The
+ * next round begins with the values found.
  *
  * What it costs
  * =============
  * Hooks do nothing for it: bytes per flow, completions, waits and throttlings are counted anyway.
- * While flows exist, a work item looks at them once per window.
+ * While flows exist, a work item looks at them once per window, which is 50 ms at rest.
  *
  * The theorems hold with the largest T and D that were in force in the interval; mqfq_theorems has
  * a family of worlds in which both change.
@@ -67,6 +76,7 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
+#include <linux/time64.h>
 
 #include "mqfq_auto.h"
 #include "mqfq_policy.h"
@@ -74,10 +84,19 @@
 enum {
 	MQFQ_AUTO_RISE_PPM	= 20000,
 	MQFQ_AUTO_COST_PPM	= 10000,
-	/* A pair of LEG_REQUESTS each may be wrong by this; n such pairs by an nth of it. */
-	MQFQ_AUTO_DOUBT_PPM	= 40000,
+	/*
+	 * A comparison of n requests in all may be wrong by CHANCE over the root of n, or by
+	 * DOUBTS standard errors, if there are enough windows to tell.
+	 */
+	MQFQ_AUTO_CHANCE_PPM	= 2500000,
+	MQFQ_AUTO_DOUBTS	= 3,
+	MQFQ_AUTO_SCATTER_WINDOWS = 3,
 	/* The worth of a part of Jain's index, in parts of throughput. */
 	MQFQ_AUTO_UNFAIR	= 4,
+	/* A D that is worse than a smaller one by so much is unfair. */
+	MQFQ_AUTO_UNFAIR_PPM	= 100000,
+	/* Flows whose Jain's index is this have their shares. */
+	MQFQ_AUTO_FAIR_PPM	= 997500,
 	MQFQ_AUTO_PAIRS_MAX	= 6,
 	MQFQ_AUTO_PAIRS_TO_STEP	= 2,
 
@@ -87,29 +106,56 @@ enum {
 	/* A leg has so many requests, or windows; the first legs, and all at least, LEG_LEAST. */
 	MQFQ_AUTO_LEG_REQUESTS	= 1000,
 	MQFQ_AUTO_LEG_WINDOWS	= 500 / MQFQ_AUTO_WINDOW_MS,
-	MQFQ_AUTO_LEG_LEAST	= 100,
+	MQFQ_AUTO_LEG_LEAST	= 10,
 
-	MQFQ_AUTO_WAIT_MIN	= 1000 / MQFQ_AUTO_WINDOW_MS,
+	MQFQ_AUTO_WAIT_MIN	= 1000 / MQFQ_AUTO_REST_WINDOW_MS,
 	MQFQ_AUTO_WAIT_MAX	= 16 * MQFQ_AUTO_WAIT_MIN,
+	/* With one flow for so many windows, it is alone. */
+	MQFQ_AUTO_ALONE_WINDOWS	= 5,
 
 	MQFQ_AUTO_UNUSUAL_PCT	= 25,
 	MQFQ_AUTO_UNUSUAL_WINDOWS = 2,
 
-	MQFQ_AUTO_BASE = 0,
-	MQFQ_AUTO_OTHER = 1,
-
 	MQFQ_AUTO_NR_STEPS	= MQFQ_AUTO_NR_KNOBS * MQFQ_AUTO_NR_WAYS,
+
+	/* Units of virtual time in a unit of mqfq_auto_flow.share, as a power of two. */
+	MQFQ_AUTO_SHARE_SHIFT	= VT_SHIFT + 6,
 };
 
 /* ---- measuring ---- */
 
+static bool mqfq_auto_is_up(enum mqfq_auto_way way)
+{
+	return way == MQFQ_AUTO_UP || way == MQFQ_AUTO_RAISE;
+}
+
 static void mqfq_auto_add(struct mqfq_auto_leg *leg, const struct mqfq_auto_window *w)
 {
+	u64 rate = w->ns ? mul_u64_u64_div_u64(w->bytes, NSEC_PER_MSEC, w->ns) : 0;
+
 	leg->ns += w->ns;
 	leg->bytes += w->bytes;
 	leg->requests += w->requests;
-	leg->jain_ppm += w->jain_ppm;
 	leg->nr_windows++;
+	leg->rates += rate;
+	leg->squares += rate * rate;
+}
+
+/*
+ * By how much the mean of a leg's windows may be wrong: DOUBTS standard errors, in millionths of
+ * it.
+ */
+static u64 mqfq_auto_scatter_ppm(const struct mqfq_auto_leg *leg)
+{
+	u64 n = leg->nr_windows, mean, mean_square;
+
+	if (n < MQFQ_AUTO_SCATTER_WINDOWS || !leg->rates)
+		return U64_MAX;
+	mean = div64_u64(leg->rates, n);
+	mean_square = div64_u64(leg->squares, n);
+	mean_square -= min(mean_square, mean * mean);
+	return div64_u64(MQFQ_AUTO_DOUBTS * 1000000ULL * int_sqrt64(div64_u64(mean_square, n)),
+			 mean);
 }
 
 /*
@@ -134,28 +180,16 @@ static s64 mqfq_auto_rise_ppm(u64 now, u64 now_ns, u64 then, u64 then_ns)
 	return (s64)mul_u64_u64_div_u64(scaled, 1000000, then) - 1000000;
 }
 
-static s64 mqfq_auto_gain_ppm(const struct mqfq_auto_leg *large, const struct mqfq_auto_leg *small)
+static void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 share)
 {
-	s64 unfair_ppm = (s64)div64_u64(small->jain_ppm, small->nr_windows) -
-			 (s64)div64_u64(large->jain_ppm, large->nr_windows);
+	u64 square;
 
-	return min(mqfq_auto_rise_ppm(large->bytes, large->ns, small->bytes, small->ns),
-		   mqfq_auto_rise_ppm(large->requests, large->ns, small->requests, small->ns)) -
-	       MQFQ_AUTO_UNFAIR * max_t(s64, unfair_ppm, 0);
-}
-
-void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 bytes, u32 effective_weight)
-{
-	/*
-	 * The squares of a window fit for a device with 10 GB/s and all weights 1. The squares of
-	 * all service since the beginning may not.
-	 */
-	u64 at_default = mul_u64_u32_shr(bytes, FLOW_WEIGHT_DEFAULT << FLOW_EFFECTIVE_SHIFT, 6);
-	u64 share = min_t(u64, div_u64(at_default, effective_weight), U32_MAX);
-	u64 square = share * share;
-
+	/* The squares of a second of 10 GB/s fit, also with all weights 1. */
+	share = min_t(u64, share, U32_MAX);
+	square = share * share;
 	if (!share)
 		return;
+	s->least = s->nr ? min(s->least, share) : share;
 	s->nr++;
 	s->sum += share;
 	s->squares = min(s->squares, U64_MAX - square) + square;
@@ -171,23 +205,58 @@ u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s)
 	return min_t(u64, ppm, 1000000);
 }
 
+void mqfq_auto_begin_window(struct mqfq_auto *a)
+{
+	a->shares = (struct mqfq_auto_shares) {};
+	if (!a->skip)
+		a->leg[a->side].shares = (struct mqfq_auto_shares) {};
+}
+
+void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt)
+{
+	u64 share = service_vt >> MQFQ_AUTO_SHARE_SHIFT;
+
+	mqfq_auto_add_share(&a->shares, share);
+	if (a->skip)
+		return;
+	if (note->period != a->period)
+		*note = (struct mqfq_auto_flow) { .period = a->period };
+	note->share[a->side] += share;
+	mqfq_auto_add_share(&a->leg[a->side].shares, note->share[a->side]);
+}
+
+/* What the flow that has least of its share has more of in @large than in @small, in millionths. */
+static s64 mqfq_auto_least_rise_ppm(const struct mqfq_auto_leg *large,
+				    const struct mqfq_auto_leg *small)
+{
+	return mqfq_auto_rise_ppm(large->shares.least, large->ns, small->shares.least, small->ns);
+}
+
+/*
+ * The gain of the larger value of a comparison over the smaller one. Unfairness counts against it,
+ * unless it is only that all have more: the flow that has least of its share must gain by the
+ * smaller value half of what the total loses.
+ */
+static s64 mqfq_auto_gain_ppm(const struct mqfq_auto *a)
+{
+	bool up = mqfq_auto_is_up(a->way);
+	const struct mqfq_auto_leg *large = &a->leg[up], *small = &a->leg[!up];
+	s64 unfair_ppm = (s64)mqfq_auto_jain_ppm(&small->shares) -
+			 mqfq_auto_jain_ppm(&large->shares);
+	s64 rise_ppm = min(mqfq_auto_rise_ppm(large->bytes, large->ns, small->bytes, small->ns),
+			   mqfq_auto_rise_ppm(large->requests, large->ns, small->requests,
+					      small->ns));
+
+	if (rise_ppm > 0 && 2 * mqfq_auto_least_rise_ppm(small, large) < rise_ppm)
+		return rise_ppm;
+	return rise_ppm - MQFQ_AUTO_UNFAIR * max_t(s64, unfair_ppm, 0);
+}
+
 /* ---- which steps there are ---- */
 
 static unsigned int mqfq_auto_step(enum mqfq_auto_which which, enum mqfq_auto_way way)
 {
 	return 1U << (which * MQFQ_AUTO_NR_WAYS + way);
-}
-
-static u32 mqfq_auto_least(enum mqfq_auto_which which, const struct mqfq_auto_window *w)
-{
-	if (which == MQFQ_AUTO_SLOTS)
-		return MQFQ_SLOTS_MIN;
-	return max_t(u32, MQFQ_AUTO_THROTTLE_KB_MIN, w->largest_kb);
-}
-
-static u32 mqfq_auto_most(enum mqfq_auto_which which)
-{
-	return which == MQFQ_AUTO_SLOTS ? MQFQ_SLOTS_MAX : MQFQ_AUTO_THROTTLE_KB_MAX;
 }
 
 /* Did the knob make a queue wait? If not, a larger value changes nothing. */
@@ -202,26 +271,73 @@ static unsigned int mqfq_auto_felt(const struct mqfq_auto_window *w)
 	       mqfq_auto_is_felt(MQFQ_AUTO_THROTTLE_KB, w) << MQFQ_AUTO_THROTTLE_KB;
 }
 
+/*
+ * A smaller D. Where D holds nothing back, half of it may not do so either: half of what is at the
+ * device does. Small steps are for the sake of fairness.
+ */
+static u32 mqfq_auto_fewer_slots(const struct mqfq_auto *a, enum mqfq_auto_way way,
+				 const struct mqfq_auto_window *w)
+{
+	u32 base = a->knob[MQFQ_AUTO_SLOTS].base, held = min(base, a->in_flight);
+	bool felt = mqfq_auto_is_felt(MQFQ_AUTO_SLOTS, w) || base > MQFQ_AUTO_PLENTY ||
+		    a->in_flight > base / 2;
+	u32 jain_ppm = a->jain_ppm ?: mqfq_auto_jain_ppm(&a->shares);
+	bool fair = jain_ppm >= MQFQ_AUTO_FAIR_PPM;
+	u32 fewer = way == MQFQ_AUTO_TRIM ? held - held / 4 : held / 2;
+
+	if (fair && (!felt || way == MQFQ_AUTO_TRIM))
+		return base;
+	return fewer >= MQFQ_SLOTS_MIN ? fewer : base;
+}
+
+static u32 mqfq_auto_next_slots(const struct mqfq_auto *a, enum mqfq_auto_way way,
+				const struct mqfq_auto_window *w)
+{
+	u32 base = a->knob[MQFQ_AUTO_SLOTS].base, more;
+
+	if (!mqfq_auto_is_up(way))
+		return mqfq_auto_fewer_slots(a, way, w);
+	if (!mqfq_auto_is_felt(MQFQ_AUTO_SLOTS, w))
+		return base;
+	more = min(way == MQFQ_AUTO_UP ? 2 * base : base + base / 2, (u32)MQFQ_SLOTS_MAX);
+	return more < a->unfair_slots ? more : base;
+}
+
+static u32 mqfq_auto_next_throttle_kb(const struct mqfq_auto *a, enum mqfq_auto_way way,
+				      const struct mqfq_auto_window *w)
+{
+	u32 base = a->knob[MQFQ_AUTO_THROTTLE_KB].base;
+	u32 least = max_t(u32, MQFQ_AUTO_THROTTLE_KB_MIN, w->largest_kb);
+	bool felt = mqfq_auto_is_felt(MQFQ_AUTO_THROTTLE_KB, w);
+
+	if (way == MQFQ_AUTO_UP)
+		return felt ? min(max(2 * base, least), (u32)MQFQ_AUTO_THROTTLE_KB_MAX) : base;
+	if (way == MQFQ_AUTO_DOWN && (felt || base > MQFQ_AUTO_PLENTY) && base > least)
+		return max(base / 2, least);
+	return base;
+}
+
 /* The value to compare with, or the same if that would not mean anything. */
 static u32 mqfq_auto_next(const struct mqfq_auto *a, enum mqfq_auto_which which,
 			  enum mqfq_auto_way way, const struct mqfq_auto_window *w)
 {
-	u32 base = a->knob[which].base, least = mqfq_auto_least(which, w);
-	bool felt = mqfq_auto_is_felt(which, w);
-
-	if (way == MQFQ_AUTO_UP)
-		return felt ? min(max(2 * base, least), mqfq_auto_most(which)) : base;
-	if (base > MQFQ_AUTO_PLENTY || (which == MQFQ_AUTO_SLOTS && w->in_flight > base / 2))
-		felt = true;
-	return felt && base > least ? max(base / 2, least) : base;
+	return which == MQFQ_AUTO_SLOTS ? mqfq_auto_next_slots(a, way, w) :
+					  mqfq_auto_next_throttle_kb(a, way, w);
 }
 
 /* ---- comparing ---- */
+
+static bool mqfq_auto_is_alone(const struct mqfq_auto *a)
+{
+	return a->nr_alone >= MQFQ_AUTO_ALONE_WINDOWS;
+}
 
 u32 mqfq_auto_value(const struct mqfq_auto *a, enum mqfq_auto_which which)
 {
 	const struct mqfq_auto_knob *k = &a->knob[which];
 
+	if (which == MQFQ_AUTO_SLOTS && k->is_on && mqfq_auto_is_alone(a))
+		return max(a->open_slots, k->base);
 	return a->probing && a->which == which && a->side == MQFQ_AUTO_OTHER ? k->tried : k->base;
 }
 
@@ -242,67 +358,105 @@ static void mqfq_auto_begin(struct mqfq_auto *a, enum mqfq_auto_which which,
 	a->is_second = false;
 	a->nr_pairs = 0;
 	a->nr_probes++;
+	a->period++;
 	a->told = 0;
 	memset(a->leg, 0, sizeof(a->leg));
 	mqfq_auto_begin_leg(a);
 }
 
-/* Back to the base, which may be another one by now. */
-static void mqfq_auto_end(struct mqfq_auto *a)
+/* Back to the base, which may be another one by now: the one that @side has. */
+static void mqfq_auto_end(struct mqfq_auto *a, enum mqfq_auto_side side)
 {
+	a->jain_ppm = mqfq_auto_jain_ppm(&a->leg[side].shares);
+	a->side = MQFQ_AUTO_BASE;
+	a->period++;
 	a->probing = false;
 	a->done |= mqfq_auto_step(a->which, a->way);
 }
 
-/* The value that was tried is better: the same step is open again, its reverse is not. */
+/* The value that was tried is better: all its steps are open, but the one back is not. */
 static void mqfq_auto_take_step(struct mqfq_auto *a)
 {
+	static const enum mqfq_auto_way reverse[MQFQ_AUTO_NR_WAYS] = {
+		[MQFQ_AUTO_UP]		= MQFQ_AUTO_DOWN,
+		[MQFQ_AUTO_DOWN]	= MQFQ_AUTO_UP,
+		[MQFQ_AUTO_RAISE]	= MQFQ_AUTO_TRIM,
+		[MQFQ_AUTO_TRIM]	= MQFQ_AUTO_RAISE,
+	};
 	struct mqfq_auto_knob *k = &a->knob[a->which];
 	u32 gain_ppm = max_t(s64, a->gain_ppm, 0);
+	enum mqfq_auto_way way;
 
 	k->base = k->tried;
-	if (a->way == MQFQ_AUTO_DOWN)
+	a->in_flight = min(a->in_flight, k->base);
+	if (!mqfq_auto_is_up(a->way))
 		k->debt_ppm += gain_ppm;
 	else
 		k->debt_ppm -= min(k->debt_ppm, gain_ppm);
 	a->nr_steps++;
 	a->has_stepped = true;
-	mqfq_auto_end(a);
+	mqfq_auto_end(a, MQFQ_AUTO_OTHER);
 	/* Another T leaves D's knee where it is. */
 	if (a->which == MQFQ_AUTO_SLOTS)
 		a->done = 0;
-	a->done &= ~mqfq_auto_step(a->which, a->way);
-	a->done |= mqfq_auto_step(a->which, MQFQ_AUTO_NR_WAYS - 1 - a->way);
+	for (way = 0; way < MQFQ_AUTO_NR_WAYS; way++)
+		a->done &= ~mqfq_auto_step(a->which, way);
+	a->done |= mqfq_auto_step(a->which, reverse[a->way]);
+}
+
+/* By how much the gain that was found may be wrong. */
+static u64 mqfq_auto_doubt_ppm(const struct mqfq_auto *a)
+{
+	return min((u64)MQFQ_AUTO_CHANCE_PPM / int_sqrt64(a->told),
+		   max(mqfq_auto_scatter_ppm(&a->leg[MQFQ_AUTO_BASE]),
+		       mqfq_auto_scatter_ppm(&a->leg[MQFQ_AUTO_OTHER])));
 }
 
 /* A pair is complete. */
 static void mqfq_auto_judge(struct mqfq_auto *a)
 {
 	const struct mqfq_auto_knob *k = &a->knob[a->which];
-	bool up = a->way == MQFQ_AUTO_UP;
+	bool up = mqfq_auto_is_up(a->way);
 	s64 limit = up ? MQFQ_AUTO_RISE_PPM : (s64)MQFQ_AUTO_COST_PPM - k->debt_ppm;
 	s64 off, doubt_ppm;
 	bool better;
 
 	a->nr_pairs++;
-	a->gain_ppm = mqfq_auto_gain_ppm(&a->leg[up], &a->leg[!up]);
+	a->gain_ppm = mqfq_auto_gain_ppm(a);
 	off = a->gain_ppm - limit;
 	better = up ? off >= 0 : off <= 0;
-	doubt_ppm = div64_u64(2ULL * MQFQ_AUTO_DOUBT_PPM * MQFQ_AUTO_LEG_REQUESTS, a->told);
+	doubt_ppm = mqfq_auto_doubt_ppm(a);
 	if (a->nr_pairs < MQFQ_AUTO_PAIRS_MAX &&
 	    (max(off, -off) < doubt_ppm ||
 	     (better && a->nr_pairs < MQFQ_AUTO_PAIRS_TO_STEP)))
 		return;
-	if (better)
+	if (a->which == MQFQ_AUTO_SLOTS && a->gain_ppm < -MQFQ_AUTO_UNFAIR_PPM)
+		a->unfair_slots = up ? k->tried : min(k->base, a->in_flight);
+	/* In doubt, a larger D, which costs nothing, or a fairer one, and T as it is. */
+	if (better && (max(off, -off) >= doubt_ppm ||
+		       (a->which == MQFQ_AUTO_SLOTS &&
+			(up || a->jain_ppm < MQFQ_AUTO_FAIR_PPM))))
 		mqfq_auto_take_step(a);
 	else
-		mqfq_auto_end(a);
+		mqfq_auto_end(a, MQFQ_AUTO_BASE);
+}
+
+/* Is so little asked for by now that neither value of D holds anything back? */
+static bool mqfq_auto_is_void(struct mqfq_auto *a, const struct mqfq_auto_window *w)
+{
+	const struct mqfq_auto_knob *k = &a->knob[MQFQ_AUTO_SLOTS];
+
+	if (a->which == MQFQ_AUTO_SLOTS && !w->slot_waits && w->in_flight < a->in_flight / 2 &&
+	    w->in_flight < min(k->base, k->tried))
+		a->nr_void++;
+	else
+		a->nr_void = 0;
+	return a->nr_void >= MQFQ_AUTO_UNUSUAL_WINDOWS;
 }
 
 static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
-	u64 needs = a->nr_pairs < MQFQ_AUTO_PAIRS_TO_STEP ? MQFQ_AUTO_LEG_LEAST :
-							    MQFQ_AUTO_LEG_REQUESTS;
+	u64 needs = min(MQFQ_AUTO_LEG_LEAST << (2 * a->nr_pairs), MQFQ_AUTO_LEG_REQUESTS);
 
 	mqfq_auto_add(&a->leg[a->side], w);
 	a->leg_requests += mqfq_auto_nr_telling(w);
@@ -310,7 +464,7 @@ static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window
 	if (a->leg_requests < needs && a->leg_windows < MQFQ_AUTO_LEG_WINDOWS)
 		return;
 	if (a->leg_requests < MQFQ_AUTO_LEG_LEAST) {
-		mqfq_auto_end(a);
+		mqfq_auto_end(a, MQFQ_AUTO_BASE);
 		return;
 	}
 	a->told += min_t(u64, a->leg_requests, MQFQ_AUTO_LEG_REQUESTS);
@@ -327,6 +481,10 @@ static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window
 static void mqfq_auto_rest(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	a->felt = mqfq_auto_felt(w);
+	a->in_flight = w->in_flight;
+	a->period++;
+	if (a->interval == MQFQ_AUTO_WAIT_MAX)
+		a->unfair_slots = U32_MAX;
 	if (!a->has_stepped)
 		a->interval = min(2 * a->interval, (unsigned int)MQFQ_AUTO_WAIT_MAX);
 	a->has_stepped = false;
@@ -388,14 +546,50 @@ static bool mqfq_auto_is_time(struct mqfq_auto *a, const struct mqfq_auto_window
 		return false;
 	if (!a->wait)
 		return true;
+	a->jain_ppm = mqfq_auto_jain_ppm(&a->leg[MQFQ_AUTO_BASE].shares);
 	a->wait--;
 	if (!mqfq_auto_is_unusual(a, w))
 		return false;
 	a->wait = 0;
+	a->unfair_slots = U32_MAX;
 	a->interval = MQFQ_AUTO_WAIT_MIN;
 	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
 		a->knob[which].debt_ppm = 0;
 	return true;
+}
+
+/* A value was written, or another flow came: the comparison under way is void. */
+static void mqfq_auto_restart(struct mqfq_auto *a)
+{
+	a->probing = false;
+	a->side = MQFQ_AUTO_BASE;
+	a->period++;
+	a->jain_ppm = 0;
+	a->in_flight = 0;
+	a->unfair_slots = U32_MAX;
+	a->done = 0;
+	a->wait = 0;
+	a->skip = 1;
+	a->interval = MQFQ_AUTO_WAIT_MIN;
+}
+
+/*
+ * One flow alone needs no D, and would only lose by the trials. The first window with another flow
+ * ends that, with the D that was found before. True if this window says nothing else.
+ */
+static bool mqfq_auto_is_for_one(struct mqfq_auto *a, const struct mqfq_auto_window *w)
+{
+	if (w->nr_flows > 1) {
+		bool was_alone = mqfq_auto_is_alone(a);
+
+		a->nr_alone = 0;
+		if (was_alone)
+			mqfq_auto_restart(a);
+		return was_alone;
+	}
+	if (w->requests && !mqfq_auto_is_alone(a) && ++a->nr_alone == MQFQ_AUTO_ALONE_WINDOWS)
+		a->probing = false;
+	return a->nr_alone;
 }
 
 void mqfq_auto_window(struct mqfq_auto *a, const struct mqfq_auto_window *w)
@@ -404,36 +598,40 @@ void mqfq_auto_window(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 	u32 throttle_kb = mqfq_auto_value(a, MQFQ_AUTO_THROTTLE_KB);
 
 	if (a->skip) {
-		a->skip--;
+		a->drain -= min(a->drain, w->requests);
+		a->skip = a->drain ? a->skip - 1 : 0;
 		return;
 	}
-	if (a->probing)
-		mqfq_auto_compare(a, w);
-	else if (mqfq_auto_is_time(a, w))
-		mqfq_auto_next_step(a, w);
+	if (!a->probing)
+		a->in_flight = max(a->in_flight, w->in_flight);
+	if (!mqfq_auto_is_for_one(a, w)) {
+		if (a->probing && mqfq_auto_is_void(a, w))
+			mqfq_auto_restart(a);
+		else if (a->probing)
+			mqfq_auto_compare(a, w);
+		else if (mqfq_auto_is_time(a, w))
+			mqfq_auto_next_step(a, w);
+	}
 	/* What completes in the next window was sent before. */
 	if (slots != mqfq_auto_value(a, MQFQ_AUTO_SLOTS) ||
-	    throttle_kb != mqfq_auto_value(a, MQFQ_AUTO_THROTTLE_KB))
-		a->skip = 1;
+	    throttle_kb != mqfq_auto_value(a, MQFQ_AUTO_THROTTLE_KB)) {
+		a->skip = MQFQ_AUTO_LEG_WINDOWS;
+		a->drain = w->in_flight;
+	}
 }
 
 /* ---- making, changing ---- */
 
-void mqfq_auto_init(struct mqfq_auto *a, u32 slots, u32 throttle_kb)
+void mqfq_auto_init(struct mqfq_auto *a, u32 slots, u32 open_slots, u32 throttle_kb)
 {
-	*a = (struct mqfq_auto) { .interval = MQFQ_AUTO_WAIT_MIN };
+	*a = (struct mqfq_auto) {
+		.interval = MQFQ_AUTO_WAIT_MIN,
+		.open_slots = open_slots,
+		.nr_alone = MQFQ_AUTO_ALONE_WINDOWS,
+		.unfair_slots = U32_MAX,
+	};
 	a->knob[MQFQ_AUTO_SLOTS].base = slots;
 	a->knob[MQFQ_AUTO_THROTTLE_KB].base = throttle_kb;
-}
-
-/* A value was written: the comparison under way is void. */
-static void mqfq_auto_restart(struct mqfq_auto *a)
-{
-	a->probing = false;
-	a->done = 0;
-	a->wait = 0;
-	a->skip = 1;
-	a->interval = MQFQ_AUTO_WAIT_MIN;
 }
 
 void mqfq_auto_on(struct mqfq_auto *a, enum mqfq_auto_which which)
@@ -456,6 +654,9 @@ void mqfq_auto_get_found(const struct mqfq_auto *a, struct mqfq_auto_found *foun
 
 	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
 		found->value[which] = a->knob[which].is_on ? a->knob[which].base : 0;
+	/* All there is was not found. */
+	if (found->value[MQFQ_AUTO_SLOTS] == a->open_slots)
+		found->value[MQFQ_AUTO_SLOTS] = 0;
 }
 
 void mqfq_auto_resume(struct mqfq_auto *a, const struct mqfq_auto_found *found)

@@ -13,7 +13,9 @@
 #include <linux/types.h>
 
 enum {
-	MQFQ_AUTO_WINDOW_MS		= 50,
+	/* Windows are short while values are compared, and long while the law rests. */
+	MQFQ_AUTO_WINDOW_MS		= 10,
+	MQFQ_AUTO_REST_WINDOW_MS	= 50,
 
 	/* What T may become by itself, in KiB. */
 	MQFQ_AUTO_THROTTLE_KB_MIN	= 4,
@@ -26,10 +28,12 @@ enum mqfq_auto_which {
 	MQFQ_AUTO_NR_KNOBS,
 };
 
-/* Which way a step goes. */
+/* Which way a step goes: twice as much, half; for D, also half as much again, three quarters. */
 enum mqfq_auto_way {
 	MQFQ_AUTO_UP,
+	MQFQ_AUTO_RAISE,
 	MQFQ_AUTO_DOWN,
+	MQFQ_AUTO_TRIM,
 	MQFQ_AUTO_NR_WAYS,
 };
 
@@ -41,9 +45,8 @@ enum mqfq_auto_way {
  * @slot_waits:		times that a queue found no slot
  * @throttles:		times that a queue was throttled
  * @in_flight:		requests at the device, at its end
+ * @nr_flows:		flows that had requests in it
  * @largest_kb:		the largest of the requests that wait; 0 if none does
- * @jain_ppm:		Jain's index of the flows' service over their weights, in millionths;
- *			1000000 if all have the same
  */
 struct mqfq_auto_window {
 	u64 ns;
@@ -52,8 +55,15 @@ struct mqfq_auto_window {
 	u64 slot_waits;
 	u64 throttles;
 	u32 in_flight;
+	u32 nr_flows;
 	u32 largest_kb;
-	u32 jain_ppm;
+};
+
+/* The two values of a comparison. */
+enum mqfq_auto_side {
+	MQFQ_AUTO_BASE,
+	MQFQ_AUTO_OTHER,
+	MQFQ_AUTO_NR_SIDES,
 };
 
 /**
@@ -61,11 +71,23 @@ struct mqfq_auto_window {
  * @nr:		flows that were
  * @sum:	of the shares, that is service over weight
  * @squares:	sum of their squares
+ * @least:	the smallest
  */
 struct mqfq_auto_shares {
 	u64 nr;
 	u64 sum;
 	u64 squares;
+	u64 least;
+};
+
+/**
+ * struct mqfq_auto_flow - what the law remembers of a flow; all 0 at first
+ * @share:	its service over its weight, with each side of the comparison; or at rest
+ * @period:	number of that comparison, or rest
+ */
+struct mqfq_auto_flow {
+	u64 share[MQFQ_AUTO_NR_SIDES];
+	u64 period;
 };
 
 /**
@@ -82,22 +104,43 @@ struct mqfq_auto_knob {
 	u32 debt_ppm;
 };
 
-/* Service with one value of a knob; @jain_ppm is the sum of that many windows'. */
+/**
+ * struct mqfq_auto_leg - service with one value of a knob
+ * @ns:		in so much time
+ * @bytes:	dispatched
+ * @requests:	completed
+ * @nr_windows:	in so many windows
+ * @rates:	sum of their bytes per millisecond
+ * @squares:	and of the squares of these
+ * @shares:	of the flows
+ */
 struct mqfq_auto_leg {
 	u64 ns;
 	u64 bytes;
 	u64 requests;
-	u64 jain_ppm;
-	unsigned int nr_windows;
+	u64 nr_windows;
+	u64 rates;
+	u64 squares;
+	struct mqfq_auto_shares shares;
 };
 
 /**
  * struct mqfq_auto - the law of one device
  * @knob:	T and D
+ * @open_slots:	a D that holds nothing back
+ * @nr_alone:	windows in a row with one flow
+ * @nr_flows:	flows when the comparison began, or the rest
+ * @in_flight:	the most requests at the device since the base was found
+ * @unfair_slots: a D that was found to be unfair, for the load as it is; U32_MAX: none
+ * @nr_void:	windows in a row with a load that the comparison is not about
+ * @drain:	requests that were sent before the last change, and have not been completed
  * @probing:	a comparison is under way
  * @which:	the knob that is compared
  * @way:	which way
  * @leg:	service with the base, and with the value that is tried
+ * @shares:	of the flows in this window
+ * @period:	counts comparisons and rests
+ * @jain_ppm:	Jain's index with the base, in the last comparison or in this rest; 0: not known
  * @side:	which leg this window counts for
  * @is_second:	the leg under way is the second of its pair
  * @nr_pairs:	of legs that have been completed
@@ -118,11 +161,21 @@ struct mqfq_auto_leg {
  */
 struct mqfq_auto {
 	struct mqfq_auto_knob knob[MQFQ_AUTO_NR_KNOBS];
+	u32 open_slots;
+	unsigned int nr_alone;
+	u32 nr_flows;
+	u32 in_flight;
+	u32 unfair_slots;
+	unsigned int nr_void;
+	u64 drain;
 	bool probing;
 	enum mqfq_auto_which which;
 	enum mqfq_auto_way way;
-	struct mqfq_auto_leg leg[2];
-	unsigned int side;
+	struct mqfq_auto_leg leg[MQFQ_AUTO_NR_SIDES];
+	struct mqfq_auto_shares shares;
+	u64 period;
+	u32 jain_ppm;
+	enum mqfq_auto_side side;
 	bool is_second;
 	unsigned int nr_pairs;
 	unsigned int leg_windows;
@@ -147,7 +200,14 @@ struct mqfq_auto_found {
 	u32 value[MQFQ_AUTO_NR_KNOBS];
 };
 
-void mqfq_auto_init(struct mqfq_auto *a, u32 slots, u32 throttle_kb);
+/**
+ * mqfq_auto_init() - neither of the two is found
+ * @a:			law
+ * @slots:		D to begin with
+ * @open_slots:		a D that holds nothing back, such as all tags of the device
+ * @throttle_kb:	T to begin with
+ */
+void mqfq_auto_init(struct mqfq_auto *a, u32 slots, u32 open_slots, u32 throttle_kb);
 
 static inline bool mqfq_auto_is_on(const struct mqfq_auto *a, enum mqfq_auto_which which)
 {
@@ -174,9 +234,24 @@ void mqfq_auto_resume(struct mqfq_auto *a, const struct mqfq_auto_found *found);
 /* What is in force now. */
 u32 mqfq_auto_value(const struct mqfq_auto *a, enum mqfq_auto_which which);
 
-/* Another flow was served @bytes. */
-void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 bytes, u32 effective_weight);
+/* How long the window that begins now is. */
+static inline unsigned int mqfq_auto_window_ms(const struct mqfq_auto *a)
+{
+	return a->wait && !a->skip ? MQFQ_AUTO_REST_WINDOW_MS : MQFQ_AUTO_WINDOW_MS;
+}
+
 u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s);
+
+/* A window is over: mqfq_auto_flow() follows for each flow, then mqfq_auto_window(). */
+void mqfq_auto_begin_window(struct mqfq_auto *a);
+
+/**
+ * mqfq_auto_flow() - what a flow was served in the window
+ * @a:		law
+ * @note:	the law's, of this flow
+ * @service_vt:	in units of virtual time; may be 0
+ */
+void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt);
 
 /**
  * mqfq_auto_window() - a window is over

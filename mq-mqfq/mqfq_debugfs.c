@@ -123,8 +123,8 @@ static int mqfq_auto_show(struct mqfq_data *md, struct seq_file *m)
 		   law->probing, law->wait, law->nr_probes, law->nr_steps, law->gain_ppm);
 	seq_printf(m, "window_ns %llu bytes %llu requests %llu slot_waits %llu throttles %llu\n",
 		   w->ns, w->bytes, w->requests, w->slot_waits, w->throttles);
-	seq_printf(m, "in_flight %u largest_kb %u jain_ppm %u\n", w->in_flight, w->largest_kb,
-		   w->jain_ppm);
+	seq_printf(m, "in_flight %u largest_kb %u flows %u jain_ppm %u\n", w->in_flight,
+		   w->largest_kb, w->nr_flows, mqfq_auto_jain_ppm(&law->shares));
 	mutex_unlock(&t->lock);
 	return 0;
 }

@@ -6,6 +6,8 @@
  * the law and sets T and D. It goes on as long as there are flows, which is until five to ten
  * seconds after the last request, and begins again when a flow is made. No hook does anything for
  * it.
+ *
+ * D begins with all the tags that the driver has, which hold nothing back.
  */
 #include <linux/ktime.h>
 
@@ -15,24 +17,34 @@
 enum {
 	/* The law looks at so many of the requests that wait in a queue. */
 	MQFQ_TUNER_LOOK_AT	= 64,
-	/* A window that was so many times too long does not count: there was a pause. */
-	MQFQ_TUNER_LATE		= 20,
+	/* A window that was so long does not count: there was a pause. */
+	MQFQ_TUNER_LATE_MS	= 1000,
 };
 
+/* In flow.notes. */
+struct mqfq_tuner_note {
+	u64 service_bytes;
+	struct mqfq_auto_flow law;
+};
+
+static_assert(sizeof(struct mqfq_tuner_note) <= sizeof_field(struct flow, notes));
+
 struct mqfq_tuner_flows {
-	u64 bytes;
-	struct mqfq_auto_shares shares;
+	struct mqfq_auto *law;
+	struct mqfq_auto_window *window;
 };
 
 static void mqfq_tuner_flow(void *context, struct flow *f)
 {
-	struct mqfq_tuner_flows *sum = context;
+	struct mqfq_tuner_flows *all = context;
+	struct mqfq_tuner_note *note = (struct mqfq_tuner_note *)f->notes;
 	u64 service_bytes = atomic64_read(&f->service_bytes);
-	u64 bytes = service_bytes - f->noted_bytes;
+	u64 bytes = service_bytes - note->service_bytes;
 
-	f->noted_bytes = service_bytes;
-	sum->bytes += bytes;
-	mqfq_auto_add_share(&sum->shares, bytes, READ_ONCE(f->effective_weight));
+	note->service_bytes = service_bytes;
+	all->window->bytes += bytes;
+	all->window->nr_flows += bytes || atomic_read(&f->refs) > 0;
+	mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes));
 }
 
 /* The largest request that waits. If none waits there is nothing to learn about T. */
@@ -42,6 +54,8 @@ static u32 mqfq_tuner_largest_bytes(struct mqfq_queue *mq)
 	struct request *rq;
 	u32 largest = 0;
 
+	if (!READ_ONCE(mq->nr))
+		return 0;
 	spin_lock(&mq->lock);
 	list_for_each_entry(rq, &mq->recent, queuelist) {
 		largest = max(largest, blk_rq_bytes(rq));
@@ -78,17 +92,16 @@ static void mqfq_tuner_sum(struct mqfq_data *md, struct mqfq_auto_window *sum)
 static void mqfq_tuner_measure(struct mqfq_data *md, u64 now_ns, struct mqfq_auto_window *w)
 {
 	struct mqfq_tuner *t = &md->tuner;
-	struct mqfq_tuner_flows flows = {};
+	struct mqfq_tuner_flows flows = { .law = &t->law, .window = w };
 	struct mqfq_auto_window sum;
 
+	mqfq_tuner_sum(md, &sum);
+	*w = sum;
+	mqfq_auto_begin_window(&t->law);
 	rcu_read_lock();
 	flow_table_for_each(&md->flows, mqfq_tuner_flow, &flows);
 	rcu_read_unlock();
-	mqfq_tuner_sum(md, &sum);
-	*w = sum;
 	w->ns = now_ns - t->ended_ns;
-	w->bytes = flows.bytes;
-	w->jain_ppm = mqfq_auto_jain_ppm(&flows.shares);
 	w->requests -= t->sum.requests;
 	w->slot_waits -= t->sum.slot_waits;
 	w->throttles -= t->sum.throttles;
@@ -117,7 +130,8 @@ static void mqfq_tuner_apply(struct mqfq_data *md)
 void mqfq_tuner_kick(struct mqfq_data *md)
 {
 	if (mqfq_auto_is_any_on(&md->tuner.law))
-		schedule_delayed_work(&md->tuner.work, msecs_to_jiffies(MQFQ_AUTO_WINDOW_MS));
+		schedule_delayed_work(&md->tuner.work,
+				      msecs_to_jiffies(mqfq_auto_window_ms(&md->tuner.law)));
 }
 
 static void mqfq_tuner_work(struct work_struct *work)
@@ -128,7 +142,7 @@ static void mqfq_tuner_work(struct work_struct *work)
 	mutex_lock(&t->lock);
 	if (mqfq_auto_is_any_on(&t->law)) {
 		mqfq_tuner_measure(md, ktime_get_ns(), &t->window);
-		if (t->window.ns < MQFQ_TUNER_LATE * MQFQ_AUTO_WINDOW_MS * NSEC_PER_MSEC)
+		if (t->window.ns < MQFQ_TUNER_LATE_MS * NSEC_PER_MSEC)
 			mqfq_auto_window(&t->law, &t->window);
 		mqfq_tuner_apply(md);
 	}
@@ -157,9 +171,13 @@ void mqfq_tuner_off(struct mqfq_data *md, enum mqfq_auto_which which, u32 value)
 
 void mqfq_tuner_init(struct mqfq_data *md, u32 slots, u32 throttle_kb)
 {
+	struct mqfq_auto *law = &md->tuner.law;
+
 	mutex_init(&md->tuner.lock);
 	INIT_DELAYED_WORK(&md->tuner.work, mqfq_tuner_work);
-	mqfq_auto_init(&md->tuner.law, slots, throttle_kb);
+	mqfq_auto_init(law, slots, slots, throttle_kb);
+	mqfq_auto_on(law, MQFQ_AUTO_SLOTS);
+	mqfq_auto_on(law, MQFQ_AUTO_THROTTLE_KB);
 }
 
 void mqfq_tuner_resume(struct mqfq_data *md, const struct mqfq_auto_found *found)

@@ -483,6 +483,25 @@ static inline unsigned long int_sqrt(unsigned long x)
 
 /* ---- linux/math64 ---- */
 
+#define NSEC_PER_MSEC	1000000L
+
+/* The kernel's is exact, too. */
+static inline u32 int_sqrt64(u64 x)
+{
+	u64 root = 0, bit = 1ULL << 62;
+
+	for (; bit; bit >>= 2) {
+		u64 with = root + bit;
+
+		root >>= 1;
+		if (x >= with) {
+			x -= with;
+			root += bit;
+		}
+	}
+	return root;
+}
+
 static inline u64 div64_u64(u64 a, u64 b)
 {
 	return a / b;

@@ -24,6 +24,8 @@
  *  - no value more than one step from where the others were: it is stable.
  *
  * A world with two loads changes its load before all this, after the first one was learned.
+ *
+ * Other worlds say how soon it is fair as it comes, with few requests outstanding and with many.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +40,7 @@ enum {
 	DIES_MAX	= 256,
 	REQUESTS_MAX	= 8192,
 	KB_SHIFT	= 10 + VT_SHIFT,
+	OPEN_SLOTS	= 4096,
 
 	FIXED_RAMP_MS	= 50,
 	FIXED_MS	= 150,
@@ -45,7 +48,15 @@ enum {
 	SETTLE_MS	= 10000,
 	MEASURE_MS	= 5000,
 	NS_PER_MS	= 1000000,
+
+	START_KB	= 64,
+	START_LEARN_MS	= 3000,
+	START_SETTLE_MS	= 1000,
+	START_MEASURE_MS = 2000,
 };
+
+#define START_SHARE	0.95
+#define START_PART	0.92
 
 struct tenants {
 	unsigned int nr, depth, kb, weight;
@@ -56,6 +67,8 @@ struct world {
 	const char *name;
 	unsigned int nr_queues, nr_dies;
 	bool first_free;		/* the device gives a request to the first free die */
+	bool striped;			/* a request's pages of 16 KiB are on dies side by side */
+	bool unbound;			/* nothing to be fair about: all that counts is the total */
 	unsigned int read_us, write_us;	/* of a die, for 4 KiB; and as much for each further 16 */
 	unsigned int bus_mbps;
 	unsigned int cpu_ns, wake_ns;	/* a request's; until a queue that is woken runs, */
@@ -65,34 +78,86 @@ struct world {
 	struct tenants later[2];	/* after LEARN_MS, if there are any */
 };
 
+/* Reads of 16 KiB or less per die take as long as on the default drive of ssdsim. */
+#define FEW_DIES								\
+	.nr_queues = 4, .nr_dies = 4, .striped = true, .read_us = 107, .bus_mbps = 1000,	\
+	.cpu_ns = 8000, .wake_ns = 8000
+#define MANY_DIES								\
+	.nr_queues = 4, .nr_dies = 64, .striped = true, .read_us = 107, .bus_mbps = 8000,	\
+	.cpu_ns = 1000, .wake_ns = 5000
+
+#define START(label, dies, depth, kb, kb_beside, weight, weight_beside, ...)	\
+	{ dies, .name = label,							\
+	  .tenants = { { 1, depth, kb, weight }, { 1, depth, kb_beside, weight_beside } },	\
+	  __VA_ARGS__ }
+
+static const struct world starts[] = {
+	START("as it comes: 8k:96k, 2 x 8", FEW_DIES, 8, 8, 96, 100, 100),
+	START("as it comes: 8k:96k, 2 x 16", FEW_DIES, 16, 8, 96, 100, 100),
+	START("as it comes: 8k:96k, 2 x 32", FEW_DIES, 32, 8, 96, 100, 100),
+	START("as it comes: 8k:96k, 2 x 512", FEW_DIES, 512, 8, 96, 100, 100),
+	{ FEW_DIES, .name = "as it comes: 8k:96k, 4 x 8",
+	  .tenants = { { 2, 8, 8, 100 }, { 2, 8, 96, 100 } } },
+	START("as it comes: 4k:256k, 2 x 8", FEW_DIES, 8, 4, 256, 100, 100),
+	START("as it comes: 4k:256k, 2 x 32", FEW_DIES, 32, 4, 256, 100, 100),
+	START("as it comes: 4k:256k, 2 x 256", FEW_DIES, 256, 4, 256, 100, 100),
+	START("as it comes: weights 1:10, 2 x 8", FEW_DIES, 8, 4, 4, 100, 1000),
+	START("as it comes: weights 1:10, 2 x 16", FEW_DIES, 16, 4, 4, 100, 1000),
+	START("as it comes: weights 1:10, 2 x 64", FEW_DIES, 64, 4, 4, 100, 1000),
+	START("as it comes: weights 1:10, 2 x 512", FEW_DIES, 512, 4, 4, 100, 1000),
+	START("as it comes: weights 2:5, 2 x 8", FEW_DIES, 8, 4, 4, 100, 250),
+	{ FEW_DIES, .name = "as it comes: weights 1:7, 4 x 8",
+	  .tenants = { { 2, 8, 4, 100 }, { 2, 8, 4, 700 } } },
+	START("equal, then 8k:96k, 2 x 16", FEW_DIES, 16, 8, 8, 100, 100,
+	      .later = { { 1, 16, 8, 100 }, { 1, 16, 96, 100 } }),
+	START("deep, then 8k:96k, 2 x 8", FEW_DIES, 128, 8, 8, 100, 100,
+	      .later = { { 1, 8, 8, 100 }, { 1, 8, 96, 100 } }),
+	START("64 dies, 8k:96k, 2 x 8", MANY_DIES, 8, 8, 96, 100, 100),
+	START("64 dies, 8k:96k, 2 x 256", MANY_DIES, 256, 8, 96, 100, 100),
+	START("64 dies with time to spare, weights 1:10", MANY_DIES, 8, 4, 4, 100, 1000,
+	      .unbound = true),
+	{ FEW_DIES, .name = "one alone", .tenants = { { 1, 64, 4, 100 } }, .unbound = true },
+};
+
 static const struct world worlds[] = {
-	{ "4 dies, 2 readers", 4, 4, true, 50, 50, 4000, 1000, 5000, 0, false,
+	{ "4 dies, 2 readers",
+	  4, 4, true, false, false, 50, 50, 4000, 1000, 5000, 0, false,
 	  { { 2, 64, 4, 100 } } },
-	{ "16 dies at random, 2 readers", 4, 16, false, 80, 200, 2000, 1000, 5000, 0, false,
+	{ "16 dies at random, 2 readers",
+	  4, 16, false, false, false, 80, 200, 2000, 1000, 5000, 0, false,
 	  { { 2, 128, 4, 100 } } },
-	{ "16 dies at random, 16 readers", 8, 16, false, 80, 200, 2000, 1000, 5000, 0, false,
+	{ "16 dies at random, 16 readers",
+	  8, 16, false, false, false, 80, 200, 2000, 1000, 5000, 0, false,
 	  { { 16, 32, 4, 100 } } },
-	{ "32 dies, 4 KiB beside 64 KiB", 4, 32, true, 200, 400, 1500, 1000, 5000, 0, false,
+	{ "32 dies, 4 KiB beside 64 KiB",
+	  4, 32, true, false, false, 200, 400, 1500, 1000, 5000, 0, false,
 	  { { 1, 128, 4, 100 }, { 1, 128, 64, 100 } } },
 	{ "32 dies at random, 4 KiB beside 128 KiB",
-	  4, 32, false, 200, 400, 1500, 1000, 5000, 0, false,
+	  4, 32, false, false, false, 200, 400, 1500, 1000, 5000, 0, false,
 	  { { 1, 128, 4, 100 }, { 1, 128, 128, 100 } } },
-	{ "64 dies, weights 1 to 3", 8, 64, true, 300, 900, 2000, 1000, 5000, 0, false,
+	{ "64 dies, weights 1 to 3",
+	  8, 64, true, false, false, 300, 900, 2000, 1000, 5000, 0, false,
 	  { { 2, 128, 4, 100 }, { 2, 128, 4, 300 } } },
-	{ "256 dies, 8 readers", 8, 256, true, 2000, 4000, 4000, 1000, 5000, 0, false,
+	{ "256 dies, 8 readers",
+	  8, 256, true, false, false, 2000, 4000, 4000, 1000, 5000, 0, false,
 	  { { 8, 128, 4, 100 } } },
-	{ "128 dies, readers beside writers", 8, 128, true, 800, 2400, 2000, 1000, 5000, 0, false,
+	{ "128 dies, readers beside writers",
+	  8, 128, true, false, false, 800, 2400, 2000, 1000, 5000, 0, false,
 	  { { 4, 128, 4, 100 }, { 4, 128, 4, 100, true } } },
-	{ "slow wake-ups, 16 queues", 16, 32, true, 300, 300, 2000, 500, 60000, 0, false,
+	{ "slow wake-ups, 16 queues",
+	  16, 32, true, false, false, 300, 300, 2000, 500, 60000, 0, false,
 	  { { 8, 32, 4, 100 }, { 8, 32, 8, 100 } } },
-	{ "slow wake-ups, small beside large", 8, 16, true, 100, 300, 4000, 500, 40000, 0, false,
+	{ "slow wake-ups, small beside large",
+	  8, 16, true, false, false, 100, 300, 4000, 500, 40000, 0, false,
 	  { { 4, 64, 4, 100 }, { 4, 64, 32, 100 } } },
 	{ "busy CPUs, a wake-up costs as much as three requests",
-	  8, 64, true, 100, 300, 4000, 40000, 5000, 120000, true,
+	  8, 64, true, false, false, 100, 300, 4000, 40000, 5000, 120000, true,
 	  { { 8, 64, 4, 100 } } },
-	{ "4 KiB, then 128 KiB", 4, 32, true, 200, 400, 400, 1000, 5000, 0, false,
+	{ "4 KiB, then 128 KiB",
+	  4, 32, true, false, false, 200, 400, 400, 1000, 5000, 0, false,
 	  { { 4, 64, 4, 100 } }, { { 4, 64, 128, 100 } } },
-	{ "reads, then writes", 4, 64, true, 100, 1600, 200, 1000, 5000, 0, false,
+	{ "reads, then writes",
+	  4, 64, true, false, false, 100, 1600, 200, 1000, 5000, 0, false,
 	  { { 4, 64, 4, 100 } }, { { 4, 64, 4, 100, true } } },
 };
 
@@ -109,6 +174,7 @@ struct tenant {
 	const struct tenants *now;
 	unsigned int next_queue, outstanding;
 	u64 bytes, counted, seen;
+	struct mqfq_auto_flow note;
 };
 
 enum event_kind {
@@ -208,13 +274,18 @@ static void send(struct machine *m, unsigned int number)
 {
 	struct request *r = &m->request[number];
 	const struct world *w = m->world;
-	u64 us = r->write ? w->write_us : w->read_us;
-	unsigned int die = pick_die(m);
-	u64 at = max(m->now, m->die_free_at[die]);
+	unsigned int die = pick_die(m), page = w->striped ? 16 << 10 : r->bytes, left;
+	u64 us = r->write ? w->write_us : w->read_us, at = 0;
 
-	/* From nine tenths to eleven tenths of the time that it should take. */
-	at += us * (1 + r->bytes / (16 << 10)) * (900 + draw(m, 200));
-	m->die_free_at[die] = at;
+	for (left = r->bytes; left; left -= min(left, page)) {
+		u64 from = max(m->now, m->die_free_at[die]);
+
+		/* From nine tenths to eleven tenths of the time that it should take. */
+		from += us * (16 + (min(left, page) >> 10)) * (900 + draw(m, 200)) / 16;
+		m->die_free_at[die] = from;
+		at = max(at, from);
+		die = (die + 1) % w->nr_dies;
+	}
 	at = max(at, m->bus_free_at) + (u64)r->bytes * 1000 / w->bus_mbps;
 	m->bus_free_at = at;
 	push(m, at, DONE, number);
@@ -313,17 +384,18 @@ static void done(struct machine *m, unsigned int number)
 static void end_window(struct machine *m)
 {
 	struct mqfq_auto_window sum = { .requests = m->completed }, w;
-	struct mqfq_auto_shares shares = {};
 	u64 steps = m->law.nr_steps, throttle_vt;
 	unsigned int i;
 
+	mqfq_auto_begin_window(&m->law);
 	for (i = 0; i < m->nr_tenants; i++) {
 		struct tenant *t = &m->tenant[i];
 		u64 bytes = atomic64_read(&t->flow->service_bytes);
 
 		sum.bytes += bytes;
 		sum.largest_kb = max(sum.largest_kb, t->now->kb);
-		mqfq_auto_add_share(&shares, bytes - t->seen, t->flow->effective_weight);
+		mqfq_auto_flow(&m->law, &t->note, flow_cost_vt(t->flow, bytes - t->seen));
+		sum.nr_flows += t->outstanding || bytes != t->seen;
 		t->seen = bytes;
 	}
 	for (i = 0; i < m->world->nr_queues; i++) {
@@ -337,8 +409,8 @@ static void end_window(struct machine *m)
 		.slot_waits = sum.slot_waits - m->last.slot_waits,
 		.throttles = sum.throttles - m->last.throttles,
 		.in_flight = m->policy.tokens.slots - token_tree_nr_free(&m->policy.tokens),
+		.nr_flows = sum.nr_flows,
 		.largest_kb = sum.largest_kb,
-		.jain_ppm = mqfq_auto_jain_ppm(&shares),
 	};
 	m->last = sum;
 	m->window_at = m->now;
@@ -354,7 +426,7 @@ static void end_window(struct machine *m)
 		m->least[i] = min(m->least[i], m->law.knob[i].base);
 		m->most[i] = max(m->most[i], m->law.knob[i].base);
 	}
-	push(m, m->now + MQFQ_AUTO_WINDOW_MS * NS_PER_MS, WINDOW, 0);
+	push(m, m->now + mqfq_auto_window_ms(&m->law) * NS_PER_MS, WINDOW, 0);
 }
 
 /* ---- from the beginning to the end ---- */
@@ -396,7 +468,7 @@ static void begin(struct machine *m, const struct world *w, u32 slots, u32 throt
 		m->tenant[i].flow = flow_get(&m->flows, i, NULL, 0);
 		m->tenant[i].next_queue = i;
 	}
-	mqfq_auto_init(&m->law, slots, throttle_kb);
+	mqfq_auto_init(&m->law, slots, OPEN_SLOTS, throttle_kb);
 }
 
 static void come(struct machine *m, const struct tenants *tenants)
@@ -556,14 +628,88 @@ static bool found(const struct world *w, u32 slots, u32 throttle_kb, u64 settle_
 	return ok;
 }
 
+/* The fixed D, with the default T, that has the most; of the fair ones, if the device is short. */
+static struct figures best_slots(const struct world *w, u32 *slots)
+{
+	static const u32 grid[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512,
+				    OPEN_SLOTS };
+	struct figures best = {};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(grid) / sizeof(*grid); i++) {
+		struct figures f = fixed(w, grid[i], START_KB);
+
+		if ((!w->unbound && f.jain < 0.99) || f.mbps <= best.mbps)
+			continue;
+		best = f;
+		*slots = grid[i];
+	}
+	return best;
+}
+
+/* What the tenant with least of its share has of it, were the total @mbps for @ms. */
+static double least_share(const struct machine *m, double mbps, u64 ms)
+{
+	double least = 1e9, weights = 0, share;
+	unsigned int i;
+
+	for (i = 0; i < m->nr_tenants; i++)
+		weights += m->tenant[i].flow->weight;
+	for (i = 0; i < m->nr_tenants; i++) {
+		const struct tenant *t = &m->tenant[i];
+
+		share = (t->bytes - t->counted) * weights / t->flow->weight / (mbps * 1000 * ms);
+		least = min(least, share);
+	}
+	return least;
+}
+
+/*
+ * As it comes: D begins with all there is. A second after the first request, or after the load has
+ * become another one, each tenant must have SHARE of its share of what it has then, or, as much as
+ * that, of what the best fair setting has; and all together PART of that.
+ */
+static bool starts_well(const struct world *w)
+{
+	u64 learn_ms = w->later[0].nr ? START_LEARN_MS : 0;
+	struct machine *m = &machine;
+	struct figures best, f;
+	double least, least_of_best;
+	u32 slots = 0;
+	bool ok;
+
+	best = best_slots(w, &slots);
+	begin(m, w, OPEN_SLOTS, START_KB);
+	mqfq_auto_on(&m->law, MQFQ_AUTO_SLOTS);
+	mqfq_auto_on(&m->law, MQFQ_AUTO_THROTTLE_KB);
+	come(m, w->tenants);
+	push(m, 0, WINDOW, 0);
+	run_until(m, learn_ms);
+	come(m, last_tenants(w));
+	run_until(m, learn_ms + START_SETTLE_MS);
+	mark(m);
+	run_until(m, learn_ms + START_SETTLE_MS + START_MEASURE_MS);
+	f = figures(m, START_MEASURE_MS);
+	least = least_share(m, f.mbps, START_MEASURE_MS);
+	least_of_best = least_share(m, best.mbps, START_MEASURE_MS);
+	ok = f.mbps >= START_PART * best.mbps &&
+	     (w->unbound || max(least, least_of_best) >= START_SHARE);
+	printf("# after 1 s: %.1f MB/s (%.1f%% of D %u), Jain %.4f, least %.1f%% of its share "
+	       "(%.1f%% with D %u), D %u, T %u\n", f.mbps, 100 * f.mbps / best.mbps, slots, f.jain,
+	       100 * least, 100 * least_of_best, slots, m->law.knob[0].base, m->law.knob[1].base);
+	end(m);
+	return ok;
+}
+
 int main(int argc, char **argv)
 {
-	const unsigned int nr = sizeof(worlds) / sizeof(*worlds);
+	const unsigned int nr = sizeof(worlds) / sizeof(*worlds),
+			   nr_starts = sizeof(starts) / sizeof(*starts);
 	bool is_long = argc > 1 && !strcmp(argv[1], "long"), all = true;
 	unsigned int only = argc > 2 ? strtoul(argv[2], NULL, 0) : 0, i;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	printf("KTAP version 1\n1..%u\n", nr);
+	printf("KTAP version 1\n1..%u\n", nr + nr_starts);
 	for (i = 1; i <= nr; i++) {
 		const struct world *w = &worlds[i - 1];
 		struct figures best;
@@ -578,6 +724,15 @@ int main(int argc, char **argv)
 		if (is_long)
 			ok &= found(w, 1024, 4096, 2 * SETTLE_MS, &best);
 		printf("%sok %u %s\n", ok ? "" : "not ", i, w->name);
+		all &= ok;
+	}
+	for (i = 0; i < nr_starts; i++) {
+		bool ok;
+
+		if (only && nr + i + 1 != only)
+			continue;
+		ok = starts_well(&starts[i]);
+		printf("%sok %u %s\n", ok ? "" : "not ", nr + i + 1, starts[i].name);
 		all &= ok;
 	}
 	return !all;
