@@ -104,7 +104,8 @@ def layout(report):
 def tools_unit(report):
     """The tests that the tools bring along; and the manual, in which a warning is an error."""
     for path in ("tools/bench/test_bench", "tools/mqfair/test_device", "tools/mqfair/test_doctor",
-                 "tools/mqfair/test_tune", "tools/mqfair/test_report"):
+                 "tools/mqfair/test_tune", "tools/mqfair/test_report",
+                 "tools/mqfair/test_weights"):
         run_program(report, os.path.basename(path), [path])
     run_program(report, "documents", ["sphinx-build", "-q", "-W", "--keep-going",
                                       "Documentation", "/tmp/documents"])
