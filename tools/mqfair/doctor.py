@@ -3,7 +3,8 @@
 
 doctor checks the kernel against SUPPORTED, its type information and headers, the installed modules
 and whether the kernel accepts them, DKMS, the scheduler of each disk, what else sets a scheduler
-(TuneD, udev rules), the tunables of each disk with a scheduler of ours, and the weights of cgroups.
+(TuneD, udev rules), the tunables of each disk with a scheduler of ours, and the weights of cgroups:
+also those that systemd and container runtimes set where mq-mqfq does not read them.
 It changes nothing and needs no root.
 
 Each finding is "ok", "note" (works, but look at it) or "fault" (does not work). The exit status is
@@ -15,6 +16,9 @@ import os
 import re
 import subprocess
 from dataclasses import asdict, dataclass
+
+from device import printable
+from weights import DEFAULT, parse
 
 ONE_LINE = "find faults in the installation, the kernel, the disks or the settings; say what to do"
 DEVICE_OPTIONAL = True
@@ -62,6 +66,23 @@ class Machine:
         """Names, as seen from the root, that match."""
         return sorted("/" + os.path.relpath(path, self.root)
                       for path in glob.glob(self.path(pattern)))
+
+    def walk(self, top, *names):
+        """For each of @names the files of that name in the tree of folders @top."""
+        found = [[] for _ in names]
+        for folder, children, files in os.walk(self.path(top)):
+            children.sort()
+            for paths, name in zip(found, names):
+                if name in files:
+                    paths.append("/" + os.path.relpath(os.path.join(folder, name), self.root))
+        return found
+
+    def weights(self, name):
+        """A file of weights; the default ones if it cannot be read."""
+        try:
+            return parse(self.read(name)) or DEFAULT
+        except ValueError:
+            return DEFAULT
 
     @staticmethod
     def _run(*argv):
@@ -280,15 +301,72 @@ def weights(machine):
                       "the io controller is not enabled for cgroups: all tenants are one flow",
                       f"echo +io > {top}/cgroup.subtree_control")
         return
-    files = machine.find(f"{top}/*/io.mqfair.weight") + machine.find(f"{top}/*/*/io.mqfair.weight")
-    changed = sum(machine.read(path) not in ("default 100", "100", "") for path in files)
-    if files and not changed:
+    ours, theirs, bfq = ({os.path.dirname(path): machine.weights(path) for path in paths}
+                         for paths in machine.walk(top, "io.mqfair.weight", "io.weight",
+                                                   "io.bfq.weight"))
+    changed = sum(have != DEFAULT for have in ours.values())
+    ignored = {folder: want for folder, want in theirs.items()
+               if want != DEFAULT and ours.get(folder, want) != want}
+    yield from bfq_weights(machine, bfq)
+    if ignored:
+        yield not_followed(ignored, ours, top)
+    elif ours and not changed:
         yield Finding(NOTE, "weights",
-                      f"all {len(files)} cgroups have the default weight of 100: equal shares",
-                      "echo 300 > /sys/fs/cgroup/GROUP/io.mqfair.weight")
-    elif files:
+                      f"all {len(ours)} cgroups have the default weight of 100: equal shares",
+                      "mqfair weights set GROUP 300, which writes its io.mqfair.weight")
+    elif ours:
         yield Finding(OK, "weights",
-                      f"{changed} of {len(files)} cgroups have a weight of their own")
+                      f"{changed} of {len(ours)} cgroups have a weight of their own")
+
+
+def words(weights):
+    """"default 300 8:0 50" of a parsed file of weights."""
+    return " ".join(f"{key} {weight}" for key, weight in weights.items())
+
+
+def not_followed(ignored, ours, top):
+    """What to do about cgroups with an io.weight that mq-mqfq does not have."""
+    remedy = ("systemctl enable --now mqfair-weights, or in a checkout: tools/mqfair/mqfair "
+              "weights --follow")
+    folder, want = next(((folder, want) for folder, want in ignored.items()
+                         if ours[folder] == DEFAULT), next(iter(ignored.items())))
+    first = f"{printable(os.path.relpath(folder, top))}, {words(want)}"
+    if ours[folder] == DEFAULT:
+        return Finding(FAULT, "weights",
+                       f"{len(ignored)} cgroups have an io.weight, as by IOWeight= of systemd, "
+                       f"that mq-mqfq does not read (one is {first})", remedy)
+    return Finding(NOTE, "weights",
+                   f"{len(ignored)} cgroups have an io.weight that differs from their "
+                   f"io.mqfair.weight (one is {first}, not {words(ours[folder])})",
+                   remedy)
+
+
+def wants_bfq_weight(machine):
+    """Whether mq-mqfq is to be loaded with bfq_weight=1."""
+    files = [path for folder in ("/etc", "/run", "/usr/lib")
+             for path in machine.find(f"{folder}/modprobe.d/*.conf")]
+    option = re.compile(r"^options\s+mq[-_]mqfq\s(.*\s)?bfq_weight=[1yY]\b", re.M)
+    return (any(option.search(machine.read(path)) for path in files)
+            or re.search(r"\bmq[-_]mqfq\.bfq_weight=[1yY]\b", machine.read("/proc/cmdline")))
+
+
+def bfq_weights(machine, bfq):
+    """The file io.bfq.weight, which is bfq's or, with bfq_weight=1, mq-mqfq's."""
+    if machine.read("/sys/module/mq_mqfq/parameters/bfq_weight") == "Y":
+        return
+    has_bfq = machine.exists("/sys/module/bfq")
+    written = sum(weights != DEFAULT for weights in bfq.values())
+    again = "modprobe -r mq-mqfq; modprobe mq-mqfq bfq_weight=1"
+    without_bfq = f"choose another scheduler for the disks that use bfq; modprobe -r bfq; {again}"
+    if wants_bfq_weight(machine):
+        yield Finding(FAULT, "weights",
+                      "mq-mqfq refused bfq_weight=1 because bfq is loaded: io.bfq.weight is bfq's"
+                      if has_bfq else "mq-mqfq was loaded without bfq_weight=1, or refused it",
+                      without_bfq if has_bfq else again)
+    elif has_bfq and written:
+        yield Finding(NOTE, "weights",
+                      f"{written} cgroups have an io.bfq.weight, as by a container runtime, that "
+                      "only bfq reads", without_bfq)
 
 
 def tuned_elevator(machine, profile, seen=()):
