@@ -27,7 +27,7 @@ PACKAGES = {
                                 "dwarves rsync python3 zstd xz-utils perl",
     "guests": "qemu-system-x86 virtme-ng busybox-static",
     "tests and benchmarks": "fio nvme-cli e2fsprogs util-linux iproute2 procps libaio-dev "
-                            "liburing-dev redis-tools",
+                            "liburing-dev redis-tools crun",
     "checks": "sparse shellcheck libasan8 libubsan1 libtsan2",
     "octokvd": "libxxhash-dev libsodium-dev libhiredis-dev python3-redis clang libclang-rt-19-dev",
     "peers and applications": "valkey-server rocksdb-tools postgresql",
