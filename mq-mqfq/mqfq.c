@@ -61,8 +61,7 @@
  *	  |                  |
  *	  +--> finish        +--> finish: gives the flow back
  *
- * finish_request gives the slot back, not completed_request: only finish_request is called exactly
- * once at the end of every request.
+ * finish_request gives the slot back: it is called exactly once at the end of every request.
  *
  * Locking
  * =======
@@ -107,9 +106,8 @@
  * ========
  * mqfq_data lives from init_sched to exit_sched; the queue is frozen in both. A change of the
  * number of hardware queues attaches us again; lib/blk/keep.h has what stays. A flow lives until it
- * has had no request, and was not ahead of virtual time, for five to ten seconds. While there are
- * flows, work items look at them (mqfq_share.c) and at the hardware queues; the tuner's only if T
- * or D is automatic.
+ * has had no request, and was not ahead of virtual time, for five to ten seconds. Meanwhile, work
+ * items look at flows (mqfq_share.c) and hardware queues; the tuner's only if T or D is automatic.
  *
  * Observability
  * =============

@@ -729,11 +729,7 @@ void mqfq_set_slots(struct mqfq_policy *p, unsigned int slots)
 	mqfq_recall(p);
 }
 
-/**
- * mqfq_set_wheel() - change b and B
- * @p:		policy
- * @geometry:	of the wheel
- */
+/* Changes b and B. */
 void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry)
 {
 	vt_wheel_reshape(&p->wheel, geometry);
