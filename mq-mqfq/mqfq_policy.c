@@ -504,19 +504,18 @@ static noinline void mqfq_come_back(struct mqfq_queue *mq)
 
 /* ---- debts ---- */
 
-/* True if a debt was paid with what was just released: it is not free. */
-static bool mqfq_tally_pay(atomic64_t *tally)
+/* The queue gives its permits back, and @more: it cannot use them. Entries without step aside. */
+void mqfq_give_permits(struct mqfq_queue *mq, u32 more)
 {
-	s64 old = atomic64_read(tally);
+	lockdep_assert_held(&mq->lock);
 
-	do {
-		if (!mqfq_tally_lent(old))
-			return false;
-		/* Pairs with itself: a debt is paid once. */
-	} while (!atomic64_try_cmpxchg(tally, &old, old - 1));
-	return true;
+	/* Full barrier: permits before bits. Pairs with ready_set_add() in mqfq_park(). */
+	atomic_sub_return(mq->nr_permits + more, &mq->policy->slow.nr_out);
+	mq->nr_permits = 0;
+	mqfq_recall(mq->policy);
 }
 
+/* True if a debt was paid with what was just released: it is not free. */
 static noinline bool mqfq_pay(struct mqfq_queue *mq)
 {
 	if (!mqfq_tally_pay(&mq->tally))
@@ -568,8 +567,10 @@ static noinline bool mqfq_come_home(struct mqfq_queue *mq)
 		atomic_set(&mq->state, MQFQ_STUCK);
 		/* State before debt. Pairs with the cmpxchg in mqfq_tally_pay(). */
 		smp_mb();
-		if (mqfq_must_wait(mq))
+		if (mqfq_must_wait(mq)) {
+			mqfq_give_permits(mq, 0);
 			return false;
+		}
 		/* If a release has seen the state, the queue runs once more. */
 		atomic_set(&mq->state, MQFQ_RUNNABLE);
 	}

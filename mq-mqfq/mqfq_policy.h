@@ -380,6 +380,19 @@ static inline u32 mqfq_tally_lent(s64 tally)
 	return tally;
 }
 
+/* True if a debt was paid. */
+static inline bool mqfq_tally_pay(atomic64_t *tally)
+{
+	s64 old = atomic64_read(tally);
+
+	do {
+		if (!mqfq_tally_lent(old))
+			return false;
+		/* Pairs with itself: a debt is paid once. */
+	} while (!atomic64_try_cmpxchg(tally, &old, old - 1));
+	return true;
+}
+
 /* Entries taken and not released. Exact under the queue's lock, but for what is released now. */
 static inline u32 mqfq_nr_in_flight(const struct mqfq_queue *mq)
 {
@@ -390,6 +403,7 @@ static inline u32 mqfq_nr_in_flight(const struct mqfq_queue *mq)
 bool mqfq_wake(struct mqfq_queue *mq, enum mqfq_state was);
 void mqfq_wake_all(struct mqfq_policy *p, enum mqfq_state was);
 void mqfq_publish(struct mqfq_queue *mq, u64 value);
+void mqfq_give_permits(struct mqfq_queue *mq, u32 more);
 void mqfq_recall(struct mqfq_policy *p);
 
 #endif /* MQFAIR_MQFQ_POLICY_H */

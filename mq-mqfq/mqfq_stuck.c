@@ -106,21 +106,17 @@ static void mqfq_leave(struct mqfq_queue *mq)
 static void mqfq_lend(struct mqfq_queue *mq)
 {
 	struct mqfq_policy *p = mq->policy;
-	u32 n, nr_slow;
+	u32 n;
 
 	spin_lock(&mq->lock);
 	n = mqfq_tally_lend(&mq->tally, mq->taken);
 	if (n) {
 		mqfq_leave(mq);
-		nr_slow = mqfq_tally_lend(&mq->slow_tally, mq->slow_taken) + mq->nr_permits;
-		mq->nr_permits = 0;
-		/* Full barrier: permits before bits. Pairs with ready_set_add() in mqfq_park(). */
-		atomic_sub_return(nr_slow, &p->slow.nr_out);
+		mqfq_give_permits(mq, mqfq_tally_lend(&mq->slow_tally, mq->slow_taken));
 		token_tree_lend(&p->tokens, n);
 		/* Tokens before states. Pairs with ready_set_add() in mqfq_find_slot(). */
 		smp_mb();
 		mqfq_wake_all(p, MQFQ_READY);
-		mqfq_recall(p);
 		mq->nr_stuck++;
 	}
 	spin_unlock(&mq->lock);
