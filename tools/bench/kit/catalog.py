@@ -16,6 +16,7 @@ BENCHMARKS = {
     "balancer": "cases.octokv_balancer",
     "peers": "cases.octokv_peers",
     "auto": "cases.mqfq_auto",
+    "shallow": "cases.mqfq_shallow",
     "k2-auto": "cases.k2_auto",
     "defaults": "cases.tabs_defaults",
 }
