@@ -94,7 +94,7 @@ struct flow_reweigh {
  * @rcu:		for its end
  * @refs:		references, FLOW_DEAD when it is out of the table
  * @finish:		finish tag of its last request
- * @service_bytes:	bytes that were dispatched
+ * @service_bytes:	bytes that were dispatched; of a request that moves no data, its cost
  * @throttled_ns:	for how long queues waited because one of its requests was ahead
  * @idle:		what has seen it idle: FLOW_SEEN_BY_*; written under the table's lock, not 0
  *			while the flow is not active

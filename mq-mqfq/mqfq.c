@@ -698,6 +698,15 @@ static void mqfq_give_back(struct request *rq, bool is_slow)
 		mqfq_release(rq->mq_hctx->sched_data);
 }
 
+/* A slow request moves no data, and may be for the whole drive: it serves what it costs. */
+static u64 mqfq_served_bytes(const struct mqfq_data *md, struct request *rq)
+{
+	u32 bytes = blk_rq_bytes(rq);
+
+	return unlikely(mqfq_entry(rq)->flow & MQFQ_ENTRY_SLOW) ? mqfq_cost_bytes(md, rq, bytes) :
+								  bytes;
+}
+
 /* Called from a run of @hctx, after has_work said yes. */
 static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
@@ -724,7 +733,8 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	mqfq_set_rq_state(e, MQFQ_RQ_INFLIGHT);
 	/* If it comes back it must not be merged: the driver may have mapped it. */
 	rq->rq_flags |= RQF_STARTED;
-	atomic64_add(blk_rq_bytes(rq), &mqfq_entry_flow(e)->service_bytes);
+	atomic64_add(mqfq_served_bytes(hctx->queue->elevator->elevator_data, rq),
+		     &mqfq_entry_flow(e)->service_bytes);
 	if (trace_mqfq_dispatch_enabled())
 		trace_mqfq_dispatch(rq, blk_rq_bytes(rq), mqfq_entry_flow(e)->key,
 				    e->start - mqfq_vt(mq->policy));

@@ -402,7 +402,9 @@ static int mqfq_permits(const struct mqfq_policy *p)
 {
 	int slots = READ_ONCE(p->tokens.slots);
 
-	return READ_ONCE(p->slow.is_alone) ? slots : max(slots / MQFQ_SLOW_PART, 1);
+	if (READ_ONCE(p->slow.is_alone))
+		return slots;
+	return clamp(slots / MQFQ_SLOW_PART, 1, (int)MQFQ_SLOW_MOST);
 }
 
 static bool mqfq_permit_take(struct mqfq_policy *p)
@@ -702,11 +704,7 @@ void mqfq_wake_all(struct mqfq_policy *p, enum mqfq_state was)
 		mqfq_wake(&p->queue[i], was);
 }
 
-/**
- * mqfq_set_throttle() - change T
- * @p:			policy
- * @throttle_vt:	units of virtual time, less than 2^62
- */
+/* Changes T, in units of virtual time, less than 2^62. */
 void mqfq_set_throttle(struct mqfq_policy *p, u64 throttle_vt)
 {
 	mqfq_store_throttle(p, throttle_vt);
@@ -737,7 +735,7 @@ void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry)
 	mqfq_wake_all(p, MQFQ_THROTTLED);
 }
 
-/* Puts all entries into the tree, where they can change their places. */
+/* Puts all entries into the tree. */
 static void mqfq_sort_all(struct mqfq_queue *mq)
 {
 	struct mqfq_entry *e;

@@ -59,8 +59,12 @@ enum {
 	MQFQ_SLOT_BATCH		= 8,
 	/* Flows are told apart by so many counters per queue; two may share one. */
 	MQFQ_FLOW_COUNTERS	= 64,
-	/* One of so many slots is for slow entries, but at least one in all. */
+	/*
+	 * One of so many slots is for slow entries, but at least one in all, and at most so many: D
+	 * is large as long as it holds nothing back.
+	 */
 	MQFQ_SLOW_PART		= 8,
+	MQFQ_SLOW_MOST		= 8,
 	/* mqfq_look() is called as often as this. */
 	MQFQ_LOOK_MS		= 50,
 };
