@@ -297,6 +297,25 @@ static void more_permits_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, take(test, 2), NOTHING);
 }
 
+/* Others that wait in vain are others. */
+static void not_alone_test(struct kunit *test)
+{
+	make_up(test, WIDE, 1);
+	put(test, 0, 0, true);
+	put(test, 0, 0, true);
+	put(test, 1, 0, false);
+	KUNIT_ASSERT_EQ(test, take(test, 0), 0);
+	KUNIT_ASSERT_EQ(test, take(test, 1), NOTHING);
+	look_after(test, 50);
+	look_after(test, 2000);
+	KUNIT_EXPECT_FALSE(test, context(test)->policy.slow.is_alone);
+	release(test, 0);
+	KUNIT_ASSERT_EQ(test, take(test, 1), 2);
+	look_after(test, 50);
+	look_after(test, 2000);
+	KUNIT_EXPECT_TRUE(test, context(test)->policy.slow.is_alone);
+}
+
 /* ---- stuck queues ---- */
 
 /* Queue 0 has @n in flight and others waiting; queue 1 goes on with @rounds entries. */
@@ -495,6 +514,7 @@ static struct kunit_case mqfq_waits_cases[] = {
 	KUNIT_CASE(turns_test),
 	KUNIT_CASE(comes_back_test),
 	KUNIT_CASE(more_permits_test),
+	KUNIT_CASE(not_alone_test),
 	KUNIT_CASE_PARAM(stuck_test, stuck_gen_params),
 	KUNIT_CASE(not_stuck_test),
 	KUNIT_CASE(debt_test),

@@ -255,7 +255,9 @@ static void mqfq_count_in(struct mqfq_queue *mq, const struct mqfq_entry *e)
 	if (!*n)
 		WRITE_ONCE(mq->nr_flows, mq->nr_flows + 1);
 	WRITE_ONCE(*n, *n + 1);
-	mq->inserted++;
+	WRITE_ONCE(mq->inserted, mq->inserted + 1);
+	if (unlikely(e->flow & MQFQ_ENTRY_SLOW))
+		WRITE_ONCE(mq->slow_inserted, mq->slow_inserted + 1);
 }
 
 static void mqfq_count_out(struct mqfq_queue *mq, const struct mqfq_entry *e)
@@ -571,6 +573,7 @@ static noinline bool mqfq_come_home(struct mqfq_queue *mq)
 		smp_mb();
 		if (mqfq_must_wait(mq)) {
 			mqfq_give_permits(mq, 0);
+			mqfq_pass_on(mq);
 			return false;
 		}
 		/* If a release has seen the state, the queue runs once more. */
@@ -610,10 +613,8 @@ struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
 		return NULL;
 	if (mq->throttled_flow)
 		mqfq_note_unthrottled(mq);
-	if (unlikely(mq->is_away) && !mqfq_come_home(mq)) {
-		mqfq_pass_on(mq);
+	if (unlikely(mq->is_away) && !mqfq_come_home(mq))
 		return NULL;
-	}
 
 	for (;;) {
 		e = mqfq_first(mq);

@@ -139,7 +139,7 @@ struct mqfq_seen {
  * @nr_aside:		how many in @aside; read anywhere
  * @aside:		slow entries that wait for a permit, in the order of stepping aside
  * @nr_permits:		for as many slow entries of @in_order and @others
- * @slow_taken:		of @taken, slow ones
+ * @slow_inserted:	of @inserted, slow ones; @slow_taken of @taken
  * @is_away:		its leaf has left virtual time, or it is in debt: see mqfq_stuck.c
  * @nr_stuck:		times that its slots were lent
  * @seen:		by the last mqfq_look()
@@ -182,7 +182,7 @@ struct mqfq_queue {
 		struct mqfq_entry *first, *last;
 	} aside;
 	unsigned int nr_permits;
-	u32 slow_taken;
+	u32 slow_inserted, slow_taken;
 	bool is_away;
 	u32 nr_stuck;
 	struct list_head recent;
@@ -242,12 +242,12 @@ struct mqfq_slow {
 /**
  * struct mqfq_look - what mqfq_look() has seen of all queues
  * @released:	releases, in all
- * @nr_others:	entries taken that are not slow
- * @others_ns:	when there was one
+ * @nr_others:	entries that came and are not slow
+ * @others_ns:	when one came, or waited
  */
 struct mqfq_look {
 	u64 released;
-	u64 nr_others;
+	u32 nr_others;
 	u64 others_ns;
 };
 

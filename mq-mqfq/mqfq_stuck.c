@@ -70,7 +70,7 @@ enum {
 
 /* What one look sums up. */
 struct mqfq_sums {
-	u64 taken, slow_taken;
+	u32 others_came, others_went;	/* entries that are not slow */
 	u32 in_flight;		/* of queues that are not in debt */
 	unsigned int nr_waiting;	/* queues with entries, of these */
 };
@@ -162,8 +162,9 @@ static void mqfq_see(struct mqfq_policy *p, struct mqfq_queue *mq, struct mqfq_s
 		seen->taken_ns = now_ns;
 	seen->released = released;
 	seen->taken = taken;
-	sums->taken += taken;
-	sums->slow_taken += READ_ONCE(mq->slow_taken);
+	/* In this order: none seems to have gone that has not come. */
+	sums->others_went += (u32)taken - READ_ONCE(mq->slow_taken);
+	sums->others_came += (u32)READ_ONCE(mq->inserted) - READ_ONCE(mq->slow_inserted);
 	if (!mqfq_tally_lent(tally)) {
 		sums->in_flight += mqfq_nr_in_flight(mq);
 		sums->nr_waiting += READ_ONCE(mq->nr) > 0;
@@ -171,13 +172,14 @@ static void mqfq_see(struct mqfq_policy *p, struct mqfq_queue *mq, struct mqfq_s
 }
 
 /* Are slow requests all that there is? Then they may have all slots. */
-static void mqfq_see_others(struct mqfq_policy *p, u64 nr_others, u64 now_ns)
+static void mqfq_see_others(struct mqfq_policy *p, const struct mqfq_sums *sums, u64 now_ns)
 {
 	struct mqfq_look *look = &p->look;
 
-	if (nr_others != look->nr_others || !look->others_ns)
+	if (sums->others_came != look->nr_others || sums->others_came != sums->others_went ||
+	    !look->others_ns)
 		look->others_ns = now_ns;
-	look->nr_others = nr_others;
+	look->nr_others = sums->others_came;
 	WRITE_ONCE(p->slow.is_alone, now_ns - look->others_ns >= MQFQ_ALONE_NS);
 	/* Permits before bits. Pairs with ready_set_add() in mqfq_park(). */
 	smp_mb();
@@ -191,7 +193,7 @@ void mqfq_look(struct mqfq_policy *p, u64 now_ns)
 
 	for (i = 0; i < p->nr_queues; i++)
 		mqfq_see(p, &p->queue[i], &sums, now_ns);
-	mqfq_see_others(p, sums.taken - sums.slow_taken, now_ns);
+	mqfq_see_others(p, &sums, now_ns);
 	for (i = 0; i < p->nr_queues; i++) {
 		struct mqfq_queue *mq = &p->queue[i];
 
