@@ -99,7 +99,7 @@ static void sim_check_vt(struct simulation *s)
 
 unsigned int sim_permits(const struct simulation *s)
 {
-	return max(s->slots / MQFQ_SLOW_PART, 1U);
+	return clamp(s->slots / MQFQ_SLOW_PART, 1U, (unsigned int)MQFQ_SLOW_MOST);
 }
 
 /* Entries that have stepped aside, of all queues that are not STUCK. */
