@@ -103,6 +103,8 @@ enum {
 	/* Places in a tree: those of the flows, others, and the root. */
 	SIM_NODES_MAX		= SIM_FLOWS_MAX + 8,
 	SIM_SLOTS_MAX		= 256,
+	/* D, and as many that a stuck queue has lent, and one of its own. */
+	SIM_INFLIGHT_MAX	= 2 * SIM_SLOTS_MAX + 1,
 	SIM_REQUESTS_MAX	= 4096,		/* alive at once */
 	SIM_SECTOR_BYTES	= 512,
 	SIM_SECTORS_MAX		= 2048,
@@ -253,7 +255,7 @@ struct simulation {
 	struct sim_pair pair[SIM_FLOWS_MAX][SIM_FLOWS_MAX];
 	struct sim_request request[SIM_REQUESTS_MAX];
 	struct sim_request *free;
-	struct sim_request *inflight[SIM_SLOTS_MAX];
+	struct sim_request *inflight[SIM_INFLIGHT_MAX];
 	unsigned int nr_inflight;	/* at the device */
 	unsigned int nr_out;		/* slots; a completed request holds one for a moment */
 	unsigned int nr_slow_out;	/* of these, by slow requests */
@@ -265,7 +267,7 @@ struct simulation {
 	unsigned int window_depth;
 	u32 pending, unguarded;		/* masks of queues */
 
-	u64 step;
+	u64 step, nr_looks;
 	struct sim_ratios ratios;
 	const char *failure;
 	u64 failed_at;
