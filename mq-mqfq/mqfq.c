@@ -699,12 +699,13 @@ static void mqfq_give_back(struct request *rq, bool is_slow)
 }
 
 /* A slow request moves no data, and may be for the whole drive: it serves what it costs. */
-static u64 mqfq_served_bytes(const struct mqfq_data *md, struct request *rq)
+static u64 mqfq_served_bytes(struct request *rq)
 {
 	u32 bytes = blk_rq_bytes(rq);
 
-	return unlikely(mqfq_entry(rq)->flow & MQFQ_ENTRY_SLOW) ? mqfq_cost_bytes(md, rq, bytes) :
-								  bytes;
+	if (likely(!(mqfq_entry(rq)->flow & MQFQ_ENTRY_SLOW)))
+		return bytes;
+	return mqfq_cost_bytes(rq->q->elevator->elevator_data, rq, bytes);
 }
 
 /* Called from a run of @hctx, after has_work said yes. */
@@ -733,8 +734,7 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	mqfq_set_rq_state(e, MQFQ_RQ_INFLIGHT);
 	/* If it comes back it must not be merged: the driver may have mapped it. */
 	rq->rq_flags |= RQF_STARTED;
-	atomic64_add(mqfq_served_bytes(hctx->queue->elevator->elevator_data, rq),
-		     &mqfq_entry_flow(e)->service_bytes);
+	atomic64_add(mqfq_served_bytes(rq), &mqfq_entry_flow(e)->service_bytes);
 	if (trace_mqfq_dispatch_enabled())
 		trace_mqfq_dispatch(rq, blk_rq_bytes(rq), mqfq_entry_flow(e)->key,
 				    e->start - mqfq_vt(mq->policy));

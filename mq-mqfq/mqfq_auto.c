@@ -116,8 +116,6 @@ enum {
 	MQFQ_AUTO_UNUSUAL_PCT	= 25,
 	MQFQ_AUTO_UNUSUAL_WINDOWS = 2,
 
-	MQFQ_AUTO_NR_STEPS	= MQFQ_AUTO_NR_KNOBS * MQFQ_AUTO_NR_WAYS,
-
 	/* Units of virtual time in a unit of mqfq_auto_flow.share, as a power of two. */
 	MQFQ_AUTO_SHARE_SHIFT	= VT_SHIFT + 6,
 };

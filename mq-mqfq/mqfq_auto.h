@@ -129,7 +129,6 @@ struct mqfq_auto_leg {
  * @knob:	T and D
  * @open_slots:	a D that holds nothing back
  * @nr_alone:	windows in a row with one flow
- * @nr_flows:	flows when the comparison began, or the rest
  * @in_flight:	the most requests at the device since the base was found
  * @unfair_slots: a D that was found to be unfair, for the load as it is; U32_MAX: none
  * @nr_void:	windows in a row with a load that the comparison is not about
@@ -163,7 +162,6 @@ struct mqfq_auto {
 	struct mqfq_auto_knob knob[MQFQ_AUTO_NR_KNOBS];
 	u32 open_slots;
 	unsigned int nr_alone;
-	u32 nr_flows;
 	u32 in_flight;
 	u32 unfair_slots;
 	unsigned int nr_void;

@@ -596,15 +596,10 @@ static struct figures sweep(const struct world *w, bool is_long)
 	return best;
 }
 
-/* Both found, from here. */
-static bool found(const struct world *w, u32 slots, u32 throttle_kb, u64 settle_ms,
-		  const struct figures *best)
+/* Both are searched, from here: what all have in the time after they have had time to settle. */
+static struct figures search(struct machine *m, const struct world *w, u32 slots, u32 throttle_kb,
+			     u64 learn_ms, u64 settle_ms, u64 measure_ms)
 {
-	u64 learn_ms = w->later[0].nr ? LEARN_MS : 0;
-	struct machine *m = &machine;
-	struct figures f;
-	bool ok, stable;
-
 	begin(m, w, slots, throttle_kb);
 	mqfq_auto_on(&m->law, MQFQ_AUTO_SLOTS);
 	mqfq_auto_on(&m->law, MQFQ_AUTO_THROTTLE_KB);
@@ -614,8 +609,19 @@ static bool found(const struct world *w, u32 slots, u32 throttle_kb, u64 settle_
 	come(m, last_tenants(w));
 	run_until(m, learn_ms + settle_ms);
 	mark(m);
-	run_until(m, learn_ms + settle_ms + MEASURE_MS);
-	f = figures(m, MEASURE_MS);
+	run_until(m, learn_ms + settle_ms + measure_ms);
+	return figures(m, measure_ms);
+}
+
+static bool found(const struct world *w, u32 slots, u32 throttle_kb, u64 settle_ms,
+		  const struct figures *best)
+{
+	u64 learn_ms = w->later[0].nr ? LEARN_MS : 0;
+	struct machine *m = &machine;
+	struct figures f;
+	bool ok, stable;
+
+	f = search(m, w, slots, throttle_kb, learn_ms, settle_ms, MEASURE_MS);
 	stable = m->most[0] <= 2 * m->least[0] && m->most[1] <= 2 * m->least[1];
 	ok = stable && f.mbps >= 0.97 * best->mbps && f.jain >= best->jain - 0.01;
 	printf("# from D %u, T %u: %.1f MB/s (%.1f%%), Jain %.4f (%+.4f) with D %u, T %u, ", slots,
@@ -679,17 +685,7 @@ static bool starts_well(const struct world *w)
 	bool ok;
 
 	best = best_slots(w, &slots);
-	begin(m, w, OPEN_SLOTS, START_KB);
-	mqfq_auto_on(&m->law, MQFQ_AUTO_SLOTS);
-	mqfq_auto_on(&m->law, MQFQ_AUTO_THROTTLE_KB);
-	come(m, w->tenants);
-	push(m, 0, WINDOW, 0);
-	run_until(m, learn_ms);
-	come(m, last_tenants(w));
-	run_until(m, learn_ms + START_SETTLE_MS);
-	mark(m);
-	run_until(m, learn_ms + START_SETTLE_MS + START_MEASURE_MS);
-	f = figures(m, START_MEASURE_MS);
+	f = search(m, w, OPEN_SLOTS, START_KB, learn_ms, START_SETTLE_MS, START_MEASURE_MS);
 	least = least_share(m, f.mbps, START_MEASURE_MS);
 	least_of_best = least_share(m, best.mbps, START_MEASURE_MS);
 	ok = f.mbps >= START_PART * best.mbps &&
