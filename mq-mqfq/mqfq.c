@@ -204,12 +204,6 @@ static u64 mqfq_clock_ns(void)
 	return ktime_get_ns();
 }
 
-/* Requests that change the drive's map and move no data. */
-static bool mqfq_is_slow(enum req_op op)
-{
-	return op == REQ_OP_DISCARD || op == REQ_OP_SECURE_ERASE || op == REQ_OP_WRITE_ZEROES;
-}
-
 /*
  * A slow request takes a drive milliseconds, almost whatever its size: the drive changes its map,
  * under one lock. So bytes say little. It counts as MQFQ_SLOW_KB_MIN at least, of which a fast

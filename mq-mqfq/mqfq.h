@@ -96,6 +96,12 @@ struct mqfq_data {
 	struct flow_table flows;
 };
 
+/* Requests that change the drive's map and move no data. */
+static inline bool mqfq_is_slow(enum req_op op)
+{
+	return op == REQ_OP_DISCARD || op == REQ_OP_SECURE_ERASE || op == REQ_OP_WRITE_ZEROES;
+}
+
 /* Index of a flow in keep->numbers: processes and priorities have small numbers. */
 static inline unsigned long mqfq_weight_index(u64 key)
 {

@@ -403,10 +403,9 @@ static noinline bool mqfq_find_slot(struct mqfq_queue *mq, struct mqfq_entry *e)
 static int mqfq_permits(const struct mqfq_policy *p)
 {
 	int slots = READ_ONCE(p->tokens.slots);
+	int permits = clamp(slots / MQFQ_SLOW_PART, 1, (int)MQFQ_SLOW_MOST);
 
-	if (READ_ONCE(p->slow.is_alone))
-		return slots;
-	return clamp(slots / MQFQ_SLOW_PART, 1, (int)MQFQ_SLOW_MOST);
+	return READ_ONCE(p->slow.is_alone) ? min(MQFQ_SLOW_ALONE * permits, slots) : permits;
 }
 
 static bool mqfq_permit_take(struct mqfq_policy *p)

@@ -61,10 +61,12 @@ enum {
 	MQFQ_FLOW_COUNTERS	= 64,
 	/*
 	 * One of so many slots is for slow entries, but at least one in all, and at most so many: D
-	 * is large as long as it holds nothing back.
+	 * is large as long as it holds nothing back. While they are alone there are ALONE times as
+	 * many. All slots would be seconds of work, in front of the first other entry that comes.
 	 */
 	MQFQ_SLOW_PART		= 8,
 	MQFQ_SLOW_MOST		= 8,
+	MQFQ_SLOW_ALONE		= 4,
 	/* mqfq_look() is called as often as this. */
 	MQFQ_LOOK_MS		= 50,
 };
@@ -227,7 +229,7 @@ struct mqfq_config {
  * struct mqfq_slow - permits of a device for slow entries
  * @parked:	queues that wait for one
  * @last:	leaf of the queue that was recalled last
- * @is_alone:	there have been no other entries for a while: as many permits as slots
+ * @is_alone:	there have been no other entries for a while: more permits
  * @nr_out:	permits that queues have, and entries that are out
  * @nr_aside:	entries of all queues that have stepped aside
  */

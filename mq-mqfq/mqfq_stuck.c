@@ -171,7 +171,7 @@ static void mqfq_see(struct mqfq_policy *p, struct mqfq_queue *mq, struct mqfq_s
 	}
 }
 
-/* Are slow requests all that there is? Then they may have all slots. */
+/* Are slow requests all that there is? Then they may have more slots. */
 static void mqfq_see_others(struct mqfq_policy *p, const struct mqfq_sums *sums, u64 now_ns)
 {
 	struct mqfq_look *look = &p->look;

@@ -47,7 +47,10 @@ static void mqfq_tuner_flow(void *context, struct flow *f)
 	mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes));
 }
 
-/* The largest request that waits. If none waits there is nothing to learn about T. */
+/*
+ * The largest request that waits. If none waits there is nothing to learn about T. Slow requests
+ * are held by their permits, whatever T is.
+ */
 static u32 mqfq_tuner_largest_bytes(struct mqfq_queue *mq)
 {
 	unsigned int n = 0;
@@ -58,7 +61,8 @@ static u32 mqfq_tuner_largest_bytes(struct mqfq_queue *mq)
 		return 0;
 	spin_lock(&mq->lock);
 	list_for_each_entry(rq, &mq->recent, queuelist) {
-		largest = max(largest, blk_rq_bytes(rq));
+		if (!mqfq_is_slow(req_op(rq)))
+			largest = max(largest, blk_rq_bytes(rq));
 		if (++n == MQFQ_TUNER_LOOK_AT)
 			break;
 	}
