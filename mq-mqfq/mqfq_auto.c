@@ -110,8 +110,6 @@ enum {
 
 	MQFQ_AUTO_WAIT_MIN	= 1000 / MQFQ_AUTO_REST_WINDOW_MS,
 	MQFQ_AUTO_WAIT_MAX	= 16 * MQFQ_AUTO_WAIT_MIN,
-	/* With one flow for so many windows, it is alone. */
-	MQFQ_AUTO_ALONE_WINDOWS	= 5,
 
 	MQFQ_AUTO_UNUSUAL_PCT	= 25,
 	MQFQ_AUTO_UNUSUAL_WINDOWS = 2,
@@ -325,11 +323,6 @@ static u32 mqfq_auto_next(const struct mqfq_auto *a, enum mqfq_auto_which which,
 
 /* ---- comparing ---- */
 
-static bool mqfq_auto_is_alone(const struct mqfq_auto *a)
-{
-	return a->nr_alone >= MQFQ_AUTO_ALONE_WINDOWS;
-}
-
 u32 mqfq_auto_value(const struct mqfq_auto *a, enum mqfq_auto_which which)
 {
 	const struct mqfq_auto_knob *k = &a->knob[which];
@@ -428,7 +421,9 @@ static void mqfq_auto_judge(struct mqfq_auto *a)
 	    (max(off, -off) < doubt_ppm ||
 	     (better && a->nr_pairs < MQFQ_AUTO_PAIRS_TO_STEP)))
 		return;
-	if (a->which == MQFQ_AUTO_SLOTS && a->gain_ppm < -MQFQ_AUTO_UNFAIR_PPM)
+	/* If all have less alike, the load has become another one meanwhile. */
+	if (a->which == MQFQ_AUTO_SLOTS && a->gain_ppm < -MQFQ_AUTO_UNFAIR_PPM &&
+	    mqfq_auto_jain_ppm(&a->leg[up].shares) < MQFQ_AUTO_FAIR_PPM)
 		a->unfair_slots = up ? k->tried : min(k->base, a->in_flight);
 	/* In doubt, a larger D, which costs nothing, or a fairer one, and T as it is. */
 	if (better && (max(off, -off) >= doubt_ppm ||

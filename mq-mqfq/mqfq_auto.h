@@ -13,9 +13,11 @@
 #include <linux/types.h>
 
 enum {
-	/* Windows are short while values are compared, and long while the law rests. */
+	/* Windows are short while values are compared, and long at rest and with one flow. */
 	MQFQ_AUTO_WINDOW_MS		= 10,
 	MQFQ_AUTO_REST_WINDOW_MS	= 50,
+	/* With one flow for so many windows, it is alone. */
+	MQFQ_AUTO_ALONE_WINDOWS		= 5,
 
 	/* What T may become by itself, in KiB. */
 	MQFQ_AUTO_THROTTLE_KB_MIN	= 4,
@@ -232,10 +234,16 @@ void mqfq_auto_resume(struct mqfq_auto *a, const struct mqfq_auto_found *found);
 /* What is in force now. */
 u32 mqfq_auto_value(const struct mqfq_auto *a, enum mqfq_auto_which which);
 
+static inline bool mqfq_auto_is_alone(const struct mqfq_auto *a)
+{
+	return a->nr_alone >= MQFQ_AUTO_ALONE_WINDOWS;
+}
+
 /* How long the window that begins now is. */
 static inline unsigned int mqfq_auto_window_ms(const struct mqfq_auto *a)
 {
-	return a->wait && !a->skip ? MQFQ_AUTO_REST_WINDOW_MS : MQFQ_AUTO_WINDOW_MS;
+	return mqfq_auto_is_alone(a) || (a->wait && !a->skip) ? MQFQ_AUTO_REST_WINDOW_MS :
+								MQFQ_AUTO_WINDOW_MS;
 }
 
 u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s);
