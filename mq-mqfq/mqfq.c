@@ -210,7 +210,7 @@ static u64 mqfq_clock_ns(void)
  * drive reads some ten in a millisecond, and as MQFQ_SLOW_KB_MAX at most: a discard of 1 GiB is one
  * command and not a second of reading.
  */
-static u64 mqfq_cost_of_other(const struct mqfq_data *md, enum req_op op, u64 bytes)
+static noinline u64 mqfq_cost_of_other(const struct mqfq_data *md, enum req_op op, u64 bytes)
 {
 	if (mqfq_is_slow(op))
 		return div_u64(clamp_t(u64, bytes, MQFQ_SLOW_KB_MIN << 10, MQFQ_SLOW_KB_MAX << 10) *
@@ -222,7 +222,7 @@ static u64 mqfq_cost_of_other(const struct mqfq_data *md, enum req_op op, u64 by
  * The cost of a request, if it had @bytes, in bytes read. Even a request at 0 percent takes a
  * command.
  */
-static u64 mqfq_cost_bytes(const struct mqfq_data *md, const struct request *rq, u32 bytes)
+static __always_inline u64 mqfq_cost_bytes(const struct mqfq_data *md, const struct request *rq, u32 bytes)
 {
 	u64 cost = bytes;
 

@@ -270,7 +270,7 @@ static void mqfq_count_out(struct mqfq_queue *mq, const struct mqfq_entry *e)
 	WRITE_ONCE(mq->taken, mq->taken + 1);
 }
 
-static void mqfq_enter(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
+static __always_inline void mqfq_enter(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
 {
 	e->start = start;
 	WRITE_ONCE(mq->nr, mq->nr + 1);
@@ -301,7 +301,7 @@ void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
 }
 
 /* Takes the first entry out, and tells virtual time of the next one. */
-static void mqfq_dequeue(struct mqfq_queue *mq, struct mqfq_entry *e)
+static __always_inline void mqfq_dequeue(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
 	struct mqfq_entry *first;
 
@@ -311,7 +311,7 @@ static void mqfq_dequeue(struct mqfq_queue *mq, struct mqfq_entry *e)
 	first = mqfq_first(mq);
 	if (first)
 		mqfq_publish_lazily(mq, first->start);
-	else
+	else if (mindicator_leaf(&mq->policy->vt, mq->leaf) != VT_NONE)
 		mqfq_publish(mq, VT_NONE);
 }
 
