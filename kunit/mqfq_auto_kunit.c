@@ -568,6 +568,85 @@ static void unfair_test(struct kunit *test)
 }
 
 /* A number ends it, also in the middle of a comparison, and what is not found is left alone. */
+/* Flows that have just come are fair within some windows, and do not pay much for it. */
+static void new_test(struct kunit *test)
+{
+	struct context *c = context(test);
+
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, OPEN_SLOTS);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	c->device = (struct device) { .parallel = 32, .load = 512, .requests = REQUESTS,
+				      .largest_kb = KB, .unfair = true };
+	windows(c, 12);
+	KUNIT_EXPECT_EQ(test, c->law.knob[MQFQ_AUTO_SLOTS].base, 32U);
+	KUNIT_EXPECT_EQ(test, c->law.nr_steps, 0ULL);
+	/* Half costs half of the service here: the step is taken back. */
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, OPEN_SLOTS);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	windows_shallow(c, 12, 64, 600000, 64);
+	KUNIT_EXPECT_EQ(test, c->law.knob[MQFQ_AUTO_SLOTS].base, (u32)OPEN_SLOTS);
+	KUNIT_EXPECT_FALSE(test, c->law.is_new);
+}
+
+/* A flow that has had nothing yet does not make the others fair. */
+static void nothing_yet_test(struct kunit *test)
+{
+	struct mqfq_auto_window w = {
+		.ns = WINDOW_NS, .bytes = REQUESTS << 12, .requests = REQUESTS, .slot_waits = 1,
+		.in_flight = SLOTS,
+	};
+	struct context *c = context(test);
+	unsigned int i;
+
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	for (i = 0; i < 6; i++)
+		end_window(c, &w, 1000000);
+	KUNIT_EXPECT_TRUE(test, c->law.is_new);
+	KUNIT_EXPECT_EQ(test, slots(c), (u32)SLOTS);
+	for (i = 0; i < 2; i++)
+		end_window(c, &w, 800000);
+	KUNIT_EXPECT_EQ(test, slots(c), SLOTS / 2U);
+}
+
+/* Another load amid a comparison: it is no verdict on the value that is tried. */
+static void amid_test(struct kunit *test)
+{
+	struct context *c = context(test);
+
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, 8);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	while (!c->law.probing)
+		windows_shallow(c, 1, 1024, 500000, 8);
+	while (c->law.side != MQFQ_AUTO_OTHER || !c->law.leg[MQFQ_AUTO_OTHER].ns)
+		windows_shallow(c, 1, 1024, 500000, 8);
+	c->law.knob[MQFQ_AUTO_SLOTS].debt_ppm = 9000;
+	/* Now 64 are needed. */
+	windows_shallow(c, 60, 1024, 500000, 64);
+	KUNIT_EXPECT_EQ(test, slots(c), 64U);
+	KUNIT_EXPECT_EQ(test, c->law.unfair_slots, U32_MAX);
+}
+
+/* With too few requests to tell another load from chance, less for all alike is not unfair. */
+static void alike_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	unsigned int i;
+
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, 8);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	for (i = 0; i < 60; i++) {
+		u32 now = mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS);
+		struct mqfq_auto_window w = {
+			.ns = WINDOW_NS, .slot_waits = 1, .in_flight = now,
+			.requests = now > 8 ? 30 : 80, .bytes = (now > 8 ? 30 : 80) << 12,
+		};
+
+		end_window(c, &w, 500000);
+	}
+	KUNIT_EXPECT_GT(test, c->law.nr_probes, 0ULL);
+	KUNIT_EXPECT_EQ(test, c->law.unfair_slots, U32_MAX);
+}
+
 static void off_test(struct kunit *test)
 {
 	struct context *c = context(test);
@@ -668,6 +747,10 @@ static struct kunit_case mqfq_auto_cases[] = {
 	KUNIT_CASE(dear_test),
 	KUNIT_CASE(shrink_test),
 	KUNIT_CASE(unfair_test),
+	KUNIT_CASE(new_test),
+	KUNIT_CASE(nothing_yet_test),
+	KUNIT_CASE(amid_test),
+	KUNIT_CASE(alike_test),
 	KUNIT_CASE(off_test),
 	KUNIT_CASE(resume_test),
 	KUNIT_CASE_PARAM(jain_test, share_gen_params),

@@ -44,6 +44,11 @@
  * and no tenant has to bear a bad value for long. A step needs two pairs at least, staying needs
  * one. After PAIRS_MAX pairs D stays or becomes the larger one, and T stays.
  *
+ * Flows that have just come are made equal first, and without comparisons, each of which waits for
+ * what is outstanding: as long as it is not fair, each leg has half the D of the one before. If a
+ * leg has a quarter less than the first one, of bytes and of requests, the last step is taken back.
+ * Then comparisons go on from there.
+ *
  * A step is tried only if it can mean something. D up: a queue waited for a slot, and so large a D
  * was not unfair under this load. D down: so many requests are at the device that half of D would
  * be felt, or it is not fair. Then the other value is half of what is at the device, if D is more
@@ -59,8 +64,8 @@
  * the law rests: a second, after rounds without a step two, four, up to 16, so that trying costs
  * little. It ends the rest early if the load has become another one: bytes or requests per second
  * are a quarter off the usual twice in a row, or queues wait for what they did not wait for before.
- * A comparison ends early if the load has shrunk so far that neither value holds anything back. The
- * next round begins with the values found.
+ * A comparison ends early if the load has become another one meanwhile, or has shrunk so far that
+ * neither value holds anything back. The next round begins with the values found.
  *
  * What it costs
  * =============
@@ -90,7 +95,7 @@ enum {
 	 */
 	MQFQ_AUTO_CHANCE_PPM	= 2500000,
 	MQFQ_AUTO_DOUBTS	= 3,
-	MQFQ_AUTO_SCATTER_WINDOWS = 3,
+	MQFQ_AUTO_SCATTER_WINDOWS = 4,
 	/* The worth of a part of Jain's index, in parts of throughput. */
 	MQFQ_AUTO_UNFAIR	= 4,
 	/* A D that is worse than a smaller one by so much is unfair. */
@@ -107,12 +112,17 @@ enum {
 	MQFQ_AUTO_LEG_REQUESTS	= 1000,
 	MQFQ_AUTO_LEG_WINDOWS	= 500 / MQFQ_AUTO_WINDOW_MS,
 	MQFQ_AUTO_LEG_LEAST	= 10,
+	/* With new flows, a leg has so many, and must not have less of the first by so much. */
+	MQFQ_AUTO_NEW_REQUESTS	= 2 * MQFQ_AUTO_LEG_LEAST,
+	MQFQ_AUTO_NEW_COST_PPM	= 250000,
 
 	MQFQ_AUTO_WAIT_MIN	= 1000 / MQFQ_AUTO_REST_WINDOW_MS,
 	MQFQ_AUTO_WAIT_MAX	= 16 * MQFQ_AUTO_WAIT_MIN,
 
 	MQFQ_AUTO_UNUSUAL_PCT	= 25,
 	MQFQ_AUTO_UNUSUAL_WINDOWS = 2,
+	/* In a comparison, a window of fewer requests may be off as much by chance. */
+	MQFQ_AUTO_LOAD_REQUESTS	= 100,
 
 	/* Units of virtual time in a unit of mqfq_auto_flow.share, as a power of two. */
 	MQFQ_AUTO_SHARE_SHIFT	= VT_SHIFT + 6,
@@ -421,7 +431,7 @@ static void mqfq_auto_judge(struct mqfq_auto *a)
 	    (max(off, -off) < doubt_ppm ||
 	     (better && a->nr_pairs < MQFQ_AUTO_PAIRS_TO_STEP)))
 		return;
-	/* If all have less alike, the load has become another one meanwhile. */
+	/* If all have less alike, chance or another load has taken it. */
 	if (a->which == MQFQ_AUTO_SLOTS && a->gain_ppm < -MQFQ_AUTO_UNFAIR_PPM &&
 	    mqfq_auto_jain_ppm(&a->leg[up].shares) < MQFQ_AUTO_FAIR_PPM)
 		a->unfair_slots = up ? k->tried : min(k->base, a->in_flight);
@@ -434,13 +444,31 @@ static void mqfq_auto_judge(struct mqfq_auto *a)
 		mqfq_auto_end(a, MQFQ_AUTO_BASE);
 }
 
-/* Is so little asked for by now that neither value of D holds anything back? */
+static bool mqfq_auto_is_far(u64 now, u64 now_ns, u64 then, u64 then_ns)
+{
+	s64 rise_ppm = mqfq_auto_rise_ppm(now, now_ns, then, then_ns);
+
+	return rise_ppm > MQFQ_AUTO_UNUSUAL_PCT * 10000 ||
+	       rise_ppm < -MQFQ_AUTO_UNUSUAL_PCT * 10000;
+}
+
+/* Is this far from what the same value has brought before, and more than chance? */
+static bool mqfq_auto_is_another(const struct mqfq_auto *a, const struct mqfq_auto_window *w)
+{
+	const struct mqfq_auto_leg *leg = &a->leg[a->side];
+
+	return leg->ns && mqfq_auto_nr_telling(w) >= MQFQ_AUTO_LOAD_REQUESTS &&
+	       mqfq_auto_is_far(w->bytes, w->ns, leg->bytes, leg->ns);
+}
+
+/* Or is so little asked for by now that neither value of D holds anything back? */
 static bool mqfq_auto_is_void(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	const struct mqfq_auto_knob *k = &a->knob[MQFQ_AUTO_SLOTS];
 
-	if (a->which == MQFQ_AUTO_SLOTS && !w->slot_waits && w->in_flight < a->in_flight / 2 &&
-	    w->in_flight < min(k->base, k->tried))
+	if (mqfq_auto_is_another(a, w) ||
+	    (a->which == MQFQ_AUTO_SLOTS && !w->slot_waits && w->in_flight < a->in_flight / 2 &&
+	     w->in_flight < min(k->base, k->tried)))
 		a->nr_void++;
 	else
 		a->nr_void = 0;
@@ -467,6 +495,56 @@ static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window
 	else
 		a->side = !a->side;
 	a->is_second = !a->is_second;
+}
+
+/* ---- new flows ---- */
+
+static s64 mqfq_auto_leg_rise_ppm(const struct mqfq_auto_leg *now, const struct mqfq_auto_leg *then)
+{
+	return max(mqfq_auto_rise_ppm(now->bytes, now->ns, then->bytes, then->ns),
+		   mqfq_auto_rise_ppm(now->requests, now->ns, then->requests, then->ns));
+}
+
+/* The next leg of new flows, with this D. */
+static void mqfq_auto_new_leg(struct mqfq_auto *a, u32 slots)
+{
+	a->knob[MQFQ_AUTO_SLOTS].base = slots;
+	a->in_flight = min(a->in_flight, slots);
+	memset(a->leg, 0, sizeof(a->leg));
+	mqfq_auto_begin_leg(a);
+	a->period++;
+}
+
+/* A leg is over: D is halved once more, or this was the last one. */
+static void mqfq_auto_halve(struct mqfq_auto *a)
+{
+	const struct mqfq_auto_leg *leg = &a->leg[MQFQ_AUTO_BASE];
+	u32 slots = a->knob[MQFQ_AUTO_SLOTS].base, held = min(slots, a->in_flight);
+
+	if (!a->first.ns)
+		a->first = *leg;
+	if (mqfq_auto_leg_rise_ppm(leg, &a->first) < -MQFQ_AUTO_NEW_COST_PPM) {
+		a->is_new = false;
+		mqfq_auto_new_leg(a, a->former_slots);
+	} else if (mqfq_auto_jain_ppm(&leg->shares) >= MQFQ_AUTO_FAIR_PPM ||
+		   held < 2 * MQFQ_SLOTS_MIN) {
+		a->is_new = false;
+	} else {
+		a->former_slots = slots;
+		mqfq_auto_new_leg(a, held / 2);
+	}
+}
+
+static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window *w)
+{
+	mqfq_auto_add(&a->leg[MQFQ_AUTO_BASE], w);
+	a->leg_requests += mqfq_auto_nr_telling(w);
+	a->leg_windows++;
+	/* A flow that has had nothing yet does not show in Jain's index. */
+	if ((a->leg_requests >= MQFQ_AUTO_NEW_REQUESTS &&
+	     a->leg[MQFQ_AUTO_BASE].shares.nr >= w->nr_flows) ||
+	    a->leg_windows >= MQFQ_AUTO_LEG_WINDOWS)
+		mqfq_auto_halve(a);
 }
 
 /* ---- rounds ---- */
@@ -505,14 +583,6 @@ static void mqfq_auto_next_step(struct mqfq_auto *a, const struct mqfq_auto_wind
 	mqfq_auto_rest(a, w);
 }
 
-static bool mqfq_auto_is_far(u64 now, u64 now_ns, u64 then, u64 then_ns)
-{
-	s64 rise_ppm = mqfq_auto_rise_ppm(now, now_ns, then, then_ns);
-
-	return rise_ppm > MQFQ_AUTO_UNUSUAL_PCT * 10000 ||
-	       rise_ppm < -MQFQ_AUTO_UNUSUAL_PCT * 10000;
-}
-
 /* Is this another load than at the beginning of the wait? */
 static bool mqfq_auto_is_unusual(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
@@ -529,11 +599,21 @@ static bool mqfq_auto_is_unusual(struct mqfq_auto *a, const struct mqfq_auto_win
 	return a->nr_unusual >= MQFQ_AUTO_UNUSUAL_WINDOWS;
 }
 
-/* Is the wait over, by itself or since this is another load? */
-static bool mqfq_auto_is_time(struct mqfq_auto *a, const struct mqfq_auto_window *w)
+/* What was found to be true of the load before. */
+static void mqfq_auto_forget(struct mqfq_auto *a)
 {
 	unsigned int which;
 
+	a->wait = 0;
+	a->unfair_slots = U32_MAX;
+	a->interval = MQFQ_AUTO_WAIT_MIN;
+	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
+		a->knob[which].debt_ppm = 0;
+}
+
+/* Is the wait over, by itself or since this is another load? */
+static bool mqfq_auto_is_time(struct mqfq_auto *a, const struct mqfq_auto_window *w)
+{
 	/* Says nothing, not even that the load is another one. */
 	if (!w->requests)
 		return false;
@@ -543,27 +623,25 @@ static bool mqfq_auto_is_time(struct mqfq_auto *a, const struct mqfq_auto_window
 	a->wait--;
 	if (!mqfq_auto_is_unusual(a, w))
 		return false;
-	a->wait = 0;
-	a->unfair_slots = U32_MAX;
-	a->interval = MQFQ_AUTO_WAIT_MIN;
-	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
-		a->knob[which].debt_ppm = 0;
+	mqfq_auto_forget(a);
 	return true;
 }
 
-/* A value was written, or another flow came: the comparison under way is void. */
+/* A value was written, or the load has become another one: the comparison under way is void. */
 static void mqfq_auto_restart(struct mqfq_auto *a)
 {
+	mqfq_auto_forget(a);
 	a->probing = false;
 	a->side = MQFQ_AUTO_BASE;
 	a->period++;
 	a->jain_ppm = 0;
 	a->in_flight = 0;
-	a->unfair_slots = U32_MAX;
 	a->done = 0;
-	a->wait = 0;
 	a->skip = 1;
-	a->interval = MQFQ_AUTO_WAIT_MIN;
+	a->is_new = a->knob[MQFQ_AUTO_SLOTS].is_on;
+	a->first = (struct mqfq_auto_leg) {};
+	memset(a->leg, 0, sizeof(a->leg));
+	mqfq_auto_begin_leg(a);
 }
 
 /*
@@ -602,6 +680,8 @@ void mqfq_auto_window(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 			mqfq_auto_restart(a);
 		else if (a->probing)
 			mqfq_auto_compare(a, w);
+		else if (a->is_new)
+			mqfq_auto_be_fair(a, w);
 		else if (mqfq_auto_is_time(a, w))
 			mqfq_auto_next_step(a, w);
 	}
@@ -629,16 +709,15 @@ void mqfq_auto_init(struct mqfq_auto *a, u32 slots, u32 open_slots, u32 throttle
 
 void mqfq_auto_on(struct mqfq_auto *a, enum mqfq_auto_which which)
 {
-	mqfq_auto_restart(a);
-	a->knob[which].debt_ppm = 0;
 	WRITE_ONCE(a->knob[which].is_on, true);
+	mqfq_auto_restart(a);
 }
 
 void mqfq_auto_off(struct mqfq_auto *a, enum mqfq_auto_which which, u32 value)
 {
-	mqfq_auto_restart(a);
 	a->knob[which].base = value;
 	WRITE_ONCE(a->knob[which].is_on, false);
+	mqfq_auto_restart(a);
 }
 
 void mqfq_auto_get_found(const struct mqfq_auto *a, struct mqfq_auto_found *found)

@@ -135,6 +135,9 @@ struct mqfq_auto_leg {
  * @unfair_slots: a D that was found to be unfair, for the load as it is; U32_MAX: none
  * @nr_void:	windows in a row with a load that the comparison is not about
  * @drain:	requests that were sent before the last change, and have not been completed
+ * @is_new:	the flows are new: D is brought down without comparisons
+ * @first:	service before the first step of that
+ * @former_slots: D before the last step of that
  * @probing:	a comparison is under way
  * @which:	the knob that is compared
  * @way:	which way
@@ -168,6 +171,9 @@ struct mqfq_auto {
 	u32 unfair_slots;
 	unsigned int nr_void;
 	u64 drain;
+	bool is_new;
+	struct mqfq_auto_leg first;
+	u32 former_slots;
 	bool probing;
 	enum mqfq_auto_which which;
 	enum mqfq_auto_way way;

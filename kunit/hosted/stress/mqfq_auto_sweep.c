@@ -116,6 +116,10 @@ static const struct world starts[] = {
 	START("64 dies, 8k:96k, 2 x 256", MANY_DIES, 256, 8, 96, 100, 100),
 	START("64 dies with time to spare, weights 1:10", MANY_DIES, 8, 4, 4, 100, 1000,
 	      .unbound = true),
+	{ .name = "one slow die, 4k x 64 beside 64k x 96",
+	  .nr_queues = 4, .nr_dies = 1, .striped = true, .read_us = 214, .bus_mbps = 1000,
+	  .cpu_ns = 8000, .wake_ns = 8000,
+	  .tenants = { { 1, 64, 4, 100 }, { 1, 96, 64, 100 } } },
 	{ FEW_DIES, .name = "one alone", .tenants = { { 1, 64, 4, 100 } }, .unbound = true },
 };
 
@@ -381,6 +385,17 @@ static void done(struct machine *m, unsigned int number)
 
 /* ---- the law ---- */
 
+/* More slots than are outstanding are none. */
+static u32 in_effect(const struct machine *m, enum mqfq_auto_which which)
+{
+	u32 value = m->law.knob[which].base, outstanding = 0;
+	unsigned int i;
+
+	for (i = 0; i < m->nr_tenants; i++)
+		outstanding += m->tenant[i].now->depth;
+	return which == MQFQ_AUTO_SLOTS ? min(value, outstanding) : value;
+}
+
 static void end_window(struct machine *m)
 {
 	struct mqfq_auto_window sum = { .requests = m->completed }, w;
@@ -423,8 +438,8 @@ static void end_window(struct machine *m)
 	if (m->policy.throttle_vt != throttle_vt)
 		mqfq_set_throttle(&m->policy, throttle_vt);
 	for (i = 0; i < MQFQ_AUTO_NR_KNOBS; i++) {
-		m->least[i] = min(m->least[i], m->law.knob[i].base);
-		m->most[i] = max(m->most[i], m->law.knob[i].base);
+		m->least[i] = min(m->least[i], in_effect(m, i));
+		m->most[i] = max(m->most[i], in_effect(m, i));
 	}
 	push(m, m->now + mqfq_auto_window_ms(&m->law) * NS_PER_MS, WINDOW, 0);
 }
@@ -506,7 +521,7 @@ static void mark(struct machine *m)
 	for (i = 0; i < m->nr_tenants; i++)
 		m->tenant[i].counted = m->tenant[i].bytes;
 	for (i = 0; i < MQFQ_AUTO_NR_KNOBS; i++)
-		m->least[i] = m->most[i] = m->law.knob[i].base;
+		m->least[i] = m->most[i] = in_effect(m, i);
 }
 
 static struct figures figures(const struct machine *m, u64 ms)
