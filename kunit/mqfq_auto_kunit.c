@@ -579,7 +579,13 @@ static void new_test(struct kunit *test)
 				      .largest_kb = KB, .unfair = true };
 	windows(c, 12);
 	KUNIT_EXPECT_EQ(test, c->law.knob[MQFQ_AUTO_SLOTS].base, 32U);
+	KUNIT_EXPECT_EQ(test, c->law.knob[MQFQ_AUTO_THROTTLE_KB].base, (u32)THROTTLE_KB);
 	KUNIT_EXPECT_EQ(test, c->law.nr_steps, 0ULL);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_THROTTLE_KB);
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, OPEN_SLOTS);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	windows(c, 12);
+	KUNIT_EXPECT_LT(test, c->law.knob[MQFQ_AUTO_THROTTLE_KB].base, (u32)THROTTLE_KB);
 	/* Half costs half of the service here: the step is taken back. */
 	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, OPEN_SLOTS);
 	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);

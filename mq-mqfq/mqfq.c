@@ -222,7 +222,8 @@ static noinline u64 mqfq_cost_of_other(const struct mqfq_data *md, enum req_op o
  * The cost of a request, if it had @bytes, in bytes read. Even a request at 0 percent takes a
  * command.
  */
-static __always_inline u64 mqfq_cost_bytes(const struct mqfq_data *md, const struct request *rq, u32 bytes)
+static __always_inline u64 mqfq_cost_bytes(const struct mqfq_data *md, const struct request *rq,
+					   u32 bytes)
 {
 	u64 cost = bytes;
 

@@ -45,9 +45,9 @@
  * one. After PAIRS_MAX pairs D stays or becomes the larger one, and T stays.
  *
  * Flows that have just come are made equal first, and without comparisons, each of which waits for
- * what is outstanding: as long as it is not fair, each leg has half the D of the one before. If a
- * leg has a quarter less than the first one, of bytes and of requests, the last step is taken back.
- * Then comparisons go on from there.
+ * what is outstanding: as long as it is not fair, each leg has half the D and T of the one before.
+ * If a leg has a quarter less than the first one, of bytes and of requests, the last step is taken
+ * back. Then comparisons go on from there.
  *
  * A step is tried only if it can mean something. D up: a queue waited for a slot, and so large a D
  * was not unfair under this load. D down: so many requests are at the device that half of D would
@@ -113,7 +113,7 @@ enum {
 	MQFQ_AUTO_LEG_WINDOWS	= 500 / MQFQ_AUTO_WINDOW_MS,
 	MQFQ_AUTO_LEG_LEAST	= 10,
 	/* With new flows, a leg has so many, and must not have less of the first by so much. */
-	MQFQ_AUTO_NEW_REQUESTS	= 2 * MQFQ_AUTO_LEG_LEAST,
+	MQFQ_AUTO_NEW_REQUESTS	= 5 * MQFQ_AUTO_LEG_LEAST,
 	MQFQ_AUTO_NEW_COST_PPM	= 250000,
 
 	MQFQ_AUTO_WAIT_MIN	= 1000 / MQFQ_AUTO_REST_WINDOW_MS,
@@ -309,17 +309,30 @@ static u32 mqfq_auto_next_slots(const struct mqfq_auto *a, enum mqfq_auto_way wa
 	return more < a->unfair_slots ? more : base;
 }
 
+/* T is not less than the largest requests that wait. */
+static u32 mqfq_auto_least_throttle_kb(const struct mqfq_auto_window *w)
+{
+	return max_t(u32, MQFQ_AUTO_THROTTLE_KB_MIN, w->largest_kb);
+}
+
+static u32 mqfq_auto_less_throttle_kb(const struct mqfq_auto *a, const struct mqfq_auto_window *w)
+{
+	u32 base = a->knob[MQFQ_AUTO_THROTTLE_KB].base;
+
+	return min(base, max(base / 2, mqfq_auto_least_throttle_kb(w)));
+}
+
 static u32 mqfq_auto_next_throttle_kb(const struct mqfq_auto *a, enum mqfq_auto_way way,
 				      const struct mqfq_auto_window *w)
 {
 	u32 base = a->knob[MQFQ_AUTO_THROTTLE_KB].base;
-	u32 least = max_t(u32, MQFQ_AUTO_THROTTLE_KB_MIN, w->largest_kb);
+	u32 more = max(2 * base, mqfq_auto_least_throttle_kb(w));
 	bool felt = mqfq_auto_is_felt(MQFQ_AUTO_THROTTLE_KB, w);
 
 	if (way == MQFQ_AUTO_UP)
-		return felt ? min(max(2 * base, least), (u32)MQFQ_AUTO_THROTTLE_KB_MAX) : base;
-	if (way == MQFQ_AUTO_DOWN && (felt || base > MQFQ_AUTO_PLENTY) && base > least)
-		return max(base / 2, least);
+		return felt ? min(more, (u32)MQFQ_AUTO_THROTTLE_KB_MAX) : base;
+	if (way == MQFQ_AUTO_DOWN && (felt || base > MQFQ_AUTO_PLENTY))
+		return mqfq_auto_less_throttle_kb(a, w);
 	return base;
 }
 
@@ -505,33 +518,38 @@ static s64 mqfq_auto_leg_rise_ppm(const struct mqfq_auto_leg *now, const struct 
 		   mqfq_auto_rise_ppm(now->requests, now->ns, then->requests, then->ns));
 }
 
-/* The next leg of new flows, with this D. */
-static void mqfq_auto_new_leg(struct mqfq_auto *a, u32 slots)
+/* The next leg of new flows, with these values. */
+static void mqfq_auto_new_leg(struct mqfq_auto *a, u32 slots, u32 throttle_kb)
 {
 	a->knob[MQFQ_AUTO_SLOTS].base = slots;
+	a->knob[MQFQ_AUTO_THROTTLE_KB].base = throttle_kb;
 	a->in_flight = min(a->in_flight, slots);
 	memset(a->leg, 0, sizeof(a->leg));
 	mqfq_auto_begin_leg(a);
 	a->period++;
 }
 
-/* A leg is over: D is halved once more, or this was the last one. */
-static void mqfq_auto_halve(struct mqfq_auto *a)
+/* A leg is over: D is halved once more, and T, or this was the last one. */
+static void mqfq_auto_halve(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	const struct mqfq_auto_leg *leg = &a->leg[MQFQ_AUTO_BASE];
-	u32 slots = a->knob[MQFQ_AUTO_SLOTS].base, held = min(slots, a->in_flight);
+	const struct mqfq_auto_knob *d = &a->knob[MQFQ_AUTO_SLOTS];
+	const struct mqfq_auto_knob *t = &a->knob[MQFQ_AUTO_THROTTLE_KB];
+	u32 held = min(d->base, a->in_flight);
 
 	if (!a->first.ns)
 		a->first = *leg;
 	if (mqfq_auto_leg_rise_ppm(leg, &a->first) < -MQFQ_AUTO_NEW_COST_PPM) {
 		a->is_new = false;
-		mqfq_auto_new_leg(a, a->former_slots);
+		mqfq_auto_new_leg(a, d->former, t->former);
 	} else if (mqfq_auto_jain_ppm(&leg->shares) >= MQFQ_AUTO_FAIR_PPM ||
 		   held < 2 * MQFQ_SLOTS_MIN) {
 		a->is_new = false;
 	} else {
-		a->former_slots = slots;
-		mqfq_auto_new_leg(a, held / 2);
+		a->knob[MQFQ_AUTO_SLOTS].former = d->base;
+		a->knob[MQFQ_AUTO_THROTTLE_KB].former = t->base;
+		mqfq_auto_new_leg(a, held / 2,
+				  t->is_on ? mqfq_auto_less_throttle_kb(a, w) : t->base);
 	}
 }
 
@@ -544,7 +562,7 @@ static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window
 	if ((a->leg_requests >= MQFQ_AUTO_NEW_REQUESTS &&
 	     a->leg[MQFQ_AUTO_BASE].shares.nr >= w->nr_flows) ||
 	    a->leg_windows >= MQFQ_AUTO_LEG_WINDOWS)
-		mqfq_auto_halve(a);
+		mqfq_auto_halve(a, w);
 }
 
 /* ---- rounds ---- */

@@ -97,12 +97,14 @@ struct mqfq_auto_flow {
  * @is_on:	it is found, not given
  * @base:	what has been found so far
  * @tried:	what it is compared with
+ * @former:	what it was before it was halved for new flows
  * @debt_ppm:	what the steps down have cost since the load was last another
  */
 struct mqfq_auto_knob {
 	bool is_on;
 	u32 base;
 	u32 tried;
+	u32 former;
 	u32 debt_ppm;
 };
 
@@ -137,7 +139,6 @@ struct mqfq_auto_leg {
  * @drain:	requests that were sent before the last change, and have not been completed
  * @is_new:	the flows are new: D is brought down without comparisons
  * @first:	service before the first step of that
- * @former_slots: D before the last step of that
  * @probing:	a comparison is under way
  * @which:	the knob that is compared
  * @way:	which way
@@ -173,7 +174,6 @@ struct mqfq_auto {
 	u64 drain;
 	bool is_new;
 	struct mqfq_auto_leg first;
-	u32 former_slots;
 	bool probing;
 	enum mqfq_auto_which which;
 	enum mqfq_auto_way way;
