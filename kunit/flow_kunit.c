@@ -151,6 +151,98 @@ static void at_head_test(struct kunit *test)
 	flow_put(f);
 }
 
+struct urgent_tag_param {
+	const char *name;
+	u64 finish, debt, vt, cost_vt, credit_vt;
+	bool passes;
+	u64 expected_start, expected_finish, expected_debt;
+};
+
+static const struct urgent_tag_param urgent_tag_params[] = {
+	{ "goes next, is charged in full", 5000, 100, 100, 40, 500, true, 100, 5040, 140 },
+	{ "lagging: has saved nothing", 5, 7, 100, 40, 500, true, 100, 140, 140 },
+	{ "adds to the debt", 5000, 300, 100, 40, 500, true, 100, 5040, 340 },
+	{ "up to the credit", 5000, 600, 100, 40, 500, true, 100, 5040, 640 },
+	{ "beyond it: in its turn", 5000, 601, 100, 40, 500, false, 5000, 5040, 601 },
+	{ "larger than the credit", 5000, 100, 100, 9000, 500, true, 100, 14000, 9100 },
+	{ "no credit at all", 5000, 100, 100, 40, 0, false, 5000, 5040, 100 },
+	{ "debt over the end", 30, 0 - 90ULL, 0 - 100ULL, 200, 500, true, 0 - 100ULL, 230, 110 },
+	{ "virtual time over the end", 5000, 0 - 90ULL, 3, 40, 500, true, 3, 5040, 43 },
+	{ "beyond it over the end", 900, 401, 0 - 100ULL, 40, 500, false, 900, 940, 401 },
+	{ "no tag is none", 5000, 100, VT_NONE, 40, 500, true, 0, 5040, 140 },
+	{ "no debt is none", 0, 0 - 60ULL, 0 - 60ULL, 59, 500, true, 0 - 60ULL, 59, 0 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(urgent_tag, urgent_tag_params, name);
+
+static void urgent_tag_test(struct kunit *test)
+{
+	const struct urgent_tag_param *param = test->param_value;
+	struct context *c = test->priv;
+	struct flow *f = flow_get(&c->t, 1, NULL, param->finish);
+	bool passes;
+
+	KUNIT_EXPECT_EQ(test, f->debt_until, param->finish);
+	f->debt_until = param->debt;
+	KUNIT_EXPECT_EQ(test, flow_has_credit(f, param->vt, param->credit_vt), param->passes);
+	KUNIT_EXPECT_EQ(test, flow_tag_urgent(f, param->vt, param->cost_vt, param->credit_vt,
+					      &passes), param->expected_start);
+	KUNIT_EXPECT_EQ(test, passes, param->passes);
+	KUNIT_EXPECT_EQ(test, f->finish, param->expected_finish);
+	KUNIT_EXPECT_EQ(test, f->debt_until, param->expected_debt);
+	flow_put(f);
+}
+
+/*
+ * A flow that sends urgent requests without end, while virtual time wraps: those that go next cost
+ * no more than virtual time and the credit, and all are charged.
+ */
+static void urgent_share_test(struct kunit *test)
+{
+	enum { CREDIT_VT = 3000, LARGEST_VT = 200 };
+	struct context *c = test->priv;
+	u64 begin = 0 - 100000ULL, vt = begin, passed_vt = 0, charged_vt = 0, cost;
+	struct flow *f = flow_get(&c->t, 1, NULL, vt);
+	unsigned int i, nr_passed = 0;
+	bool passes;
+
+	for (i = 0; i < NR_STEPS; i++) {
+		cost = 1 + shape_random_below(&c->random, LARGEST_VT);
+		flow_tag_urgent(f, vt, cost, CREDIT_VT, &passes);
+		charged_vt += cost;
+		passed_vt += passes ? cost : 0;
+		nr_passed += passes;
+		KUNIT_ASSERT_LE(test, passed_vt, vt - begin + CREDIT_VT + LARGEST_VT);
+		/* It never lags, so it owes all that it was charged. */
+		KUNIT_ASSERT_LE(test, begin + charged_vt - f->finish, 1ULL);
+		vt += shape_random_below(&c->random, LARGEST_VT / 2);
+	}
+	KUNIT_EXPECT_TRUE(test, vt_after(vt, 0));
+	/* What virtual time pays back is used: about a half goes next. */
+	KUNIT_EXPECT_GE(test, passed_vt, vt - begin);
+	KUNIT_EXPECT_LT(test, nr_passed, i);
+	flow_put(f);
+}
+
+/* A debt shrinks and grows as the flow's tags do, and one that is paid back stays behind. */
+static void debt_follows_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	struct flow *f = flow_get(&c->t, 1, NULL, 1000);
+	bool passes;
+
+	flow_tag_urgent(f, 1000, 600, 5000, &passes);
+	flow_reweigh(f, flow_flat_weight(200), 1000);
+	KUNIT_EXPECT_EQ(test, f->debt_until, 1300ULL);
+	flow_reweigh(f, flow_flat_weight(50), 1100);
+	KUNIT_EXPECT_EQ(test, f->debt_until, 1900ULL);
+	flow_reweigh(f, flow_flat_weight(100), 2000);
+	KUNIT_EXPECT_EQ(test, f->debt_until, 1900ULL);
+	flow_table_pass(&c->t, 1000000);
+	KUNIT_EXPECT_EQ(test, f->debt_until, 1000000ULL);
+	flow_put(f);
+}
+
 /* Start tags follow one another by the cost, whatever virtual time does, over the end of time. */
 static void disjoint_test(struct kunit *test)
 {
@@ -443,6 +535,9 @@ static struct kunit_case flow_cases[] = {
 	KUNIT_CASE_PARAM(tag_test, tag_gen_params),
 	KUNIT_CASE_PARAM(wrap_test, wrap_gen_params),
 	KUNIT_CASE(at_head_test),
+	KUNIT_CASE_PARAM(urgent_tag_test, urgent_tag_gen_params),
+	KUNIT_CASE(urgent_share_test),
+	KUNIT_CASE(debt_follows_test),
 	KUNIT_CASE(disjoint_test),
 	KUNIT_CASE_PARAM(cost_test, cost_gen_params),
 	KUNIT_CASE(weight_test),

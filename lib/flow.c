@@ -33,6 +33,7 @@ static void flow_init(struct flow *f, u64 key, u32 number, u32 weight, u64 vt)
 	*f = (struct flow) { .key = key, .number = number, .weight = weight, .finish = vt };
 	flow_store_effective(f, flow_flat_weight(weight));
 	f->passed_finish = vt;
+	f->debt_until = vt;
 }
 
 int flow_table_init(struct flow_table *t,
@@ -204,12 +205,15 @@ struct flow_reweigh flow_reweigh(struct flow *f, u32 effective_weight, u64 vt)
 		.old_weight	= f->effective_weight,
 		.new_weight	= effective_weight,
 	};
-	u64 finish = READ_ONCE(f->finish);
+	u64 finish = READ_ONCE(f->finish), debt = READ_ONCE(f->debt_until);
 
 	do {
 		change.finish = flow_scaled(&change, finish);
 		/* Pairs with flow_tag() and flow_charge(): no charge is lost. */
 	} while (!try_cmpxchg(&f->finish, &finish, change.finish));
+	/* Pairs with flow_borrow(), in the same way. */
+	while (!try_cmpxchg(&f->debt_until, &debt, flow_scaled(&change, debt)))
+		;
 	flow_store_effective(f, effective_weight);
 	return change;
 }
@@ -314,16 +318,19 @@ static void flow_census(struct flow_census *census, struct flow *f)
 }
 
 /*
- * If virtual time were half its range ahead of the finish tag, the tag would count as ahead of
+ * If virtual time were half its range ahead of a flow's tag, the tag would count as ahead of
  * virtual time.
  */
 static void flow_keep_up(struct flow *f, u64 vt)
 {
-	u64 finish = READ_ONCE(f->finish);
+	u64 finish = READ_ONCE(f->finish), debt = READ_ONCE(f->debt_until);
 
 	/* Pairs with flow_tag(): no charge is lost. A CPU that tags meanwhile moves it on. */
 	if (vt_after(vt, finish))
 		cmpxchg(&f->finish, finish, vt);
+	/* Pairs with flow_borrow(), in the same way. */
+	if (vt_after(vt, debt))
+		cmpxchg(&f->debt_until, debt, vt);
 }
 
 struct flow_census flow_table_reclaim(struct flow_table *t, u64 vt)

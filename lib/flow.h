@@ -99,6 +99,7 @@ struct flow_reweigh {
  * @idle:		what has seen it idle: FLOW_SEEN_BY_*; written under the table's lock, not 0
  *			while the flow is not active
  * @notes:		the owner's, 0 at first
+ * @debt_until:	where the charges of urgent requests alone would end: what they owe
  * @leaf:		its place in the tree; under the table's lock
  * @is_changing:	in a list from flow_table_update()
  * @next_changed:	in that list
@@ -122,6 +123,7 @@ struct flow {
 	atomic64_t throttled_ns;
 	u8 idle;
 	u64 notes[FLOW_NR_NOTES];
+	u64 debt_until;
 
 	struct flow_leaf leaf;
 	bool is_changing;
@@ -353,6 +355,49 @@ static inline void flow_tag_at_head(struct flow *f, u64 vt, u64 cost_vt, u64 ahe
 			end = most;
 		/* Pairs with flow_tag(): no charge is lost. */
 	} while (!try_cmpxchg(&f->finish, &finish, vt_add(end, 0)));
+}
+
+/* May an urgent request of the flow go next? */
+static inline bool flow_has_credit(const struct flow *f, u64 vt, u64 credit_vt)
+{
+	return credit_vt && !vt_after(READ_ONCE(f->debt_until), vt + credit_vt);
+}
+
+/* Adds to what the flow owes for urgent requests, if that has not passed @credit_vt before. */
+static inline bool flow_borrow(struct flow *f, u64 vt, u64 cost_vt, u64 credit_vt)
+{
+	u64 debt = READ_ONCE(f->debt_until), from;
+
+	do {
+		if (!credit_vt || vt_after(debt, vt + credit_vt))
+			return false;
+		from = vt_after(debt, vt) ? debt : vt;
+		/* Pairs with itself: no two requests have the same credit. */
+	} while (!try_cmpxchg(&f->debt_until, &debt, vt_add(from, cost_vt)));
+	return true;
+}
+
+/**
+ * flow_tag_urgent() - charge a request that others wait for
+ * @f:		its flow
+ * @vt:		virtual time
+ * @cost_vt:	from flow_cost_vt()
+ * @credit_vt:	how far ahead the flow's debt may be; 0: no request is urgent
+ * @passes:	whether it goes next is put here
+ *
+ * It goes next, and its flow's later requests pay for it in full. Virtual time pays the debt back,
+ * at the rate of the flow's share. A flow that has used up its credit sends its requests in turn.
+ * One request may go beyond the credit, so that it is never too large to go.
+ *
+ * Return: the start tag.
+ */
+static inline u64 flow_tag_urgent(struct flow *f, u64 vt, u64 cost_vt, u64 credit_vt, bool *passes)
+{
+	u64 start;
+
+	*passes = flow_borrow(f, vt, cost_vt, credit_vt);
+	start = flow_tag(f, vt, cost_vt);
+	return *passes ? vt_add(vt, 0) : start;
 }
 
 /* Charges a request once more, for a bio that was merged into it. */

@@ -284,6 +284,24 @@ static u64 sim_tag(struct simulation *s, struct sim_flow *f, u64 cost_vt)
 	return start;
 }
 
+/* Virtual time as long as the flow's debt is within the credit; charged in full, either way. */
+static u64 sim_tag_urgent(struct simulation *s, struct sim_flow *f, u64 cost_vt)
+{
+	u64 vt = mqfq_vt(&s->policy), finish = f->finish, credit_vt = s->mix.credit_vt, start;
+	bool passes, has_credit = credit_vt && !vt_after(f->debt, vt + credit_vt);
+
+	start = flow_tag_urgent(f->flow, vt, cost_vt, credit_vt, &passes);
+	finish = vt_after(finish, vt) ? finish : vt;
+	SIM_CHECK(s, passes == has_credit, "an urgent request goes next without credit, or waits");
+	SIM_CHECK(s, start == (passes ? vt : vt_add(finish, 0)), "not an urgent request's tag");
+	f->finish = vt_add(vt_add(finish, 0), cost_vt);
+	SIM_CHECK(s, READ_ONCE(f->flow->finish) == f->finish, "an urgent request is not charged");
+	if (passes)
+		f->debt = vt_add(vt_after(f->debt, vt) ? f->debt : vt, cost_vt);
+	SIM_CHECK(s, READ_ONCE(f->flow->debt_until) == f->debt, "not the debt that the rule gives");
+	return start;
+}
+
 /*
  * A flow without requests comes back. It may have become idle, and then has another effective
  * weight, and starts late by what its groups owe.
@@ -343,7 +361,10 @@ static void sim_issue(struct simulation *s, unsigned int number, unsigned int qu
 	f->max_bytes = max(f->max_bytes, r->bytes);
 	f->outstanding++;
 	s->issued++;
-	start = sim_tag(s, f, r->cost_vt);
+	if (s->mix.kind == SIM_LIVENESS && !sim_is_slow(r) && !sim_draw(s, 16))
+		start = sim_tag_urgent(s, f, r->cost_vt);
+	else
+		start = sim_tag(s, f, r->cost_vt);
 	if (s->mix.kind == SIM_LIVENESS && !sim_draw(s, 64))
 		start = mqfq_vt(&s->policy);
 	sim_insert(s, r, start);
@@ -515,6 +536,7 @@ static void sim_follow(struct simulation *s, unsigned int number, u64 vt)
 		  "not the change of the weight that the flow had");
 	f->weight = weight;
 	f->finish = sim_scaled(f->finish, vt, old, weight);
+	f->debt = sim_scaled(f->debt, vt, old, weight);
 	f->ahead_until = sim_scaled(f->ahead_until, vt, old, weight);
 	SIM_CHECK(s, READ_ONCE(f->flow->finish) == f->finish, "the finish tag did not follow");
 	for (i = 0; i < SIM_REQUESTS_MAX; i++) {
@@ -774,6 +796,7 @@ struct simulation *sim_new(enum sim_kind kind, u64 seed, unsigned int nr_request
 		f->flow = flow_get(&s->flows, i, &s->mix.node[i], mix->first_vt);
 		f->weight = f->flow->effective_weight;
 		f->finish = mix->first_vt;
+		f->debt = mix->first_vt;
 		f->ahead_until = mix->first_vt;
 		f->queue = __ffs(f->mix->queues);
 		f->next_at = i + 1;

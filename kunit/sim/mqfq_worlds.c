@@ -216,6 +216,8 @@ void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 		mix->throttle_vt = sim_draw_log(s, 14, 21);
 		mix->nr_flows = 2 + sim_draw(s, 4);
 	}
+	if (kind == SIM_LIVENESS)
+		mix->credit_vt = sim_draw(s, 8) ? sim_draw_log(s, 12, 30) : 0;
 	weights = sim_draw(s, 4);
 	for (i = 0; i < mix->nr_flows; i++) {
 		if (kind == SIM_SHARES)

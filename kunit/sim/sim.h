@@ -153,7 +153,7 @@ enum sim_kind {
 	SIM_THEOREM_1,
 	SIM_THEOREM_2,
 	SIM_CHANGES,		/* as theorem 2, with T, D, b, B and weights changing */
-	SIM_LIVENESS,		/* as changes, with delayed runs, requeues, insertion at the head */
+	SIM_LIVENESS,		/* as changes, with delayed runs, requeues, urgent requests */
 	SIM_SHARES,		/* all always backlogged, for long */
 	SIM_TREE,		/* as changes, with flows in a tree that become active and idle */
 	SIM_NR_KINDS,
@@ -195,6 +195,7 @@ struct sim_mix {
 	unsigned int nr_queues, nr_flows, nr_requests;
 	unsigned int slots;
 	u64 throttle_vt, first_vt;
+	u64 credit_vt;			/* for urgent requests */
 	struct vt_wheel_geometry wheel;
 	unsigned int change_every;	/* requests, or 0 */
 	/* A queue completes nothing for so many ticks, now and then; 0: never. */
@@ -221,6 +222,7 @@ struct sim_flow {
 	unsigned int outstanding, waiting, left_in_phase, queue;
 	u64 next_at;
 	u64 finish;			/* what its finish tag must be */
+	u64 debt;			/* and its debt for urgent requests */
 	u32 weight;			/* effective */
 	u32 max_bytes;
 	u64 ahead_until;		/* see sim_note_ahead() */
