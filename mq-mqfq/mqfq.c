@@ -47,10 +47,10 @@
  *  - The data of a flush sequence, and whatever else blk-mq inserts at the head, gets the same tag.
  *    It is charged if it has not been, by up to T: no tag holds a log back that is written with
  *    flushes, and its cost must not keep its owner's reads waiting.
+ *  - Requests that others wait for (blk/urgent.h) get the same tag, up to a debt (mqfq_urgent.c).
  *  - When more than half of a hardware queue's tags are in use, a flow that has more than its share
  *    of them may use three quarters only (limit_depth), so that fairness does not end at the tag
- *    allocator. This counts requests that wait and those at the device: if D is no less than what
- *    the device takes, all of them may be at the device.
+ *    allocator. If D is no less than what the device takes, all of these may be at the device.
  *
  * The state of a request, its flow and its tag are in struct mqfq_entry, over rq->rb_node and elv.
  *
@@ -113,8 +113,8 @@
  * =============
  * sysfs: all tunables are in Documentation/reference/mq-mqfq.rst. Tracepoints: mq_mqfq:*. debugfs,
  * below /sys/kernel/debug/block/DEVICE/sched/: vt, slots, wheel, ready, topology, flows, wakeups,
- * auto, counters. inserted = dispatched + queued, and dispatched = completed + requeued + in
- * flight; exit_sched warns if the counters do not balance.
+ * auto, urgent, counters. inserted = dispatched + queued, and dispatched = completed + requeued +
+ * in flight; exit_sched warns if the counters do not balance.
  *
  * Names: md is the device's scheduler data, p its policy, mq its queue of a hardware queue, rq a
  * request, e our state in it, f a flow.
@@ -134,6 +134,7 @@
 #include "blk/slot.h"
 #include "blk/submit.h"
 #include "blk/tag_share.h"
+#include "blk/urgent.h"
 #include "blk/wbt.h"
 #include "mqfq.h"
 #define CREATE_TRACE_POINTS
@@ -151,6 +152,8 @@ enum {
 	MQFQ_DISCARD_COST_PCT_DEFAULT	= 100,
 	MQFQ_SLOW_KB_MIN		= 128,
 	MQFQ_SLOW_KB_MAX		= 1024,
+
+	MQFQ_URGENT_KB_DEFAULT		= 1024,
 };
 
 /* Where a request stands; see the drawing above. In the low bits of mqfq_entry.flow. */
@@ -177,11 +180,24 @@ static_assert(offsetof(struct request, elv.priv[0]) - offsetof(struct request, r
 static_assert(offsetof(struct request, elv.priv[1]) - offsetof(struct request, rb_node) ==
 	      offsetof(struct mqfq_entry, flow));
 
+/* What is known of the task that sends a request, in mqfq_entry.start until it is inserted. */
+struct mqfq_submitter {
+	u32 process;
+	u32 task_flags;
+};
+
+static_assert(sizeof(struct mqfq_submitter) == sizeof_field(struct mqfq_entry, start));
+
 /* ---- helpers ---- */
 
 static inline struct mqfq_entry *mqfq_entry(struct request *rq)
 {
 	return (struct mqfq_entry *)&rq->rb_node;
+}
+
+static inline struct mqfq_submitter *mqfq_submitter(struct request *rq)
+{
+	return (struct mqfq_submitter *)&mqfq_entry(rq)->start;
 }
 
 static inline struct request *mqfq_request(struct mqfq_entry *e)
@@ -294,6 +310,8 @@ void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c)
 		c->merged += READ_ONCE(counters->merged);
 		c->completed += READ_ONCE(counters->completed);
 		c->requeued += READ_ONCE(counters->requeued);
+		c->urgent += READ_ONCE(counters->urgent);
+		c->beyond_credit += READ_ONCE(counters->beyond_credit);
 	}
 }
 
@@ -370,6 +388,7 @@ static struct mqfq_data *mqfq_alloc(struct request_queue *q, const struct elevat
 	md->q = q;
 	md->write_cost_pct = 100;
 	md->discard_cost_pct = MQFQ_DISCARD_COST_PCT_DEFAULT;
+	md->urgent_kb = MQFQ_URGENT_KB_DEFAULT;
 	INIT_DELAYED_WORK(&md->look, mqfq_look_work);
 	mqfq_tuner_init(md, mqfq_open_slots(q), MQFQ_THROTTLE_KB_DEFAULT);
 	md->cpu_counters = mqfair_alloc_percpu(struct mqfq_cpu_counters);
@@ -454,35 +473,17 @@ static int mqfq_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
 /* ---- request hooks, in the order of a request's life ---- */
 
 /*
- * How many of the @used tags of a hardware queue are the flow's, at most: its requests that wait
- * here, and as many of those at the device as the flow has anywhere.
- */
-static unsigned int mqfq_nr_tags_of(const struct mqfq_queue *mq, const struct flow *f,
-				    unsigned int used)
-{
-	unsigned int nr = READ_ONCE(mq->nr) + READ_ONCE(mq->nr_aside);
-	unsigned int waiting = mqfq_nr_queued(mq, f);
-	unsigned int all = atomic_read(&f->refs);
-
-	return waiting + min(used > nr ? used - nr : 0, all > waiting ? all - waiting : 0);
-}
-
-/*
  * Called before a tag, or a batch of them for a plug, is allocated. Looks at the flow only if tags
  * are getting scarce. Counting tags is costly, so it is done only if they may be scarce: requests
  * that do not wait are at the device, where there are no more than slots. If the hardware queues
  * share their tags this does not hold, since other queues have requests waiting. Then, and where
  * slots are many, the count is good for some allocations (blk/tag_share.h).
- *
- * Write-back comes from a kernel thread, and not from the task that made the pages dirty. It is
- * held to its share, whatever that thread's flow has.
  */
 static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct mqfq_data *md = data->q->elevator->elevator_data;
 	struct mqfq_queue *mq = data->hctx->sched_data;
 	unsigned int depth = tag_share_sched_depth(data->hctx), used;
-	struct flow *f;
 
 	if (!(data->hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED) &&
 	    READ_ONCE(mq->nr) + READ_ONCE(mq->nr_aside) + READ_ONCE(md->policy.tokens.slots) +
@@ -496,9 +497,7 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 		return;
 	}
 	rcu_read_lock();
-	f = flow_find(&md->flows, flow_key_of_current(READ_ONCE(md->flow_kind)));
-	if (!op_is_sync(opf) ||
-	    (f && mqfq_nr_tags_of(mq, f, used) * max(READ_ONCE(mq->nr_flows), 2U) > depth))
+	if (mqfq_leaves_share(md, mq, opf, used, depth))
 		data->shallow_depth = tag_share_shallow(data->hctx);
 	rcu_read_unlock();
 }
@@ -570,8 +569,9 @@ static noinline bool mqfq_merge(struct request_queue *q, struct mqfq_queue *mq,
 }
 
 /*
- * Called before the bio gets a request. The merge of a discard may ask no allow_merge, which keeps
- * processes apart: so it is done only if nothing else has to keep them apart.
+ * Called before the bio gets a request. An urgent bio must not wait with another request, so it
+ * merges with none. The merge of a discard may ask no allow_merge, which keeps processes apart: so
+ * it is done only if nothing else has to keep them apart.
  */
 static bool mqfq_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
 {
@@ -582,16 +582,19 @@ static bool mqfq_bio_merge(struct request_queue *q, struct bio *bio, unsigned in
 		return false;
 	if (bio_op(bio) == REQ_OP_DISCARD && READ_ONCE(md->flow_kind) == FLOW_PROCESS)
 		return false;
+	if (urgent_is(bio->bi_opf, current->flags) && READ_ONCE(md->urgent_kb))
+		return false;
 	return mqfq_merge(q, mq, bio, nr_segs);
 }
 
 /* Called when a tag has become a request: our state in it is the previous owner's. */
 static void mqfq_prepare_request(struct request *rq)
 {
-	struct mqfq_entry *e = mqfq_entry(rq);
+	struct mqfq_submitter *submitter = mqfq_submitter(rq);
 
-	e->flow = MQFQ_RQ_NONE;
-	e->start = current->tgid;
+	mqfq_entry(rq)->flow = MQFQ_RQ_NONE;
+	submitter->process = current->tgid;
+	submitter->task_flags = current->flags;
 }
 
 /* The cgroup of a bio, as a pointer to compare while the bio lives. */
@@ -617,7 +620,8 @@ static struct flow *mqfq_rq_flow(struct mqfq_data *md, struct request *rq, u64 v
 
 	if (!last || flow_key_kind(last->key) != FLOW_CGROUP ||
 	    mqfq_bio_owner(rq->bio) != owner) {
-		key = flow_key_of_rq(READ_ONCE(md->flow_kind), rq, mqfq_entry(rq)->start, &css);
+		key = flow_key_of_rq(READ_ONCE(md->flow_kind), rq, mqfq_submitter(rq)->process,
+				     &css);
 		if (!last || last->key != key)
 			return flow_get(&md->flows, key, css, vt);
 	}
@@ -632,6 +636,8 @@ static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head, stru
 
 	if (at_head)
 		flow_tag_at_head(f, vt, cost_vt, READ_ONCE(md->policy.throttle_vt));
+	else if (urgent_is(rq->cmd_flags, mqfq_submitter(rq)->task_flags))
+		start = mqfq_tag_urgent(md, f, vt, cost_vt);
 	else
 		start = flow_tag(f, vt, cost_vt);
 	trace_mqfq_tag(rq, blk_rq_bytes(rq), f->key, start - vt);

@@ -23,19 +23,22 @@ enum {
 	MQFQ_COST_PCT_MAX	= 10000,
 	MQFQ_THROTTLE_KB_MAX	= 1048576,
 	MQFQ_BUCKET_KB_MAX	= 65536,
+	MQFQ_URGENT_KB_MAX	= 1048576,
 };
 
 /* Units of virtual time in a kibibyte at weight 100, as a power of two. */
 #define MQFQ_KB_SHIFT	(10 + VT_SHIFT)
 
 /*
- * Counted without a lock, in any context; the sum over the CPUs is exact when the queue is
- * frozen.
+ * Counted without a lock, in any context; the sum over the CPUs is exact when the queue is frozen.
+ * Of urgent requests, those that went next, and those whose flow had no credit left.
  */
 struct mqfq_cpu_counters {
 	unsigned long merged;
 	unsigned long completed;
 	unsigned long requeued;
+	unsigned long urgent;
+	unsigned long beyond_credit;
 };
 
 /**
@@ -65,6 +68,7 @@ struct mqfq_tuner {
  * @flow_kind:		enum flow_kind
  * @write_cost_pct:	of a byte written, against one read
  * @discard_cost_pct:	of a request that discards or zeroes, against a read of its size
+ * @urgent_kb:		how far a flow may be in debt for urgent requests
  * @cpu_counters:	see there
  * @flows:		the flows that pay
  * @look:		calls mqfq_look() while there are any
@@ -83,6 +87,7 @@ struct mqfq_data {
 	unsigned int flow_kind;
 	unsigned int write_cost_pct;
 	unsigned int discard_cost_pct;
+	unsigned int urgent_kb;
 	struct mqfq_cpu_counters __percpu *cpu_counters;
 	struct delayed_work look;
 	struct delayed_work pass;
@@ -111,6 +116,7 @@ static inline unsigned long mqfq_weight_index(u64 key)
 /* mqfq.c */
 struct mqfq_counters {
 	unsigned long inserted, merged, dispatched, completed, requeued, queued;
+	unsigned long urgent, beyond_credit;
 };
 
 void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c);
@@ -126,6 +132,13 @@ void mqfq_tuner_kick(struct mqfq_data *md);
 /* One of the two is automatic from now on, or set by the user. Process context. */
 void mqfq_tuner_on(struct mqfq_data *md, enum mqfq_auto_which which);
 void mqfq_tuner_off(struct mqfq_data *md, enum mqfq_auto_which which, u32 value);
+
+/* mqfq_urgent.c */
+/* The start tag of an urgent request: virtual time, as long as its flow has credit. */
+u64 mqfq_tag_urgent(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt);
+/* Must an allocation leave a quarter of the @depth tags of a queue, of which @used are in use? */
+bool mqfq_leaves_share(struct mqfq_data *md, const struct mqfq_queue *mq, blk_opf_t opf,
+		       unsigned int used, unsigned int depth);
 
 /* mqfq_sysfs.c */
 extern MQFAIR_ATTRS_CONST struct elv_fs_entry mqfq_attrs[];

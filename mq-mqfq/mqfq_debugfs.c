@@ -130,6 +130,17 @@ static int mqfq_auto_show(struct mqfq_data *md, struct seq_file *m)
 }
 MQFAIR_DEBUGFS_SHOW(mqfq_auto_show, "mq-mqfq")
 
+/* Urgent requests: how many went next, and how many had to wait since their flow had no credit. */
+static int mqfq_urgent_show(struct mqfq_data *md, struct seq_file *m)
+{
+	struct mqfq_counters c;
+
+	mqfq_count(md, &c);
+	seq_printf(m, "passed %lu\nbeyond_credit %lu\n", c.urgent, c.beyond_credit);
+	return 0;
+}
+MQFAIR_DEBUGFS_SHOW(mqfq_urgent_show, "mq-mqfq")
+
 /* A bio that was merged counts as inserted, too: inserted = merged + dispatched + queued. */
 static int mqfq_counters_show(struct mqfq_data *md, struct seq_file *m)
 {
@@ -152,6 +163,7 @@ const struct blk_mq_debugfs_attr mqfq_queue_debugfs_attrs[] = {
 	{"flows", 0400, mqfq_flows_show_file},
 	{"wakeups", 0400, mqfq_wakeups_show_file},
 	{"auto", 0400, mqfq_auto_show_file},
+	{"urgent", 0400, mqfq_urgent_show_file},
 	{"counters", 0400, mqfq_counters_show_file},
 	{},
 };

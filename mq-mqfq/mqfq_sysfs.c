@@ -39,9 +39,9 @@ static int mqfq_set_buckets(struct mqfq_data *md, unsigned int buckets)
 	return 0;
 }
 
-static int mqfq_set_cost_pct(unsigned int *field, unsigned int pct)
+static int mqfq_set_number(unsigned int *field, unsigned int value)
 {
-	WRITE_ONCE(*field, pct);
+	WRITE_ONCE(*field, value);
 	return 0;
 }
 
@@ -52,9 +52,11 @@ TUNABLE(mqfq, buckets, 1U << MQFQ_WHEEL.buckets_shift, VT_WHEEL_BUCKETS_MIN, VT_
 	mqfq_set_buckets(data, value))
 #undef MQFQ_WHEEL
 TUNABLE(mqfq, write_cost_pct, READ_ONCE(data->write_cost_pct), 0, MQFQ_COST_PCT_MAX,
-	mqfq_set_cost_pct(&data->write_cost_pct, value))
+	mqfq_set_number(&data->write_cost_pct, value))
 TUNABLE(mqfq, discard_cost_pct, READ_ONCE(data->discard_cost_pct), 0, MQFQ_COST_PCT_MAX,
-	mqfq_set_cost_pct(&data->discard_cost_pct, value))
+	mqfq_set_number(&data->discard_cost_pct, value))
+TUNABLE(mqfq, urgent_kb, READ_ONCE(data->urgent_kb), 0, MQFQ_URGENT_KB_MAX,
+	mqfq_set_number(&data->urgent_kb, value))
 
 /* T and D: a number, or the word "auto". What is shown may be written back. */
 static const char mqfq_auto_word[] = "auto";
@@ -180,6 +182,7 @@ MQFAIR_ATTRS_CONST struct elv_fs_entry mqfq_attrs[] = {
 	MQFQ_ATTR(buckets),
 	MQFQ_ATTR(write_cost_pct),
 	MQFQ_ATTR(discard_cost_pct),
+	MQFQ_ATTR(urgent_kb),
 	__ATTR_NULL
 };
 #undef MQFQ_ATTR

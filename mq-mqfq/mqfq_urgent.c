@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_urgent.c - the start tags and scheduler tags of requests that others wait for
+ *
+ * blk/urgent.h says which these are. A flow may be in debt for them by urgent_kb: so many go next,
+ * whatever the flow's weight, and its later requests pay. A flow that sends nothing but metadata
+ * gets its share and no more: its debt is paid back as virtual time goes on.
+ */
+#include <linux/percpu.h>
+#include <linux/sched.h>
+
+#include "blk/urgent.h"
+#include "mqfq.h"
+
+static u64 mqfq_credit_vt(const struct mqfq_data *md)
+{
+	return (u64)READ_ONCE(md->urgent_kb) << MQFQ_KB_SHIFT;
+}
+
+u64 mqfq_tag_urgent(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt)
+{
+	u64 credit_vt = mqfq_credit_vt(md), start;
+	bool passes;
+
+	if (!credit_vt)
+		return flow_tag(f, vt, cost_vt);
+	start = flow_tag_urgent(f, vt, cost_vt, credit_vt, &passes);
+	if (passes)
+		this_cpu_inc(md->cpu_counters->urgent);
+	else
+		this_cpu_inc(md->cpu_counters->beyond_credit);
+	return start;
+}
+
+/*
+ * How many of the @used tags of a hardware queue are the flow's, at most: its requests that wait
+ * here, and as many of those at the device as the flow has anywhere.
+ */
+static unsigned int mqfq_nr_tags_of(const struct mqfq_queue *mq, const struct flow *f,
+				    unsigned int used)
+{
+	unsigned int nr = READ_ONCE(mq->nr) + READ_ONCE(mq->nr_aside);
+	unsigned int waiting = mqfq_nr_queued(mq, f);
+	unsigned int all = atomic_read(&f->refs);
+
+	return waiting + min(used > nr ? used - nr : 0, all > waiting ? all - waiting : 0);
+}
+
+/*
+ * Write-back comes from a kernel thread, and not from the task that made the pages dirty. It is
+ * held to its share, whatever that thread's flow has. An urgent request that may go next may have
+ * the last tag. Called under rcu_read_lock().
+ */
+bool mqfq_leaves_share(struct mqfq_data *md, const struct mqfq_queue *mq, blk_opf_t opf,
+		       unsigned int used, unsigned int depth)
+{
+	const struct flow *f;
+
+	f = flow_find(&md->flows, flow_key_of_current(READ_ONCE(md->flow_kind)));
+	if (urgent_is(opf, current->flags) && READ_ONCE(md->urgent_kb) &&
+	    (!f || flow_has_credit(f, mqfq_vt(&md->policy), mqfq_credit_vt(md))))
+		return false;
+	return !op_is_sync(opf) ||
+	       (f && mqfq_nr_tags_of(mq, f, used) * max(READ_ONCE(mq->nr_flows), 2U) > depth);
+}
