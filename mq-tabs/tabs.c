@@ -27,7 +27,9 @@
  *
  * What is held. Only a write with REQ_FUA is ever held, and only once: one that comes back from the
  * driver has waited already. The data of a flush sequence (a write with PREFLUSH and FUA, as file
- * systems commit a journal with) passes, since the next flush waits for it; it is charged. Reads,
+ * systems commit a journal with) passes, since the next flush waits for it; it is charged. So does
+ * metadata with FUA alone, and what else others wait for (blk/urgent.h): btrfs's superblocks, the
+ * tail of jbd2's log, XFS's log. A lock of the file system is held until it is written. Reads,
  * writes without FUA, discards and flushes pass in the order of arrival. A FUA write and a flush
  * have no order to keep: blk-mq sends a flush at any time, and it covers what was completed before.
  * A FUA write is reported as done only when it is.
@@ -48,8 +50,8 @@
  * block layer merges nothing that has FUA, so a held write never grows.
  *
  * Tags. A held write keeps its scheduler tag. In the SCHED phase a quarter of each hardware queue's
- * tags, and at least one, are out of reach for FUA writes (limit_depth), so that there is always
- * one for a read.
+ * tags, and at least one, are out of reach for FUA writes that may be held (limit_depth), so that
+ * there is always one for a read.
  *
  * When there is nothing to schedule. Without a volatile write cache the block layer strips FUA from
  * every write, as all of them are durable. Without FUA in the device it sends a flush after the
@@ -127,6 +129,7 @@
 #include "blk/hctx.h"
 #include "blk/submit.h"
 #include "blk/tag_share.h"
+#include "blk/urgent.h"
 #include "blk/wbt.h"
 #include "tabs.h"
 #define CREATE_TRACE_POINTS
@@ -173,6 +176,12 @@ static unsigned int tabs_kind(blk_opf_t opf)
 	default:
 		return TABS_OTHER;
 	}
+}
+
+/* A FUA write that others wait for. No commit waits for data with FUA, whatever thread sends it. */
+static bool tabs_is_urgent(blk_opf_t opf)
+{
+	return urgent_is(opf, current->flags & PF_MEMALLOC);
 }
 
 static u64 tabs_came(const struct tabs_data *td, enum tabs_type type)
@@ -492,7 +501,7 @@ static void tabs_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct tabs_data *td = data->q->elevator->elevator_data;
 
-	if (tabs_kind(opf) == TABS_FUA && tabs_is_scheduling(&td->policy))
+	if (tabs_kind(opf) == TABS_FUA && tabs_is_scheduling(&td->policy) && !tabs_is_urgent(opf))
 		data->shallow_depth = tag_share_limit(data);
 }
 
@@ -522,13 +531,14 @@ static void tabs_prepare_request(struct request *rq)
  * Moves a FUA write from its list to the FUA delay queue, if it has to wait. @passes: it must not
  * wait, but is charged.
  */
-static bool tabs_hold(struct tabs_data *td, struct request *rq, bool passes)
+static bool tabs_hold(struct tabs_data *td, struct tabs_queue *tq, struct request *rq, bool passes)
 {
-	bool hold;
+	bool is_urgent = tabs_is_urgent(rq->cmd_flags), hold;
 
 	if (!tabs_is_scheduling(&td->policy) && !READ_ONCE(td->nr_held))
 		return false;
-	if (passes) {
+	tq->urgent += is_urgent;
+	if (passes || is_urgent) {
 		tabs_charge(&td->policy);
 		return false;
 	}
@@ -569,7 +579,7 @@ static void tabs_insert_request(struct tabs_data *td, struct tabs_queue *tq, str
 
 	if (tr->kind == TABS_FUA && !again) {
 		tabs_start_ticks(td);
-		if (tabs_hold(td, rq, at_head || (rq->rq_flags & RQF_FLUSH_SEQ)))
+		if (tabs_hold(td, tq, rq, at_head || (rq->rq_flags & RQF_FLUSH_SEQ)))
 			return;
 	}
 	tq->nr[tr->kind]++;

@@ -50,6 +50,7 @@ struct tabs_tunables {
  * @inserted:	requests inserted, by kind
  * @merged:	bios merged into requests
  * @dispatched:	requests sent from @fifo
+ * @urgent:	FUA writes that passed since others wait for them, while some were held, or might be
  */
 struct tabs_queue {
 	spinlock_t lock;
@@ -61,6 +62,7 @@ struct tabs_queue {
 	unsigned long inserted[TABS_NR_KINDS];
 	unsigned long merged[TABS_NR_KINDS];
 	unsigned long dispatched[TABS_NR_KINDS];
+	unsigned long urgent;
 } ____cacheline_aligned_in_smp;
 
 /*

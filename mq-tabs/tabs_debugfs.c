@@ -96,7 +96,7 @@ MQFAIR_DEBUGFS_SHOW(tabs_epochs_show, "mq-tabs")
 static int tabs_held_show(struct tabs_data *td, struct seq_file *m)
 {
 	u64 oldest_us = 0, longest_us, tick_us, now_ns;
-	unsigned long released[TABS_NR_REASONS];
+	unsigned long released[TABS_NR_REASONS], urgent = 0;
 	unsigned int held, i;
 	struct request *rq;
 
@@ -116,6 +116,9 @@ static int tabs_held_show(struct tabs_data *td, struct seq_file *m)
 	seq_printf(m, "fua_writes_inflight %d\n", atomic_read(&td->fua_inflight));
 	for (i = TABS_FREE; i < TABS_NR_REASONS; i++)
 		seq_printf(m, "released_%s %lu\n", tabs_reason_name[i], released[i]);
+	for (i = 0; i < td->nr_queues; i++)
+		urgent += READ_ONCE(td->queue[i].urgent);
+	seq_printf(m, "passed_urgent %lu\n", urgent);
 	return 0;
 }
 MQFAIR_DEBUGFS_SHOW(tabs_held_show, "mq-tabs")
