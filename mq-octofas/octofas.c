@@ -53,8 +53,8 @@
  * What does not move: flush and passthrough requests (they never come here), what belongs to a
  * flush sequence or has another owner's end_io (dm clones), what the driver has seen, polled
  * requests, discards, what is encrypted or has integrity data, anything on zoned devices or on a
- * path of NVMe multipath, what io.max has counted, what memory reclaim writes. "fixed" in debugfs
- * counts them.
+ * path of NVMe multipath, what io.max has counted, what others wait for (blk/urgent.h). "fixed" in
+ * debugfs counts them.
  *
  * Where a request stands is kept in rq->elv.priv (struct octofas_rq):
  *
@@ -68,8 +68,8 @@
  * What never comes to insert, and what moves from there, stays NONE.
  *
  * Order. Requests of a queue are sent in the order of arrival but for those sent back, each at most
- * max_backward times. The data of a flush sequence is never sent back. There is no order between
- * two requests that are under way at the same time; a task that needs one waits for the first.
+ * max_backward times. The data of a flush sequence, and urgent requests, are never sent back. There
+ * is no order between two requests that are under way at the same time.
  *
  * Merging. A bio joins one of the last eight requests in its hardware queue's fifo (bio_merge).
  *
@@ -136,6 +136,7 @@
 #include "blk/hctx.h"
 #include "blk/submit.h"
 #include "blk/tag_share.h"
+#include "blk/urgent.h"
 #include "blk/wbt.h"
 #include "octofas.h"
 #define CREATE_TRACE_POINTS
@@ -407,7 +408,7 @@ static void octofas_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	unsigned int limit;
 	struct flow *f;
 
-	if (!octofas_is_intra(&od->policy))
+	if (!octofas_is_intra(&od->policy) || urgent_is(opf, current->flags))
 		return;
 	limit = tag_share_limit(data);
 	if (!limit)
@@ -516,7 +517,8 @@ static bool octofas_arrive(struct octofas_data *od, struct request *rq, bool at_
 		.home = home,
 		/* The next flush waits for what is of a flush sequence. */
 		.patient = !at_head && !(rq->rq_flags & RQF_FLUSH_SEQ) &&
-			   octofas_backwards(&od->policy, place),
+			   octofas_backwards(&od->policy, place) &&
+			   !urgent_is(rq->cmd_flags, current->flags),
 	};
 	rq->fifo_time = now_ns;
 	if (parcel) {

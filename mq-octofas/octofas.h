@@ -36,7 +36,8 @@ enum octofas_fixed {
 	OCTOFAS_FIXED_DEVICE,	/* zoned, one of several paths, or a controller counts its bios */
 	OCTOFAS_FIXED_LIMITED,	/* io.max has counted it */
 	OCTOFAS_FIXED_QUEUE,	/* its queue or the target is no default queue with a CPU online */
-	OCTOFAS_FIXED_MEMORY,
+	OCTOFAS_FIXED_URGENT,	/* others wait for it: see blk/urgent.h */
+	OCTOFAS_FIXED_MEMORY,	/* there was none for a parcel */
 	OCTOFAS_NR_FIXED,
 };
 

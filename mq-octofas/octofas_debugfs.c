@@ -109,6 +109,7 @@ static int octofas_fixed_show(struct octofas_data *od, struct seq_file *m)
 		[OCTOFAS_FIXED_DEVICE]	= "zoned_multipath_or_bios_counted",
 		[OCTOFAS_FIXED_LIMITED]	= "io_max",
 		[OCTOFAS_FIXED_QUEUE]	= "queue",
+		[OCTOFAS_FIXED_URGENT]	= "urgent",
 		[OCTOFAS_FIXED_MEMORY]	= "memory",
 	};
 	u32 i;

@@ -27,9 +27,9 @@
  * marked with REQ_DRV. They stay: a queued request fails over to another path, a bio at the gate
  * would not.
  *
- * Memory. If there is none for a parcel the request stays. So does what reclaim writes, and what
- * goes to swap: no task's memory waits for a worker of ours. The workqueue has a rescuer, one for
- * all devices. Where a disk lies over another disk of the same machine (an NVMe target over
+ * Memory. If there is none for a parcel the request stays. So does what others wait for, such as
+ * swap (blk/urgent.h): no task's memory waits for a worker of ours. The workqueue has a rescuer,
+ * one for all devices. Where a disk lies over another disk of the same machine (an NVMe target over
  * loopback), both have couriers, and no worker can be made, the upper one's courier may keep the
  * rescuer from the lower one's: attach mq-octofas to one of the two.
  *
@@ -51,6 +51,7 @@
 #include <linux/cpumask.h>
 #include <linux/slab.h>
 
+#include "blk/urgent.h"
 #include "octofas.h"
 #include "trace.h"
 
@@ -165,8 +166,8 @@ int octofas_obstacle(struct octofas_data *od, struct request *rq, u32 target)
 		return OCTOFAS_FIXED_DEVICE;
 	if (bio_flagged(rq->bio, BIO_BPS_THROTTLED))
 		return OCTOFAS_FIXED_LIMITED;
-	if ((rq->cmd_flags & REQ_SWAP) || (current->flags & PF_MEMALLOC))
-		return OCTOFAS_FIXED_MEMORY;
+	if (urgent_is(rq->cmd_flags, current->flags))
+		return OCTOFAS_FIXED_URGENT;
 	if (rq->mq_hctx->type != HCTX_TYPE_DEFAULT || !octofas_is_usable(od->hctx[target]))
 		return OCTOFAS_FIXED_QUEUE;
 	return -1;
