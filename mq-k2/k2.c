@@ -56,6 +56,10 @@
  * as the newest request and kept out of the hash: elv_attempt_insert_merge() merges the merged
  * request once more, and for these requests alone it does not tell us that a request leaves.
  *
+ * What others wait for (blk/urgent.h: metadata, swap) has no privilege here. It could be first only
+ * at the cost of a real-time request, or of one tag of the share below, and that is the promise. A
+ * real-time task that depends on best-effort work sets be_max_delay_ms. Nothing else holds it back.
+ *
  * Tags. A request needs a scheduler tag before the scheduler can see its priority. Best effort
  * could use up the tags and keep real time waiting for one, in a queue without priorities. So a
  * quarter of each hardware queue's tags, and at least one, is reserved for tasks of the real-time
