@@ -19,6 +19,7 @@ BENCHMARKS = {
     "shallow": "cases.mqfq_shallow",
     "k2-auto": "cases.k2_auto",
     "defaults": "cases.tabs_defaults",
+    "filesystems": "cases.filesystems",
 }
 # The two parts of `make demo`, by the name in "drawn_by" of their results.
 PARTS = {"neighbour": "demo.neighbour", "tail": "demo.tail"}
