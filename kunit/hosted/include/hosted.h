@@ -65,6 +65,17 @@ struct rcu_head {
 
 /* ---- linux/compiler: marked accesses and barriers ---- */
 
+/*
+ * A program that is built with HOSTED_TOUCH is told the address of every marked read and of every
+ * read of a counter.
+ */
+#ifdef HOSTED_TOUCH
+void HOSTED_TOUCH(const volatile void *at);
+#define hosted_touch(p)		HOSTED_TOUCH(p)
+#else
+#define hosted_touch(p)		((void)0)
+#endif
+
 /* The type of @x when it is read: without const, also where @x is a structure. */
 #define hosted_unqualified(x)	__typeof__(({ __auto_type hosted_v = (x); hosted_v; }))
 
@@ -72,6 +83,7 @@ struct rcu_head {
 ({								\
 	hosted_unqualified(x) hosted_value;			\
 								\
+	hosted_touch(&(x));					\
 	__atomic_load(&(x), &hosted_value, __ATOMIC_RELAXED);	\
 	hosted_value;						\
 })
@@ -296,7 +308,8 @@ static inline unsigned int bitmap_weight(const unsigned long *map, unsigned int 
 	hosted_old;							\
 })
 
-#define hosted_read(v)		__atomic_load_n(&(v)->counter, __ATOMIC_RELAXED)
+#define hosted_read(v) \
+	(hosted_touch(&(v)->counter), __atomic_load_n(&(v)->counter, __ATOMIC_RELAXED))
 #define hosted_set(v, i) \
 	((void)(hosted_pause(), __atomic_store_n(&(v)->counter, (i), __ATOMIC_RELAXED)))
 #define hosted_add(v, i) \
