@@ -168,13 +168,13 @@ static void edit_chunk(char *image, const struct edit *e)
 	} else {
 		change(block, sizeof(*c), e);
 	}
-	c->sum = okv_sum_behind(c, sizeof(*c), okv_seed(&layout.super, 0, at, ~c->generation));
+	c->sum = okv_chunk_sum(&layout.super, c, 0, at, c->attempt);
 }
 
 static void apply(char *image, const struct edit *e)
 {
 	struct okv_root_disk *root = (void *)(image + okv_root_offset(0, e->where % OKV_NR_ROOTS));
-	uint64_t at, seed;
+	uint64_t at;
 
 	switch (e->kind % NR_KINDS) {
 	case RAW:
@@ -186,8 +186,7 @@ static void apply(char *image, const struct edit *e)
 		break;
 	case ROOT:
 		change((char *)root, e->offset & 1 ? sizeof(*root) : 80, e);
-		seed = okv_root_seed(&layout.super, 0, e->where % OKV_NR_ROOTS);
-		root->sum = okv_sum_behind(root, sizeof(*root), seed);
+		root->sum = okv_root_sum(&layout.super, root, 0, e->where % OKV_NR_ROOTS);
 		break;
 	case BATCH:
 	case RECORD:

@@ -8,6 +8,10 @@
  * removes the entry of that record if it is there, and adds its own if it is not. That gives the
  * same set in the end, from any mixture of older and newer shards (recover.c).
  *
+ * Chunks are valid for one attempt only, whose number the root has. What an attempt that came to
+ * nothing has left is not valid under the root of the next one, which writes to the same places. So
+ * if the device loses a chunk, nothing older is taken for it.
+ *
  * The chunks go to free segments. Only when they are durable, a root that names them overwrites the
  * older one of the two roots of the partition. Until the new root is durable, recovery uses the
  * other one. After that, the other one serves if the new one cannot be read. So what both roots
@@ -33,11 +37,12 @@ enum { NR_TRIES = 3 };
 
 /* ---- writing ---- */
 
-static uint64_t chunk_seed(const struct okv_partition *p, uint32_t segment, uint32_t offset,
-			   uint64_t generation)
+/* A number that no attempt has had, of this process or of one before it. */
+static uint64_t draw_attempt(struct okv_partition *p)
 {
-	return okv_seed(&p->layout->super, p->number, okv_location(p, segment, offset),
-			~generation);
+	uint64_t parts[] = { p->number, ++p->nr_attempts };
+
+	return okv_sum(parts, sizeof(parts), p->attempt_seed);
 }
 
 static uint32_t chunk_limit(const struct okv_partition *p)
@@ -175,7 +180,6 @@ static bool send_chunk(struct okv_partition *p)
 	struct okv_checkpoint *c = &p->checkpoint;
 	uint32_t last = c->next_shard, bytes = sizeof(struct okv_chunk_disk), sent_bytes;
 	struct okv_chunk_disk *header;
-	uint64_t seed;
 
 	if (!c->root->nr_chunks)
 		bytes += p->nr_segments * sizeof(struct okv_segment_disk);
@@ -197,12 +201,12 @@ static bool send_chunk(struct okv_partition *p)
 	header = (void *)c->buf;
 	*header = (struct okv_chunk_disk){
 		.magic = OKV_CHUNK_MAGIC, .partition = p->number,
-		.generation = c->root->generation, .chunk = c->root->nr_chunks++, .bytes = bytes,
+		.attempt = c->root->attempt, .chunk = c->root->nr_chunks++, .bytes = bytes,
 	};
 	header->payload_sum = okv_sum(header + 1, bytes - sizeof(*header),
 				      p->layout->super.secret);
-	seed = chunk_seed(p, c->segment, c->offset_bytes, c->root->generation);
-	header->sum = okv_sum_behind(header, sizeof(*header), seed);
+	header->sum = okv_chunk_sum(&p->layout->super, header, p->number,
+				    okv_location(p, c->segment, c->offset_bytes), c->root->attempt);
 	send(p, OKV_WRITE, okv_segment_offset(p, c->segment) + c->offset_bytes, c->buf, sent_bytes);
 	c->offset_bytes += sent_bytes;
 	return true;
@@ -233,8 +237,7 @@ static void send_root(struct okv_partition *p)
 	struct okv_root_disk *root = p->checkpoint.root;
 	uint32_t slot = root->generation % OKV_NR_ROOTS;
 
-	root->sum = okv_sum_behind(root, sizeof(*root),
-				   okv_root_seed(&p->layout->super, p->number, slot));
+	root->sum = okv_root_sum(&p->layout->super, root, p->number, slot);
 	send(p, OKV_WRITE, okv_root_offset(p->number, slot), root, OKV_PAGE_BYTES);
 }
 
@@ -296,6 +299,7 @@ void okv_checkpoint_start(struct okv_partition *p)
 	c->root->magic = OKV_ROOT_MAGIC;
 	c->root->partition = p->number;
 	c->root->generation = p->generation + 1;
+	c->root->attempt = draw_attempt(p);
 	note_position(p, c->root);
 	p->bytes_since_checkpoint = 0;
 	step(p);
@@ -388,8 +392,8 @@ static int read_chunk(struct okv_partition *p, const struct okv_root_disk *root,
 	h = *header;
 	error = -EUCLEAN;
 	if (h.magic != OKV_CHUNK_MAGIC ||
-	    h.sum != okv_sum_behind(header, sizeof(h),
-				    chunk_seed(p, segment, offset, root->generation)) ||
+	    h.sum != okv_chunk_sum(&p->layout->super, header, p->number,
+				   okv_location(p, segment, offset), root->attempt) ||
 	    h.partition != p->number || h.chunk != chunk || h.bytes < sizeof(h) ||
 	    h.bytes > p->segment_bytes - offset)
 		goto out;

@@ -77,9 +77,21 @@ uint64_t okv_root_offset(uint32_t partition, uint32_t slot)
 	       ((uint64_t)partition * OKV_NR_ROOTS + slot) * OKV_PAGE_BYTES;
 }
 
-uint64_t okv_root_seed(const struct okv_super_disk *super, uint32_t partition, uint32_t slot)
+uint64_t okv_root_sum(const struct okv_super_disk *super, const struct okv_root_disk *root,
+		      uint32_t partition, uint32_t slot)
 {
-	return okv_seed(super, partition, OKV_NOWHERE, slot);
+	size_t bytes = sizeof(*root);
+
+	if (root->magic == OKV_ROOT_MAGIC_1)
+		bytes = offsetof(struct okv_root_disk, attempt);
+	return okv_sum_behind(root, bytes, okv_seed(super, partition, OKV_NOWHERE, slot));
+}
+
+uint64_t okv_chunk_sum(const struct okv_super_disk *super, const struct okv_chunk_disk *chunk,
+		       uint32_t partition, uint64_t location, uint64_t attempt)
+{
+	return okv_sum_behind(chunk, sizeof(*chunk),
+			      okv_seed(super, partition, location, ~attempt));
 }
 
 static uint64_t data_offset(uint32_t nr_partitions)
@@ -124,6 +136,11 @@ static int lay_out(const struct okv_disk *disk, const struct okv_format_options 
 	return 0;
 }
 
+int okv_draw(void *out, size_t bytes)
+{
+	return getrandom(out, bytes, 0) == (ssize_t)bytes ? 0 : -EIO;
+}
+
 static int draw_secrets(struct okv_super_disk *super, uint64_t seed)
 {
 	uint8_t *out[] = { super->uuid, super->hash_key, (uint8_t *)&super->secret };
@@ -132,7 +149,7 @@ static int draw_secrets(struct okv_super_disk *super, uint64_t seed)
 	for (size_t i = 0; i < 3; i++) {
 		for (size_t j = 0; seed && j < bytes[i]; j++)
 			out[i][j] = okv_sum(&j, sizeof(j), seed + i);
-		if (!seed && getrandom(out[i], bytes[i], 0) != (ssize_t)bytes[i])
+		if (!seed && okv_draw(out[i], bytes[i]))
 			return -EIO;
 	}
 	return 0;
@@ -154,8 +171,7 @@ static int write_roots(struct okv_disk *disk, const struct okv_super_disk *super
 		root->seq = 1;
 		root->next_life = 1;
 		root->segment = super->nr_segments;	/* no batch yet */
-		root->sum = okv_sum_behind(root, sizeof(*root),
-					   okv_root_seed(super, partition, slot));
+		root->sum = okv_root_sum(super, root, partition, slot);
 		error = okv_disk_io(disk, OKV_WRITE, okv_root_offset(partition, slot), page,
 				    OKV_PAGE_BYTES);
 	}

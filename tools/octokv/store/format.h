@@ -42,7 +42,8 @@ enum {
 };
 
 #define OKV_SUPER_MAGIC		0x31766b6f74636fULL	/* "octokv1" */
-#define OKV_ROOT_MAGIC		0x746f6f72U		/* "root" */
+#define OKV_ROOT_MAGIC		0x32746f72U		/* "rot2" */
+#define OKV_ROOT_MAGIC_1	0x746f6f72U		/* "root": without an attempt */
 #define OKV_BATCH_MAGIC		0x63746162U		/* "batc" */
 #define OKV_RECORD_MAGIC	0x64636572U		/* "recd" */
 #define OKV_CHUNK_MAGIC		0x6b6e6863U		/* "chnk" */
@@ -70,6 +71,10 @@ static_assert(sizeof(struct okv_super_disk) == 104, "superblock has holes");
  * A checkpoint, and where the log goes on from there. @nr_chunks chunks in @segments have the index
  * as it was when all batches below @seq had taken effect, or later. @segment is that of batch @seq,
  * if it had one.
+ *
+ * @attempt is a number that no other attempt at a checkpoint has had, not even one that ended with
+ * its process, before its root: the seed of the chunks. A root with OKV_ROOT_MAGIC_1 ends before
+ * it. Its chunks have the generation instead, which several attempts could share.
  */
 struct okv_root_disk {
 	uint64_t sum;
@@ -84,6 +89,7 @@ struct okv_root_disk {
 	uint32_t nr_chunks;
 	uint32_t nr_segments;
 	uint32_t segments[OKV_NR_ROOT_SEGMENTS];
+	uint64_t attempt;
 };
 static_assert(sizeof(struct okv_root_disk) <= OKV_PAGE_BYTES, "a root is a page");
 
@@ -95,7 +101,7 @@ struct okv_chunk_disk {
 	uint64_t sum;
 	uint32_t magic;
 	uint32_t partition;
-	uint64_t generation;
+	uint64_t attempt;	/* as in the root; the generation, if that has none */
 	uint32_t chunk;
 	uint32_t bytes;		/* with this header */
 	uint64_t payload_sum;
@@ -229,7 +235,17 @@ int okv_disk_io(struct okv_disk *disk, enum okv_io_kind kind, uint64_t offset_by
 		uint32_t bytes);
 
 uint64_t okv_root_offset(uint32_t partition, uint32_t slot);
-uint64_t okv_root_seed(const struct okv_super_disk *super, uint32_t partition, uint32_t slot);
+
+/* The checksum that a root should have in that slot. */
+uint64_t okv_root_sum(const struct okv_super_disk *super, const struct okv_root_disk *root,
+		      uint32_t partition, uint32_t slot);
+
+/* The checksum that a chunk should have at a location. */
+uint64_t okv_chunk_sum(const struct okv_super_disk *super, const struct okv_chunk_disk *chunk,
+		       uint32_t partition, uint64_t location, uint64_t attempt);
+
+/* Returns 0, or -EIO without random numbers. */
+int okv_draw(void *out, size_t bytes);
 
 /* Memory for the buffer of a request. */
 void *okv_alloc_blocks(const struct okv_disk *disk, size_t bytes);

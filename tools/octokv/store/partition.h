@@ -281,6 +281,7 @@ struct okv_partition {
 	struct okv_checkpoint checkpoint;
 	uint64_t bytes_since_checkpoint;
 	uint32_t nr_checkpoint_failures;
+	uint64_t attempt_seed, nr_attempts;	/* of this open: make the numbers of attempts */
 
 	/* gc.c */
 	struct okv_gc gc;

@@ -67,13 +67,15 @@ int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *
 	free(page);
 	if (error)
 		return error;
-	if (root->magic != OKV_ROOT_MAGIC || root->partition != p->number ||
+	if ((root->magic != OKV_ROOT_MAGIC && root->magic != OKV_ROOT_MAGIC_1) ||
+	    root->partition != p->number ||
 	    root->generation % OKV_NR_ROOTS != slot % OKV_NR_ROOTS ||
 	    root->nr_segments > OKV_NR_ROOT_SEGMENTS || !root->generation ||
 	    root->offset_bytes > p->segment_bytes || root->offset_bytes % p->disk->block_bytes ||
-	    root->sum != okv_sum_behind(root, sizeof(*root),
-					okv_root_seed(&p->layout->super, p->number, slot)))
+	    root->sum != okv_root_sum(&p->layout->super, root, p->number, slot))
 		return -EUCLEAN;
+	if (root->magic == OKV_ROOT_MAGIC_1)
+		root->attempt = root->generation;
 	for (uint32_t i = 0; i < root->nr_segments; i++) {
 		if (root->segments[i] >= p->nr_segments)
 			return -EUCLEAN;

@@ -197,7 +197,7 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 	const struct okv_super_disk *super = &store->layout.super;
 	const struct okv_open_options *options = &store->options;
 	struct okv_partition *p = mem_zalloc(sizeof(*p));
-	int error;
+	int error = 0;
 
 	p->ops = &partition_ops;
 	p->store = store;
@@ -216,7 +216,11 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 	p->usage = mem_zalloc(OKV_NR_TENANTS * sizeof(*p->usage));
 	okv_known_init(&p->known, options->nr_known ? options->nr_known : OKV_NR_KNOWN);
 	p->is_quiet = true;
-	error = okv_recover(p);
+	p->attempt_seed = options->attempt_seed;
+	if (!p->attempt_seed)
+		error = okv_draw(&p->attempt_seed, sizeof(p->attempt_seed));
+	if (!error)
+		error = okv_recover(p);
 	p->is_quiet = false;
 	if (error)
 		free_partition(p);

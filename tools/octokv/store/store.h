@@ -223,6 +223,8 @@ struct okv_format_options {
  * @batch_bytes_max:	largest write (default 256 KiB), except for a larger record
  * @nr_known:		records per partition whose keys are kept in memory, 64 bytes each; a power
  *			of two (default 16384)
+ * @attempt_seed:	another one at each open, of which the numbers of its checkpoints are made.
+ *			Default: drawn. Tests give it, to do the same again
  * @now_ms:		Unix time
  * @progress:		called now and then during recovery
  */
@@ -232,6 +234,7 @@ struct okv_open_options {
 	uint32_t nr_writes_max;
 	uint32_t batch_bytes_max;
 	uint32_t nr_known;
+	uint64_t attempt_seed;
 	uint64_t now_ms;
 	void (*progress)(void *owner, uint32_t partition, uint64_t done_bytes,
 			 uint64_t total_bytes);

@@ -9,9 +9,14 @@
 
 #include "model.h"
 
+bool model_lies(const struct sim *s)
+{
+	return s->kind == LYING || s->kind == MIXED;
+}
+
 void model_fail(struct sim *s, const char *format, ...)
 {
-	static const char *const kinds[] = { "honest", "errors", "lying" };
+	static const char *const kinds[] = { "honest", "errors", "lying", "mixed" };
 	va_list args;
 
 	if (s->has_failed)
@@ -115,7 +120,7 @@ static void check_shown(struct sim *s, struct client *c)
 	struct key *k = c->key;
 
 	if (shows(s, c, &k->now)) {
-		if (k->uncertain && (c->checks_only || s->kind == LYING))
+		if (k->uncertain && (c->checks_only || model_lies(s)))
 			forget_maybe(k);
 		return;
 	}
@@ -175,7 +180,7 @@ static void check_ok(struct sim *s, struct client *c)
 			model_fail(s, "deleted what is not there");
 		k->now.exists = false;
 	}
-	if (s->kind == LYING)
+	if (model_lies(s))
 		forget_maybe(k);
 	if (took_suspect(&c->op))
 		doubt_others(s, k);
@@ -230,7 +235,7 @@ void model_answer(struct sim *s, struct client *c)
 		break;
 	case OKV_CORRUPT:
 		s->nr_corrupt++;
-		if (s->kind != LYING)
+		if (!model_lies(s))
 			model_fail(s, "corrupt, and the device is honest");
 		break;
 	case OKV_FULL:

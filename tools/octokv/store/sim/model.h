@@ -24,7 +24,7 @@ enum {
 	NR_WITNESSES	= 4,	/* writes of a partition after the last lie, which show it */
 };
 
-enum run_kind { HONEST, ERRORS, LYING };
+enum run_kind { HONEST, ERRORS, LYING, MIXED };
 
 /* A state of a key; the value follows from the version. */
 struct version {
@@ -70,12 +70,15 @@ struct sim {
 	struct client clients[NR_CLIENTS_MAX];
 	uint32_t nr_busy;
 	uint32_t next_version;
-	uint64_t nr_submitted, nr_ops, nr_acknowledged;
+	uint64_t nr_submitted, nr_ops, nr_acknowledged, nr_opens;
 	uint64_t nr_cuts, nr_corrupt, nr_refused_opens, nr_full;
 	bool has_failed, trace, was_open;
 	bool gave_up;		/* the store refused to open, rightly */
 	bool refuses;		/* writes, after an error: the next open mends it */
 };
+
+/* Does the device lie at times? */
+bool model_lies(const struct sim *s);
 
 /* Print what is wrong, once in a run, which has failed then. */
 __attribute__((format(printf, 2, 3)))

@@ -22,6 +22,8 @@
  *		could be lost without a trace. So the device lies no more some time before the cut.
  *		A plain put or deletion may replace a record that cannot be read: where hashes
  *		collide, another key may be gone for it.
+ *	mixed	Both. The run ends when the store refuses writes after errors: nothing can be
+ *		written any more that shows what was lost before.
  *
  * Where the device keeps its word, the run may spoil one of the two roots of a partition between
  * two lives, or make a sector of the newer root's checkpoint unreadable. No reply may show that.
@@ -256,7 +258,7 @@ static bool be_quiet(struct sim *s)
 	struct sim_plan plan = s->disk.plan;
 	bool written = true;
 
-	s->disk.plan.lost_ppm = s->disk.plan.misdirected_ppm = s->disk.plan.flip_ppm = 0;
+	s->disk.plan = (struct sim_plan){ .slow_ppm = plan.slow_ppm };
 	drain(s);
 	/* All of it: a witness speaks only of what is before the oldest write in flight. */
 	while (s->disk.in_flight && step(s))
@@ -273,17 +275,18 @@ static bool open_store(struct sim *s)
 {
 	struct okv_open_options options = { .now_ms = s->now_ms, .nr_writes_max = 1 + s->seed % 5,
 					    .batch_bytes_max = 2048 << s->seed % 4,
-					    .nr_known = OKV_KNOWN_WAYS << s->seed / 5 % 6 };
+					    .nr_known = OKV_KNOWN_WAYS << s->seed / 5 % 6,
+					    .attempt_seed = s->seed + ++s->nr_opens };
 	int error = okv_store_open(&s->store, &s->disk.disk, &options);
 
 	if (!error)
 		return true;
-	if (s->disk.is_dead || (s->kind == ERRORS && error == -EIO) ||
+	if (s->disk.is_dead || ((s->kind == ERRORS || s->kind == MIXED) && error == -EIO) ||
 	    (s->disk.room_bytes < s->disk.disk.size_bytes && error == -ENOSPC))
 		return false;
 	s->nr_refused_opens++;
 	s->gave_up = true;
-	if (s->kind != LYING || error != -EUCLEAN)
+	if (!model_lies(s) || error != -EUCLEAN)
 		model_fail(s, "the open fails: %s", strerror(-error));
 	return false;
 }
@@ -385,8 +388,7 @@ static bool root_is_there(const struct sim *s, uint32_t partition, uint32_t slot
 	const struct okv_root_disk *root = (const void *)(s->disk.durable + at);
 
 	return !memcmp(s->disk.cache + at, root, sizeof(*root)) && root->magic == OKV_ROOT_MAGIC &&
-	       root->sum == okv_sum_behind(root, sizeof(*root),
-					   okv_root_seed(super, partition, slot));
+	       root->sum == okv_root_sum(super, root, partition, slot);
 }
 
 /*
@@ -438,16 +440,16 @@ static void live(struct sim *s)
 	s->disk.room_bytes = UINT64_MAX;
 	if (s->disk.disk.is_sparse && sim_draw(&s->random, 2))
 		s->disk.room_bytes = sim_draw(&s->random, s->disk.disk.size_bytes / 2);
-	if (s->kind != LYING && !sim_draw(&s->random, 4))
+	if (!model_lies(s) && !sim_draw(&s->random, 4))
 		spoil_a_root(s);
-	else if (s->kind != LYING && !sim_draw(&s->random, 4))
+	else if (!model_lies(s) && !sim_draw(&s->random, 4))
 		spoil_a_chunk(s);
 	s->refuses = s->was_open = false;
 	if (!closes)
 		s->disk.cut_at = s->disk.nr_completed + 1 +
 				 sim_draw(&s->random, sim_draw(&s->random, 3) ? 1500 : 60);
 	s->disk.process_only = !sim_draw(&s->random, 4);
-	if (s->kind == LYING)
+	if (model_lies(s))
 		s->disk.cut_at = 0;
 	if (!open_store(s)) {
 		while (s->disk.in_flight)
@@ -458,10 +460,12 @@ static void live(struct sim *s)
 	s->was_open = true;
 	check_all(s);
 	run_clients(s, 40 + sim_draw(&s->random, 800));
-	if (s->kind == LYING && !s->has_failed && !be_quiet(s))
+	if (model_lies(s) && !s->has_failed && !be_quiet(s)) {
 		closes = true;
+		s->gave_up = s->kind == MIXED;
+	}
 	if (!closes && !s->has_failed) {
-		run_clients(s, s->kind == LYING ? 0 : 4000);
+		run_clients(s, model_lies(s) ? 0 : 4000);
 		s->disk.cut_at = 1;
 		run_clients(s, 1);
 		while (s->disk.in_flight && !s->disk.is_dead && step(s))
@@ -511,11 +515,12 @@ static void plan(struct sim *s)
 	struct sim_plan *p = &s->disk.plan;
 
 	p->slow_ppm = sim_draw(&s->random, 2) ? 5000 : 20000;
-	if (s->kind == ERRORS) {
+	if (s->kind == ERRORS || s->kind == MIXED) {
 		p->read_error_ppm = sim_draw(&s->random, 3000);
 		p->write_error_ppm = sim_draw(&s->random, 30000);
 		p->flush_error_ppm = sim_draw(&s->random, 3000);
-	} else if (s->kind == LYING) {
+	}
+	if (model_lies(s)) {
 		p->lost_ppm = sim_draw(&s->random, 2) * 2000;
 		p->misdirected_ppm = sim_draw(&s->random, 2) * 2000;
 		p->flip_ppm = sim_draw(&s->random, 2) * 4000;
@@ -534,7 +539,7 @@ static bool run_seed(uint64_t seed, bool trace)
 	s->seed = seed;
 	s->random = seed * 0x2545f4914f6cdd1dULL + 1;
 	s->trace = trace;
-	s->kind = sim_draw(&s->random, 10) < 7 ? HONEST : sim_draw(&s->random, 2) ? ERRORS : LYING;
+	s->kind = sim_draw(&s->random, 10) < 7 ? HONEST : 1 + sim_draw(&s->random, 3);
 	s->now_ms = 1;
 	s->nr_clients = 1 + sim_draw(&s->random, NR_CLIENTS_MAX);
 	s->ttl_pct = sim_draw(&s->random, 2) * 20;

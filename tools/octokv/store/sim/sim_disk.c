@@ -224,6 +224,15 @@ static int do_request(struct sim_disk *d, struct sim_request *r)
 {
 	struct okv_io *io = r->io;
 
+	if (io == d->failed_io) {
+		d->failed_io = NULL;
+		return -EIO;
+	}
+	if (io == d->lost_io) {
+		d->lost_io = NULL;
+		d->nr_lies++;
+		return 0;
+	}
 	switch (io->kind) {
 	case OKV_READ:
 		if (sim_chance(&d->random, d->plan.read_error_ppm) || meets_bad(d, io))

@@ -40,6 +40,8 @@ struct sim_disk {
 	uint64_t nr_lies;
 	uint64_t bad_offset_bytes;	/* the bad sector, if there is one */
 	bool has_bad;
+	const struct okv_io *lost_io;	/* a write or flush that does nothing, and says it did */
+	const struct okv_io *failed_io;	/* one that does nothing, and says so */
 
 	/* Sparse: room for blocks that were never written or allocated; beyond it, -ENOSPC. */
 	uint64_t room_bytes;

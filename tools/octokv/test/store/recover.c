@@ -66,11 +66,9 @@ static void spoil_newer_root(uint32_t segment)
 	EXPECT(chunk->chunk == 0 && segments[segment].life);
 	segments[segment].life = 0;
 	chunk->payload_sum = okv_sum(segments, chunk->bytes - sizeof(*chunk), layout.super.secret);
-	chunk->sum = okv_sum_behind(
-		chunk, sizeof(*chunk),
-		okv_seed(&layout.super, 0,
-			 (uint64_t)root->segments[0] * SEGMENT_BYTES / OKV_ALIGN_BYTES,
-			 ~chunk->generation));
+	chunk->sum = okv_chunk_sum(&layout.super, chunk, 0,
+				   (uint64_t)root->segments[0] * SEGMENT_BYTES / OKV_ALIGN_BYTES,
+				   chunk->attempt);
 }
 
 static void test_older_root(void)
