@@ -49,7 +49,7 @@ void net_close(struct net *net)
 	if (net->listen_fd >= 0)
 		close(net->listen_fd);
 	io_uring_free_buf_ring(net->ring, net->buf_ring, RECV_BUFFERS, RECV_GROUP);
-	free(net->buffers);
+	mem_free(net->buffers);
 }
 
 void net_ready(struct net *net, struct link *link)
@@ -78,7 +78,7 @@ static void link_end(struct net *net, struct link *link)
 	close(link->fd);
 	net->nr_parked -= link->conn.parked;
 	link->conn.parked = false;
-	free(link->rest);
+	mem_free(link->rest);
 	link->rest = NULL;
 	conn_kill(&link->conn);
 }
@@ -89,7 +89,7 @@ static void keep_rest(struct link *link, const char *data, uint32_t len)
 {
 	char *rest = memcpy(mem_alloc(len), data, len);
 
-	free(link->rest);
+	mem_free(link->rest);
 	link->rest = rest;
 	link->rest_len = len;
 	link->rest_used = 0;
@@ -124,7 +124,7 @@ static void feed_rest(struct net *net, struct link *link)
 	note_parked(net, link, parked);
 	if (link->rest_used < link->rest_len && !link->conn.closing)
 		return;
-	free(link->rest);
+	mem_free(link->rest);
 	link->rest = NULL;
 }
 
@@ -232,10 +232,11 @@ void net_accept(struct net *net)
 
 static void refuse(struct net *net, int fd)
 {
-	static const char text[] = "-ERR max number of clients reached\r\n";
+	const char *text = mem_has_room() ? "-ERR max number of clients reached\r\n" :
+					    "-OOM no memory for another client\r\n";
 
 	worker_count(net->worker, COUNT_REFUSED, 1);
-	send(fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
 	close(fd);
 }
 
@@ -266,7 +267,7 @@ static struct worker *with_fewest(const struct net *net)
 void net_freed(struct link *link)
 {
 	count_conn(link->conn.worker, -1);
-	free(link);
+	mem_free(link);
 }
 
 /* The connection is counted already. */
@@ -299,7 +300,7 @@ static void handed_run(struct worker *at, struct kv_msg *msg)
 static void handed_done(struct worker *home, struct kv_msg *msg)
 {
 	home->net->nr_handed--;
-	free(msg);
+	mem_free(msg);
 }
 
 static void hand_over(struct net *net, struct worker *to, int fd)
@@ -341,7 +342,7 @@ static void accepted(struct net *net, int result, uint32_t flags)
 	}
 	for (uint32_t i = 0; i < s->nr_workers; i++)
 		nr += nr_conns(s->workers[i]);
-	if (nr >= s->config.max_connections || net->stopping) {
+	if (nr >= s->config.max_connections || net->stopping || !mem_has_room()) {
 		refuse(net, result);
 		return;
 	}

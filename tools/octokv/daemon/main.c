@@ -20,6 +20,8 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -30,7 +32,7 @@
 
 #include "disk_uring.h"
 #include "listen.h"
-#include "store/mem.h"
+#include "memory.h"
 #include "reactor.h"
 #include "server/stats.h"
 #include "server/tenant.h"
@@ -53,6 +55,7 @@ struct options {
 	uint32_t nr_network;
 	uint32_t nr_partitions;
 	uint64_t size_bytes;
+	uint64_t memory_bytes;
 	const char *weights;
 	const char *user;
 	bool force;
@@ -74,6 +77,7 @@ static const char usage_text[] =
 	"  --users FILE           the users and their limits: see octokvd(8)\n"
 	"  --weights DIRECTORY    write the users' weights to the scheduler there, for example\n"
 	"                         /sys/block/nvme0n1\n"
+	"  --memory SIZE          use at most so much memory (three quarters of what there is)\n"
 	"  --max-connections N    refuse further ones (10000)\n"
 	"  --idle-timeout SEC     close connections without a request for SEC (0: never)\n"
 	"  --stall-timeout SEC    close connections that stop within a command, or do not read\n"
@@ -112,7 +116,7 @@ enum {
 	OPT_DATA = 256, OPT_FORMAT, OPT_CHECK, OPT_STATS, OPT_HASH, OPT_BIND, OPT_PORT, OPT_CORES,
 	OPT_NETWORK, OPT_USERS, OPT_WEIGHTS, OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE,
 	OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE,
-	OPT_USER, OPT_HELP, OPT_VERSION,
+	OPT_MEMORY, OPT_USER, OPT_HELP, OPT_VERSION,
 };
 
 static const struct option long_options[] = {
@@ -121,7 +125,8 @@ static const struct option long_options[] = {
 	{ "hash-password", 0, NULL, OPT_HASH }, { "bind", 1, NULL, OPT_BIND },
 	{ "port", 1, NULL, OPT_PORT }, { "cores", 1, NULL, OPT_CORES },
 	{ "network-cores", 1, NULL, OPT_NETWORK }, { "users", 1, NULL, OPT_USERS },
-	{ "weights", 1, NULL, OPT_WEIGHTS }, { "max-connections", 1, NULL, OPT_CONNECTIONS },
+	{ "weights", 1, NULL, OPT_WEIGHTS }, { "memory", 1, NULL, OPT_MEMORY },
+	{ "max-connections", 1, NULL, OPT_CONNECTIONS },
 	{ "idle-timeout", 1, NULL, OPT_IDLE }, { "stall-timeout", 1, NULL, OPT_STALL },
 	{ "size", 1, NULL, OPT_SIZE }, { "partitions", 1, NULL, OPT_PARTITIONS },
 	{ "force", 0, NULL, OPT_FORCE }, { "user", 1, NULL, OPT_USER },
@@ -235,6 +240,9 @@ static void parse_one(struct options *o, int option)
 	case OPT_WEIGHTS:
 		o->weights = optarg;
 		break;
+	case OPT_MEMORY:
+		o->memory_bytes = number("memory", MEMORY_BYTES_MIN, 1ULL << 60);
+		break;
 	case OPT_CONNECTIONS:
 		o->config.max_connections = number("max-connections", 1, 1 << 20);
 		break;
@@ -321,10 +329,17 @@ static int open_alone(const char *path, int flags)
 	}
 }
 
+static void *checked(void *memory)
+{
+	if (!memory)
+		die("%s", strerror(errno));
+	return memory;
+}
+
 /* Makes the name of the file as durable as its content. */
 static void sync_folder_of(const char *path)
 {
-	char *copy = mem_checked(strdup(path));
+	char *copy = checked(strdup(path));
 	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0 || fsync(fd))
@@ -395,7 +410,7 @@ static void disk_open(struct opened *b, const struct options *o, int fd)
 static bool holds_something(int fd)
 {
 	char *buffer = aligned_alloc(4096, PROBE_BYTES);
-	ssize_t len = pread(fd, mem_checked(buffer), PROBE_BYTES, 0);
+	ssize_t len = pread(fd, checked(buffer), PROBE_BYTES, 0);
 	bool found = false;
 
 	for (ssize_t i = 0; i < len && !found; i++)
@@ -510,7 +525,7 @@ static FILE *connect_to(const struct options *o)
 
 	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)))
 		die("nothing answers on 127.0.0.1 port %u: %s", o->config.port, strerror(errno));
-	return mem_checked(fdopen(fd, "r+"));
+	return checked(fdopen(fd, "r+"));
 }
 
 static void run_stats(const struct options *o)
@@ -584,9 +599,12 @@ static void check_address(const struct options *o)
 		die("%s", why);
 }
 
-static uint32_t prepare_store(const struct options *o, int fd, bool created)
+/* Returns the number of partitions. */
+static uint32_t prepare_store(struct options *o, int fd, bool created)
 {
+	struct memory_need need = { .nr_workers = o->nr_cores };
 	struct okv_device_info info;
+	char why[256];
 	struct opened b;
 	int result;
 
@@ -599,6 +617,13 @@ static uint32_t prepare_store(const struct options *o, int fd, bool created)
 	if (info.nr_copies_bad)
 		fprintf(stderr, "octokvd: %s: %u of %u copies of the superblock are damaged; "
 			"the others serve\n", o->config.data, info.nr_copies_bad, info.nr_copies);
+	result = okv_device_index_bytes(&b.disk.disk, &need.index_bytes);
+	if (result)
+		die("%s: %s", o->config.data, store_refusal(-result));
+	need.nr_partitions = info.nr_partitions;
+	need.segment_bytes = info.segment_bytes;
+	if (memory_start(o->memory_bytes, &need, &o->config, why, sizeof(why)))
+		die("%s: %s", o->config.data, why);
 	io_uring_queue_exit(&b.ring);
 	disk_uring_destroy(&b.disk);
 	return info.nr_partitions;
@@ -618,6 +643,7 @@ static void run_serve(struct options *o)
 	struct tenants tenants;
 	struct server server = { 0 };
 	char why[512];
+	uint32_t nr_partitions;
 	sigset_t signals;
 	bool created;
 	int number = 0;
@@ -628,11 +654,12 @@ static void run_serve(struct options *o)
 	write_weights(o, &tenants);
 	raise_descriptors(&o->config);
 	rs.data_fd = open_data(o, &created);
+	nr_partitions = prepare_store(o, rs.data_fd, created);
 	server = (struct server){
 		.config = o->config, .balancer = o->balancer, .tenants = &tenants,
-		.started_ms = time(NULL) * 1000ULL,
+		.started_ms = time(NULL) * 1000ULL, .nr_partitions = nr_partitions,
 	};
-	server.nr_partitions = prepare_store(o, rs.data_fd, created);
+	tenants_share_keys(&tenants, memory_keys());
 	server.nr_workers = o->nr_cores < server.nr_partitions ? o->nr_cores : server.nr_partitions;
 	rs.server = &server;
 	server.nr_listening = server.nr_workers;
@@ -645,8 +672,10 @@ static void run_serve(struct options *o)
 	signal(SIGPIPE, SIG_IGN);
 	if (reactors_start(&rs))
 		die("%s", rs.failed);
-	fprintf(stderr, "octokvd: serving %s on %s port %u, %u reactors\n", o->config.data,
-		o->config.bind, o->config.port, server.nr_workers);
+	fprintf(stderr, "octokvd: serving %s on %s port %u, %u reactors, with %llu MiB of memory\n",
+		o->config.data,
+		o->config.bind, o->config.port, server.nr_workers,
+		(unsigned long long)(o->config.memory_bytes >> 20));
 	sigwait(&signals, &number);
 	reactors_stop(&rs);
 	tenants_free(&tenants);

@@ -52,6 +52,7 @@ enum {
 	LAST_REPLIES_NS		= 1000000000,	/* after a stop */
 	/* While a tenant is at its bound of requests, on any reactor. */
 	PARKED_NS		= 1000000,
+	STACK_BYTES		= 2 << 20,
 	MAX_COMPLETIONS		= 256,		/* taken at once */
 };
 
@@ -244,6 +245,7 @@ static void tick(struct reactor *r)
 	net_accept(&r->net);
 	__atomic_store_n(&w->counters[COUNT_BUSY_NS], clock_ns(CLOCK_THREAD_CPUTIME_ID),
 			 __ATOMIC_RELAXED);
+	mem_restore();
 	if (!r->stopping)
 		mover_window(w, w->counters[COUNT_BUSY_NS]);
 }
@@ -342,6 +344,7 @@ static bool open_store(struct reactor *r)
 	const struct server *s = r->worker.server;
 	struct okv_open_options options = {
 		.now_ms = r->worker.now_ms, .progress = show_progress, .owner = r,
+		.nr_known = s->config.nr_known,
 	};
 	int result = disk_uring_init(&r->disk, &r->ring, r->all->data_fd);
 
@@ -407,8 +410,8 @@ static void make_worker(struct reactors *rs, uint32_t id)
 	struct reactor *r = mem_zalloc(sizeof(*r));
 
 	r->all = rs;
-	r->to = aligned_alloc(64, sizeof(*r->to) * MAX_WORKERS);
-	memset(mem_checked(r->to), 0, sizeof(*r->to) * MAX_WORKERS);
+	r->to = mem_aligned(64, sizeof(*r->to) * MAX_WORKERS);
+	memset(r->to, 0, sizeof(*r->to) * MAX_WORKERS);
 	r->worker = (struct worker){
 		.server = rs->server, .id = id, .post = post, .ready = conn_is_ready,
 		.freed = conn_is_freed,
@@ -426,11 +429,11 @@ static void free_workers(struct reactors *rs)
 
 		pthread_join(r->thread, NULL);
 		if (rs->failed == r->why)
-			rs->failed = mem_checked(strdup(r->why));
-		free(r->worker.events);
-		free(r->worker.window_events);
-		free(r->to);
-		free(r);
+			rs->failed = strdup(r->why);
+		mem_free(r->worker.events);
+		mem_free(r->worker.window_events);
+		mem_free(r->to);
+		mem_free(r);
 	}
 	close(shared.stop_fd);
 	pthread_barrier_destroy(&shared.ready);
@@ -439,7 +442,10 @@ static void free_workers(struct reactors *rs)
 int reactors_start(struct reactors *rs)
 {
 	uint32_t nr = rs->server->nr_workers;
+	pthread_attr_t attributes;
 
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
 	pthread_barrier_init(&shared.ready, NULL, nr + 1);
 	shared.nr_quiet = 0;
 	shared.stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -448,11 +454,12 @@ int reactors_start(struct reactors *rs)
 	for (uint32_t i = 0; i < nr; i++) {
 		struct reactor *r = reactor_of(rs, i);
 
-		if (pthread_create(&r->thread, NULL, reactor_main, r)) {
+		if (pthread_create(&r->thread, &attributes, reactor_main, r)) {
 			perror("octokvd: a thread");
 			exit(1);
 		}
 	}
+	pthread_attr_destroy(&attributes);
 	pthread_barrier_wait(&shared.ready);
 	if (!__atomic_load_n(&rs->failed, __ATOMIC_ACQUIRE))
 		return 0;

@@ -10,6 +10,7 @@
 
 #include "resp.h"
 #include "server.h"
+#include "store/mem.h"
 
 struct request;
 
@@ -53,7 +54,7 @@ struct conn {
 /* Whether another operation may be sent to the store; the first always may. */
 static inline bool conn_may_fly(const struct conn *c)
 {
-	return !c->nr_flying || (c->nr_flying < CONN_MAX_FLYING &&
+	return !c->nr_flying || (c->nr_flying < CONN_MAX_FLYING && mem_has_room() &&
 				 (uint64_t)c->nr_flying * c->value_bytes < CONN_MAX_VALUES_BYTES);
 }
 

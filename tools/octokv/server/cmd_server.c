@@ -250,7 +250,7 @@ static void reply_text(struct request *r, struct resp_out *text)
 		len += resp_chunk_len(chunk);
 	}
 	resp_text(&r->out, whole, len);
-	free(whole);
+	mem_free(whole);
 	resp_out_free(text);
 }
 
@@ -399,10 +399,10 @@ static void start_command(struct request *r)
 static void start_config(struct request *r)
 {
 	const struct config *config = &r->conn->worker->server->config;
-	char numbers[2][24];
+	char numbers[3][24];
 	const char *pairs[][2] = {
 		{ "save", "" }, { "appendonly", "yes" }, { "appendfsync", "always" },
-		{ "databases", "1" }, { "maxmemory", "0" },
+		{ "databases", "1" }, { "maxmemory", numbers[2] },
 		{ "maxmemory-policy", "noeviction" }, { "maxclients", numbers[0] },
 		{ "timeout", numbers[1] },
 	};
@@ -422,6 +422,7 @@ static void start_config(struct request *r)
 	}
 	snprintf(numbers[0], sizeof(numbers[0]), "%u", config->max_connections);
 	snprintf(numbers[1], sizeof(numbers[1]), "%u", config->idle_timeout_s);
+	snprintf(numbers[2], sizeof(numbers[2]), "%" PRIu64, config->memory_bytes);
 	for (size_t i = 0; i < 8; i++) {
 		for (uint32_t arg = 2; arg < req_nr(r); arg++)
 			hit[i] |= glob_match(req_arg(r, arg), req_len(r, arg), pairs[i][0],
@@ -661,7 +662,7 @@ static void flush_deleted(struct okv_op *op)
 	if (op->status != OKV_OK && op->status != OKV_NOT_FOUND)
 		job->nr++;
 	okv_op_release(op);
-	free(doomed);
+	mem_free(doomed);
 	flush_step(job);
 }
 

@@ -32,15 +32,15 @@ struct request *request_new(struct conn *c)
 void request_free(struct request *r)
 {
 	for (uint32_t i = 0; r->ops && i < r->nr_ops; i++)
-		free(r->ops[i].value);
+		mem_free(r->ops[i].value);
 	if (r->ops != &r->one)
-		free(r->ops);
+		mem_free(r->ops);
 	for (uint32_t i = 0; r->jobs && i < r->nr_ops; i++)
 		resp_out_free(&r->jobs[i].out);
-	free(r->jobs);
+	mem_free(r->jobs);
 	resp_command_free(&r->command);
 	resp_out_free(&r->out);
-	free(r);
+	mem_free(r);
 }
 
 void request_done(struct request *r)
@@ -67,6 +67,8 @@ bool request_status(struct request *r, const struct kv_op *op)
 	static const char *const texts[] = {
 		[OKV_FULL] = "FULL no room on the device: delete something, or wait for the "
 			     "garbage collection",
+		[OKV_NO_MEMORY] = "OOM no memory for another key: delete some, or give octokvd "
+				  "more (--memory)",
 		[OKV_CORRUPT] = "CORRUPT what the device returned is not what was written",
 		[OKV_IO_ERROR] = "IOERR the device failed; whether a write happened is not known",
 		[OKV_TOO_LARGE] = "ERR key or value is too large: 1 to 1024 bytes of key, 8388608 "
@@ -107,7 +109,7 @@ static void kv_op_stored(struct okv_op *op)
 		kv->held_bytes = op->out_len > op->value_len ? op->out_len : op->value_len;
 	}
 	okv_op_release(op);
-	free(kv->fresh);
+	mem_free(kv->fresh);
 	kv->fresh = NULL;
 	if (op->kind != OKV_OP_GET && op->kind != OKV_OP_STAT)
 		tenant_publish(w, kv->request->tenant);
@@ -272,6 +274,10 @@ void request_submit(struct request *r)
 			request_fail(r, "ERR a key has 1 to %d bytes", MAX_KEY_BYTES);
 			return;
 		}
+	}
+	if (!mem_has_room() && r->ops->op.kind != OKV_OP_DELETE && r->ops->op.kind != OKV_OP_STAT) {
+		request_fail(r, "OOM no memory for this request: try again later");
+		return;
 	}
 	if (!within_bounds(r))
 		return;

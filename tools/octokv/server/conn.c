@@ -13,6 +13,8 @@
 #include "store/mem.h"
 #include "tenant.h"
 
+enum { HUGE_COMMAND_BYTES = 64 << 10 };
+
 static const struct resp_limits known_limits = {
 	.max_bulk_bytes = MAX_VALUE_BYTES, .max_args = 1 << 16, .max_command_bytes = 32 << 20,
 };
@@ -94,6 +96,9 @@ bool conn_wants_input(const struct conn *c)
 {
 	uint64_t values_bytes = (uint64_t)c->nr_requests * c->value_bytes;
 
+	/* Without memory, one command at a time goes on. */
+	if (c->nr_requests && !mem_has_room())
+		return false;
 	return !c->closing && !c->parked && c->nr_requests < CONN_MAX_REQUESTS &&
 	       c->out.nr_bytes + c->reply_bytes < CONN_MAX_OUTPUT_BYTES &&
 	       c->command_bytes < CONN_MAX_COMMAND_BYTES && values_bytes < CONN_MAX_VALUES_BYTES &&
@@ -164,6 +169,16 @@ static void conn_begin(struct conn *c)
 	conn_flush(c);
 }
 
+/* Nothing that the client says from now on can be understood. */
+static void fail_and_close(struct conn *c, const char *text)
+{
+	struct request *r = conn_queue(c);
+
+	resp_error(&r->out, "%s", text);
+	r->done = true;
+	c->closing = true;
+}
+
 size_t conn_feed(struct conn *c, const char *data, size_t len)
 {
 	enum resp_verdict verdict;
@@ -181,11 +196,12 @@ size_t conn_feed(struct conn *c, const char *data, size_t len)
 			continue;
 		}
 		if (verdict == RESP_BAD) {
-			struct request *r = conn_queue(c);
+			char text[80];
 
-			resp_error(&r->out, "ERR %s", c->parser.error);
-			r->done = true;
-			c->closing = true;
+			snprintf(text, sizeof(text), "ERR %s", c->parser.error);
+			fail_and_close(c, text);
+		} else if (resp_held_bytes(&c->parser) > HUGE_COMMAND_BYTES && !mem_has_room()) {
+			fail_and_close(c, "OOM no memory for so large a command: try again later");
 		} else {
 			tenant_request_end(c->tenant);
 		}

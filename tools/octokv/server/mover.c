@@ -119,7 +119,7 @@ static void resume_done(struct worker *home, struct kv_msg *msg)
 		return;
 	home->move = NULL;
 	worker_count(home, COUNT_MIGRATED, 1);
-	free(move);
+	mem_free(move);
 }
 
 static void attach_run(struct worker *at, struct kv_msg *msg)
@@ -230,7 +230,7 @@ static void order_run(struct worker *at, struct kv_msg *msg)
 static void order_done(struct worker *home, struct kv_msg *msg)
 {
 	home->nr_orders--;
-	free(msg);
+	mem_free(msg);
 }
 
 static void decide(struct worker *w)

@@ -81,8 +81,8 @@ static void command_end_arg(struct resp_command *c)
 
 void resp_command_free(struct resp_command *c)
 {
-	free(c->bytes);
-	free(c->args);
+	mem_free(c->bytes);
+	mem_free(c->args);
 	*c = (struct resp_command){ 0 };
 }
 
@@ -295,14 +295,14 @@ static enum resp_verdict read_inline(struct resp_parser *p)
 		command_reserve(c, line.nr_bytes - i + 2);
 		command_begin_arg(c);
 		if (!split_word(line.bytes, line.nr_bytes, &i, c->bytes + c->nr_bytes, &len)) {
-			free(line.bytes);
+			mem_free(line.bytes);
 			return bad(p, "unbalanced quotes in request");
 		}
 		c->args[c->nr_args - 1].len = len;
 		c->nr_bytes += len;
 		command_end_arg(c);
 	}
-	free(line.bytes);
+	mem_free(line.bytes);
 	p->state = RESP_START;
 	return c->nr_args ? RESP_COMMAND : start_over(p);
 }
@@ -401,7 +401,7 @@ void resp_out_free(struct resp_out *out)
 	while (out->head) {
 		struct resp_chunk *next = out->head->next;
 
-		free(out->head);
+		mem_free(out->head);
 		out->head = next;
 	}
 	out->tail = NULL;
@@ -422,7 +422,7 @@ void resp_out_consume(struct resp_out *out, size_t nr_bytes)
 		out->head = chunk->next;
 		if (!out->head)
 			out->tail = NULL;
-		free(chunk);
+		mem_free(chunk);
 	}
 }
 

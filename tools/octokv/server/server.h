@@ -59,6 +59,8 @@ struct config {
 	uint32_t max_connections;
 	uint32_t idle_timeout_s;	/* a connection that asks nothing; 0: never */
 	uint32_t stall_timeout_s;	/* half a command, or replies that are not read */
+	uint64_t memory_bytes;		/* the limit */
+	uint32_t nr_known;		/* records of a partition whose keys are in memory */
 };
 
 struct server {

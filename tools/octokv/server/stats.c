@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "stats.h"
+#include "store/mem.h"
 #include "tenant.h"
 
 struct page {
@@ -67,11 +68,18 @@ static void write_clients(struct page *p)
 
 static void write_memory(struct page *p)
 {
+	struct mem_numbers mem;
+
+	mem_numbers(&mem);
+	line(p, "used_memory:%" PRIu64, mem.used_bytes);
 	line(p, "index_bytes:%" PRIu64, p->store->index_bytes);
 	line(p, "index_bytes_per_key:%.1f",
 	     p->store->nr_keys ? (double)p->store->index_bytes / p->store->nr_keys : 0.0);
 	line(p, "known_keys_bytes:%" PRIu64, p->store->known_bytes);
-	line(p, "maxmemory:0");
+	line(p, "maxmemory:%" PRIu64, mem.limit_bytes == UINT64_MAX ? 0 : mem.limit_bytes);
+	line(p, "maxmemory_policy:noeviction");
+	line(p, "refused_memory:%" PRIu64, p->store->nr_no_memory);
+	line(p, "memory_waits:%" PRIu64, mem.nr_short);
 }
 
 static void write_persistence(struct page *p)

@@ -166,9 +166,24 @@ int tenants_load(struct tenants *t, const char *path, char *why, size_t why_byte
 	return 0;
 }
 
+void tenants_share_keys(struct tenants *t, uint64_t nr_keys)
+{
+	uint64_t nr_given = 0, nr_sharing = 0;
+
+	for (uint32_t i = 0; i < t->nr; i++) {
+		nr_given += t->list[i].max_keys;
+		nr_sharing += !t->list[i].max_keys;
+	}
+	for (uint32_t i = 0; i < t->nr && t->nr > 1; i++) {
+		if (!t->list[i].max_keys)
+			t->list[i].max_keys =
+				nr_given < nr_keys ? (nr_keys - nr_given) / nr_sharing + 1 : 1;
+	}
+}
+
 void tenants_free(struct tenants *t)
 {
-	free(t->list);
+	mem_free(t->list);
 	sodium_memzero(t, sizeof(*t));
 }
 

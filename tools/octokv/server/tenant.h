@@ -8,8 +8,9 @@
  *
  * ID, 1 to 1023, is part of the identity of every key that the tenant stores: it stays when the
  * line is moved or the tenant is renamed. HASH is what `octokvd --hash-password` prints, an
- * Argon2id string with its salt. SIZE takes k, m, g, t. An option that is not given sets no limit;
- * the weight is then 100. Without a users file there is one tenant, number 0, and no password.
+ * Argon2id string with its salt. SIZE takes k, m, g, t. An option that is not given sets no limit,
+ * except for keys, whose number memory bounds; the weight is then 100. Without a users file there
+ * is one tenant, number 0, and no password.
  *
  * The tag is an I/O priority: class best effort, the ID as its hint, so that a scheduler on the
  * device tells tenants apart.
@@ -74,6 +75,9 @@ struct tenants {
 /* If @path is NULL, all clients are one tenant. Returns 0, or -1 with a message in @why. */
 int tenants_load(struct tenants *t, const char *path, char *why, size_t why_bytes);
 void tenants_free(struct tenants *t);
+
+/* Where there are several users, those without keys=N share what is left of @nr_keys evenly. */
+void tenants_share_keys(struct tenants *t, uint64_t nr_keys);
 
 /* The tenant of a connection before AUTH: NULL if there are users. */
 struct tenant *tenants_default(struct tenants *t);

@@ -45,7 +45,7 @@ static uint64_t draw_attempt(struct okv_partition *p)
 	return okv_sum(parts, sizeof(parts), p->attempt_seed);
 }
 
-static uint32_t chunk_limit(const struct okv_partition *p)
+uint32_t okv_chunk_limit(const struct okv_partition *p)
 {
 	return p->segment_bytes / 4 < OKV_CHUNK_BYTES ? p->segment_bytes / 4 : OKV_CHUNK_BYTES;
 }
@@ -68,9 +68,9 @@ static void end(struct okv_partition *p)
 	struct okv_checkpoint *c = &p->checkpoint;
 
 	c->step = OKV_CHECKPOINT_NONE;
-	free(c->buf);
+	mem_free(c->buf);
 	c->buf = NULL;
-	free(c->root);
+	mem_free(c->root);
 	c->root = NULL;
 }
 
@@ -184,13 +184,13 @@ static bool send_chunk(struct okv_partition *p)
 	if (!c->root->nr_chunks)
 		bytes += p->nr_segments * sizeof(struct okv_segment_disk);
 	while (c->root->nr_chunks && last < okv_index_nr_shards(&p->index) &&
-	       bytes < chunk_limit(p))
+	       bytes < okv_chunk_limit(p))
 		bytes += sizeof(struct okv_shard_disk) +
 			 p->index.shards[last++].nr_entries * sizeof(struct okv_entry);
 	sent_bytes = okv_round_up(bytes, p->disk->block_bytes);
 	if (!find_place(p, sent_bytes))
 		return false;
-	free(c->buf);
+	mem_free(c->buf);
 	c->buf = okv_alloc_blocks(p->disk, sent_bytes);
 	memset(c->buf, 0, sent_bytes);
 	bytes = sizeof(*header);
@@ -218,7 +218,7 @@ static void finish(struct okv_partition *p)
 	struct okv_root *root = &p->roots[c->root->generation % OKV_NR_ROOTS];
 
 	okv_segments_release(p, root->segments, root->nr_segments);
-	free(root->segments);
+	mem_free(root->segments);
 	root->generation = c->root->generation;
 	root->nr_segments = c->root->nr_segments;
 	root->segments = mem_zalloc(root->nr_segments * sizeof(*root->segments));
@@ -397,7 +397,7 @@ static int read_chunk(struct okv_partition *p, const struct okv_root_disk *root,
 	    h.partition != p->number || h.chunk != chunk || h.bytes < sizeof(h) ||
 	    h.bytes > p->segment_bytes - offset)
 		goto out;
-	free(buf);
+	mem_free(buf);
 	buf = okv_alloc_blocks(p->disk, okv_round_up(h.bytes, p->disk->block_bytes));
 	header = (void *)buf;
 	error = okv_disk_io(p->disk, OKV_READ, at, buf,
@@ -408,7 +408,7 @@ static int read_chunk(struct okv_partition *p, const struct okv_root_disk *root,
 		error = -EUCLEAN;
 out:
 	if (error)
-		free(buf);
+		mem_free(buf);
 	else
 		*read = buf;
 	return error;
@@ -438,7 +438,7 @@ int okv_checkpoint_load(struct okv_partition *p, const struct okv_root_disk *roo
 		error = i ? load_shards(p, payload, bytes, &next_shard) :
 			    load_segments(p, payload, bytes);
 		offset += okv_round_up(bytes + sizeof(struct okv_chunk_disk), p->disk->block_bytes);
-		free(chunk);
+		mem_free(chunk);
 		if (error)
 			return error;
 	}

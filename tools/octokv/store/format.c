@@ -40,9 +40,14 @@ uint64_t okv_seed(const struct okv_super_disk *super, uint32_t partition, uint64
 
 /* ---- requests and places ---- */
 
+size_t okv_align_of(const struct okv_disk *disk)
+{
+	return disk->block_bytes > OKV_PAGE_BYTES ? disk->block_bytes : OKV_PAGE_BYTES;
+}
+
 void *okv_alloc_blocks(const struct okv_disk *disk, size_t bytes)
 {
-	size_t align = disk->block_bytes > OKV_PAGE_BYTES ? disk->block_bytes : OKV_PAGE_BYTES;
+	size_t align = okv_align_of(disk);
 
 	return mem_aligned(align, okv_round_up(bytes, align));
 }
@@ -213,7 +218,7 @@ int okv_device_format(struct okv_disk *disk, const struct okv_format_options *op
 	error = write_roots(disk, &super, page);
 	if (!error)
 		error = write_supers(disk, &super, page);
-	free(page);
+	mem_free(page);
 	return error;
 }
 
@@ -300,7 +305,7 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 		if (verdicts[i] && (verdict == -ENODATA || verdicts[i] == -EPROTONOSUPPORT))
 			verdict = verdicts[i];
 	}
-	free(page);
+	mem_free(page);
 	nr = elect_super(supers, verdicts, &layout->super);
 	if (nr_bad)
 		*nr_bad = OKV_NR_SUPERS - nr;

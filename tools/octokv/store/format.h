@@ -247,7 +247,8 @@ uint64_t okv_chunk_sum(const struct okv_super_disk *super, const struct okv_chun
 /* Returns 0, or -EIO without random numbers. */
 int okv_draw(void *out, size_t bytes);
 
-/* Memory for the buffer of a request. */
+/* Memory for the buffer of a request, and how such memory is aligned. */
+size_t okv_align_of(const struct okv_disk *disk);
 void *okv_alloc_blocks(const struct okv_disk *disk, size_t bytes);
 
 #endif

@@ -49,7 +49,7 @@ static void gc_end(struct okv_partition *p)
 	struct okv_gc *gc = &p->gc;
 	struct okv_segment *s = &p->segments[gc->victim];
 
-	free(gc->buf);
+	mem_work_end(gc->buf, p->segment_bytes);
 	gc->buf = NULL;
 	gc->active = false;
 	okv_gc_forget_vain(p);
@@ -71,7 +71,7 @@ static void move_done(struct okv_op *op)
 	else if (op->status != OKV_NOT_FOUND)
 		p->gc.gave_up = true;
 	okv_op_release(op);
-	free(op);
+	mem_free(op);
 	p->gc.nr_moving--;
 	gc_step(p);
 }
@@ -198,17 +198,21 @@ static void gc_loaded(struct okv_partition *p)
 	gc_step(p);
 }
 
-void okv_gc_start(struct okv_partition *p, uint32_t victim)
+bool okv_gc_start(struct okv_partition *p, uint32_t victim)
 {
 	struct okv_gc *gc = &p->gc;
 
+	gc->buf = mem_work_begin(okv_align_of(p->disk), p->segment_bytes);
+	gc->waits = !gc->buf;
+	if (gc->waits)
+		return false;
 	gc->active = true;
 	gc->gave_up = false;
 	gc->victim = victim;
 	gc->offset = 0;
 	gc->batch = (struct okv_bounds){ 0 };
-	gc->buf = okv_alloc_blocks(p->disk, p->segment_bytes);
 	okv_segment_load(p, &gc->load, victim, gc->buf, gc_loaded);
+	return true;
 }
 
 /* The sealed segment with the fewest live bytes, at most @live_bytes_max; else p->nr_segments. */
@@ -239,7 +243,7 @@ static void expire_done(struct okv_op *op)
 		p->nr_sweeping_more += SWEEP_GAIN;
 	p->nr_sweeping--;
 	okv_op_release(op);
-	free(op);
+	mem_free(op);
 }
 
 /* Remove an expired record with this identity, if there is one. */

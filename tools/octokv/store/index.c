@@ -35,8 +35,8 @@ void okv_index_init(struct okv_index *ix, uint32_t partition_bits, uint64_t part
 void okv_index_free(struct okv_index *ix)
 {
 	for (uint32_t i = 0; ix->shards && i < okv_index_nr_shards(ix); i++)
-		free(ix->shards[i].entries);
-	free(ix->shards);
+		mem_free(ix->shards[i].entries);
+	mem_free(ix->shards);
 	ix->shards = NULL;
 }
 
@@ -125,7 +125,7 @@ static void rebuild(struct okv_index *ix, struct okv_shard *s, uint32_t nr_slots
 		if (old.entries[i].size)
 			put_in(s, &old.entries[i]);
 	}
-	free(old.entries);
+	mem_free(old.entries);
 }
 
 void okv_index_reserve(struct okv_index *ix, uint32_t shard, uint32_t nr_entries)

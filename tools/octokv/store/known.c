@@ -17,7 +17,7 @@ void okv_known_init(struct okv_known_table *t, uint32_t nr)
 
 void okv_known_free(struct okv_known_table *t)
 {
-	free(t->places);
+	mem_free(t->places);
 }
 
 /*

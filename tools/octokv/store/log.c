@@ -376,8 +376,8 @@ static void header_done(struct okv_io *io)
 	p->nr_headers--;
 	p->segments[h->segment].nr_headers--;
 	p->segments[h->segment].is_known |= !io->result;
-	free(h->buf);
-	free(h);
+	mem_free(h->buf);
+	mem_free(h);
 	advance(p);
 }
 
@@ -441,7 +441,7 @@ static void prepared(struct okv_io *io)
 	p->segments[prep->segment].nr_headers--;
 	if (p->open_segment == prep->segment)
 		write_headers(p);
-	free(prep);
+	mem_free(prep);
 	okv_changed(p);
 }
 
@@ -615,8 +615,8 @@ void okv_log_refuse(struct okv_partition *p, enum okv_class class)
 
 static void free_batch(struct okv_batch *b)
 {
-	free(b->buf);
-	free(b);
+	mem_free(b->buf);
+	mem_free(b);
 }
 
 /*

@@ -147,7 +147,7 @@ static void lock_release(struct okv_partition *p, struct okv_lock *lock, bool re
 	if (!lock->nr_readers && !lock->writer) {
 		at = lock_slot(p, lock->identity);
 		*at = lock->next;
-		free(lock);
+		mem_free(lock);
 	}
 }
 
@@ -495,6 +495,11 @@ static void op_write(struct okv_op *op)
 		okv_op_finish(op, OKV_TOO_LARGE);
 		return;
 	}
+	if (!op->present && !makes_room(op) && !mem_has_key_room()) {
+		p->stats.nr_no_memory++;
+		okv_op_finish(op, OKV_NO_MEMORY);
+		return;
+	}
 	op->record_bytes = okv_record_bytes(p->disk->block_bytes, op->key_len, op->value_len);
 	if (!makes_room(op) && !op->tried && !okv_log_has_room(p, op->record_bytes)) {
 		p->stats.nr_full++;
@@ -598,7 +603,7 @@ void okv_op_finish(struct okv_op *op, enum okv_status status)
 
 void okv_op_release(struct okv_op *op)
 {
-	free(op->buf);
+	mem_free(op->buf);
 	op->buf = NULL;
 	op->out = NULL;
 }

@@ -191,6 +191,7 @@ struct okv_checkpoint {
 
 struct okv_gc {
 	bool active;
+	bool waits;			/* for memory */
 	uint32_t victim;
 	char *buf;
 	struct okv_load load;
@@ -416,6 +417,9 @@ bool okv_log_is_idle(const struct okv_partition *p);
 uint64_t okv_log_durable_seq(const struct okv_partition *p);
 
 /* checkpoint.c */
+
+/* A chunk ends behind the shard with which it has so many bytes. */
+uint32_t okv_chunk_limit(const struct okv_partition *p);
 void okv_checkpoint_start(struct okv_partition *p);
 int okv_checkpoint_wait(struct okv_partition *p);
 bool okv_checkpoint_is_due(const struct okv_partition *p);
@@ -432,7 +436,9 @@ bool okv_op_yields(struct okv_op *op);
 
 /* gc.c */
 uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max);
-void okv_gc_start(struct okv_partition *p, uint32_t victim);
+
+/* False: there is no memory for a segment now. */
+bool okv_gc_start(struct okv_partition *p, uint32_t victim);
 void okv_gc_forget_vain(struct okv_partition *p);
 void okv_expire(struct okv_partition *p, uint16_t tenant, uint64_t hash);
 void okv_expire_some(struct okv_partition *p);

@@ -64,7 +64,7 @@ int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *
 				OKV_PAGE_BYTES);
 
 	memcpy(root, page, sizeof(*root));
-	free(page);
+	mem_free(page);
 	if (error)
 		return error;
 	if ((root->magic != OKV_ROOT_MAGIC && root->magic != OKV_ROOT_MAGIC_1) ||
@@ -400,7 +400,7 @@ static int count_segments(struct okv_partition *p, uint64_t seq)
 static void forget(struct okv_partition *p)
 {
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++) {
-		free(p->roots[i].segments);
+		mem_free(p->roots[i].segments);
 		p->roots[i] = (struct okv_root){ 0 };
 	}
 	okv_index_free(&p->index);
@@ -434,7 +434,7 @@ static int recover_from(struct okv_partition *p, const struct okv_root_disk *roo
 	error = okv_checkpoint_load(p, root);
 	if (error)
 		return error;
-	r.buf = okv_alloc_blocks(p->disk, p->segment_bytes);
+	r.buf = mem_work_wait(okv_align_of(p->disk), p->segment_bytes);
 	error = find_tail(&r, root);
 	if (!error)
 		error = find_witness(&r);
@@ -448,8 +448,40 @@ static int recover_from(struct okv_partition *p, const struct okv_root_disk *roo
 		take_root(p, root, fallback);
 		error = count_segments(p, r.seq);
 	}
-	free(r.buf);
-	free(r.tail);
+	mem_work_end(r.buf, p->segment_bytes);
+	mem_free(r.tail);
+	return error;
+}
+
+/* How much memory the index of a root takes, about. */
+static uint64_t index_bytes(const struct okv_partition *p, const struct okv_root_disk *root)
+{
+	/* The first chunk has no entries, each of the others but the last has so many bytes. */
+	uint64_t bytes = root->nr_chunks * (uint64_t)okv_chunk_limit(p);
+
+	return bytes + bytes / 3;
+}
+
+int okv_device_index_bytes(struct okv_disk *disk, uint64_t *bytes)
+{
+	struct okv_root_disk *roots = mem_alloc(OKV_NR_ROOTS * sizeof(*roots));
+	struct okv_layout layout = { 0 };
+	struct okv_partition p = { .disk = disk, .layout = &layout };
+	int error = okv_layout_read(disk, &layout, NULL);
+
+	p.segment_bytes = layout.super.segment_bytes;
+	p.nr_segments = layout.super.nr_segments;
+	*bytes = 0;
+	for (; !error && p.number < layout.super.nr_partitions; p.number++) {
+		bool good[] = { !okv_root_read(&p, 0, &roots[0]),
+				!okv_root_read(&p, 1, &roots[1]) };
+		uint32_t newest = !good[0] ||
+				  (good[1] && roots[1].generation > roots[0].generation);
+
+		/* Recovery says what is wrong if neither is good. */
+		*bytes += good[newest] ? index_bytes(&p, &roots[newest]) : 0;
+	}
+	mem_free(roots);
 	return error;
 }
 

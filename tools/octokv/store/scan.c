@@ -74,7 +74,7 @@ static void op_done(struct okv_op *op)
 		scan->status = op->status;
 	if (op->expired)
 		okv_expire(op->partition, op->tenant, op->hash);
-	free(op);
+	mem_free(op);
 	end_one(scan);
 }
 
@@ -112,7 +112,7 @@ void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan)
 		nr_slots += p->index.shards[shard].nr_slots;
 		if (!nr_left && i)
 			scan->cursor = (shard << OKV_TAG_BITS | tags[i - 1]) + 1;
-		free(tags);
+		mem_free(tags);
 	}
 	if (nr_left)
 		scan->cursor = shard < nr_shards ? shard << OKV_TAG_BITS : 0;

@@ -150,7 +150,7 @@ static void part_done(struct okv_io *io)
 
 	if (io->result)
 		load->error = io->result;
-	free(part);
+	mem_free(part);
 	if (--load->nr_pending == 0)
 		load->done(p);
 }

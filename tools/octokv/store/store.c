@@ -67,10 +67,11 @@ static uint32_t start_victim(struct okv_partition *p, bool stalled)
 {
 	uint32_t victim = p->nr_segments;
 
+	p->gc.waits = false;
 	if (!p->gc.active && p->nr_free > okv_segments_of_checkpoint(p))
 		victim = okv_gc_victim(p, p->segment_bytes / 32 * (stalled ? 31 : 28));
-	if (victim < p->nr_segments)
-		okv_gc_start(p, victim);
+	if (victim < p->nr_segments && !okv_gc_start(p, victim))
+		victim = p->nr_segments;
 	return victim;
 }
 
@@ -90,7 +91,7 @@ static void make_room(struct okv_partition *p, bool stalled)
 	uint32_t nr_drained = mark_drained(p), victim = start_victim(p, stalled);
 
 	p->looked_seq = p->next_seq;
-	if (stalled && !nr_drained && victim == p->nr_segments && may_seal(p)) {
+	if (stalled && !nr_drained && !p->gc.waits && victim == p->nr_segments && may_seal(p)) {
 		okv_log_seal(p);
 		nr_drained = mark_drained(p);
 		victim = start_victim(p, stalled);
@@ -98,7 +99,8 @@ static void make_room(struct okv_partition *p, bool stalled)
 	if (nr_drained && (victim == p->nr_segments || nr_drained > p->nr_segments / 32 ||
 			   p->nr_free <= okv_segments_of_checkpoint(p) + 1))
 		start_checkpoint(p);
-	if (!stalled)
+	/* The next tick tries again. */
+	if (!stalled || p->gc.waits)
 		return;
 	okv_gc_forget_vain(p);
 	if (gc->nr_in_vain > p->nr_segments && okv_log_is_stalled(p, OKV_PUTS)) {
@@ -178,10 +180,10 @@ static void free_partition(struct okv_partition *p)
 	okv_index_free(&p->index);
 	okv_known_free(&p->known);
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
-		free(p->roots[i].segments);
-	free(p->usage);
-	free(p->segments);
-	free(p);
+		mem_free(p->roots[i].segments);
+	mem_free(p->usage);
+	mem_free(p->segments);
+	mem_free(p);
 }
 
 /* Few and large writes, yet some in flight where there are few partitions. */
@@ -262,8 +264,8 @@ void okv_store_drop(struct okv_store *store)
 		if (store->partitions[i])
 			free_partition(store->partitions[i]);
 	}
-	free(store->partitions);
-	free(store);
+	mem_free(store->partitions);
+	mem_free(store);
 }
 
 int okv_store_open(struct okv_store **opened, struct okv_disk *disk,
@@ -301,7 +303,7 @@ int okv_store_open(struct okv_store **opened, struct okv_disk *disk,
 	return 0;
 
 err_store:
-	free(store);
+	mem_free(store);
 	return error;
 }
 

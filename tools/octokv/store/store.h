@@ -56,6 +56,7 @@ enum okv_status {
 	 */
 	OKV_CORRUPT,
 
+	OKV_NO_MEMORY,		/* for another key; all else goes on */
 	OKV_IO_ERROR,
 	OKV_TOO_LARGE,		/* key or value; or the tenant's number */
 	OKV_ABORTED,		/* for the update callback: leave it as it is */
@@ -255,6 +256,7 @@ struct okv_stats {
 	uint64_t nr_corrupt;		/* reads whose checksum was wrong */
 	uint64_t nr_read_errors, nr_write_errors;
 	uint64_t nr_full;
+	uint64_t nr_no_memory;
 	uint64_t nr_known_headers;	/* headers that did not have to be read */
 	uint64_t nr_expired;
 	uint64_t nr_checkpoints;
@@ -282,6 +284,9 @@ int okv_device_format(struct okv_disk *disk, const struct okv_format_options *op
  *	-ENOSPC			the device has become smaller
  */
 int okv_device_info(struct okv_disk *disk, struct okv_device_info *info);
+
+/* How much memory the index will take, by the roots; blocks. Returns as okv_device_info(). */
+int okv_device_index_bytes(struct okv_disk *disk, uint64_t *bytes);
 
 /**
  * okv_store_open() - open partitions and recover them; blocks

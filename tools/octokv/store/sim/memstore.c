@@ -43,9 +43,9 @@ struct okv_store *memstore_new(void)
 
 static void record_free(struct record *record)
 {
-	free(record->key);
-	free(record->value);
-	free(record);
+	mem_free(record->key);
+	mem_free(record->value);
+	mem_free(record);
 }
 
 void memstore_free(struct okv_store *store)
@@ -58,7 +58,7 @@ void memstore_free(struct okv_store *store)
 			store->partitions[i].records = next;
 		}
 	}
-	free(store);
+	mem_free(store);
 }
 
 uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key,
@@ -239,7 +239,7 @@ void memstore_fail(struct okv_store *store, enum okv_status status)
 
 void okv_op_release(struct okv_op *op)
 {
-	free(op->buf);
+	mem_free(op->buf);
 	op->buf = NULL;
 	op->out = NULL;
 }

@@ -247,6 +247,7 @@ void model_answer(struct sim *s, struct client *c)
 		leave_open(s, c);
 		s->refuses |= is_write(op);
 		break;
+	case OKV_NO_MEMORY:
 	case OKV_TOO_LARGE:
 	case OKV_ABORTED:
 		model_fail(s, "status %d", op->status);

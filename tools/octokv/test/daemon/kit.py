@@ -37,9 +37,10 @@ class Daemon:
     The device is formatted before, and the file too, unless @size is None.
     """
 
-    def __init__(self, folder, *options, size="2g", port=PORT, device=None, **popen):
+    def __init__(self, folder, *options, size="2g", port=PORT, device=None, program=OCTOKVD,
+                 **popen):
         self.data = device or os.path.join(folder, "octokv.img")
-        self.port, self.options, self.size = port, options, size
+        self.port, self.options, self.size, self.program = port, options, size, program
         self.log = os.path.join(folder, "log")
         self.popen = popen
         if device:
@@ -50,7 +51,7 @@ class Daemon:
         if self.size and not os.path.exists(self.data):
             run_once("--data", self.data, "--format", "--size", self.size)
         self.err = open(self.log, "a+", encoding="utf-8")
-        self.child = subprocess.Popen([OCTOKVD, "--data", self.data, "--port", str(self.port),
+        self.child = subprocess.Popen([self.program, "--data", self.data, "--port", str(self.port),
                                       "--cores", "2", *self.options], stderr=self.err,
                                       env={**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=16"},
                                       **self.popen)

@@ -37,7 +37,7 @@ static void post(struct worker *w, struct kv_msg *msg, uint32_t to)
 static void freed(struct worker *w, struct conn *c)
 {
 	((struct world *)((char *)w - offsetof(struct world, worker)))->nr_freed++;
-	free(c);
+	mem_free(c);
 }
 
 static struct conn *connect_one(struct world *world)
@@ -650,6 +650,30 @@ static void test_users_file(void)
 	expect_refused(line, "NAME=NUMBER");
 }
 
+/* All memory is in use: deletions go on, and one command at a time. */
+static void test_memory(void)
+{
+	struct world world;
+	void *most;
+
+	mem_start(4 << 20, 0);
+	open_world(&world, NULL);
+	TALK("SET k v", "+OK\r\n");
+	most = mem_alloc(4 << 20);
+	TALK("GET k", "-OOM no memory for this request: try again later\r\n");
+	TALK("DEL k", ":1\r\n");
+	TALK("PING", "+PONG\r\n");
+	memstore_hold(world.worker.store, true);
+	EXPECT(conn_feed(world.c, "DEL k\r\nDEL k\r\n", 14) == 7);
+	memstore_release(world.worker.store);
+	HEAR(":0\r\n");
+	memstore_hold(world.worker.store, false);
+	mem_free(most);
+	TALK("SET k v", "+OK\r\n");
+	close_world(&world);
+	mem_start(UINT64_MAX, UINT64_MAX / 2);
+}
+
 static void test_glob(void)
 {
 	static const struct { const char *pattern, *text; bool match; } cases[] = {
@@ -691,6 +715,7 @@ int main(void)
 	test_tenants();
 	test_quota();
 	test_users_file();
+	test_memory();
 	printf("ok server_command: values, keys, numbers, expiry, scan, order, bounds, tenants\n");
 	return 0;
 }

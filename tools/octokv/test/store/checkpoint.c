@@ -20,7 +20,7 @@ enum {
 	STEP		= 71,		/* of the keys that are looked at */
 	KEY		= 7,
 	NR_SEEDS	= 4,
-	NR_LAST		= 12,		/* requests of a recovery, those of its checkpoint among them */
+	NR_LAST		= 12,		/* requests of a recovery: its checkpoint, and more */
 };
 
 /* How the first checkpoint ends. */
@@ -108,7 +108,7 @@ static void get_done(struct okv_op *op)
 	user_done(op);
 }
 
-/* What a get shows: the value, or "" for nothing. NULL: an error, which no one takes for a value. */
+/* What a get shows: the value, or "" for nothing. NULL: an error. */
 static const char *get(uint32_t key)
 {
 	struct user u = { .op = { .kind = OKV_OP_GET, .done = get_done, .owner = &u } };
