@@ -43,6 +43,7 @@ struct conn {
 	bool dead;				/* the socket is gone */
 	bool parked;				/* the tenant's bound on requests is reached */
 	bool feeding;
+	bool discarding;			/* MULTI was refused: run nothing until EXEC */
 	void (*replied)(struct conn *c);	/* a reply is complete; set by conn_init() */
 	uint64_t id;
 	uint64_t since_ns;

@@ -28,6 +28,9 @@ enum {
 	MAX_CONFIG_BYTES	= 64,		/* of each of them */
 };
 
+static const struct command *const tables[] = { key_commands, multi_commands, server_commands };
+#define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
+
 static void reply_ok(struct request *r)
 {
 	resp_simple(&r->out, "OK");
@@ -208,7 +211,7 @@ static void start_reset(struct request *r)
 		request_fail(r, "ERR cannot RESET while requests are under way");
 		return;
 	}
-	c->out.resp3 = r->out.resp3 = false;
+	c->out.resp3 = r->out.resp3 = c->discarding = false;
 	c->name[0] = 0;
 	tenant_enter(c, tenants_default(c->worker->server->tenants));
 	resp_simple(&r->out, "RESET");
@@ -324,9 +327,11 @@ static const struct command *find_in(const struct command *table, const char *na
 
 const struct command *command_find(const char *name, size_t len)
 {
-	const struct command *found = find_in(key_commands, name, len);
+	const struct command *found = NULL;
 
-	return found ? found : find_in(server_commands, name, len);
+	for (size_t i = 0; i < NR_TABLES && !found; i++)
+		found = find_in(tables[i], name, len);
+	return found;
 }
 
 static void describe(struct resp_out *out, const struct command *c)
@@ -343,22 +348,18 @@ static void describe(struct resp_out *out, const struct command *c)
 
 static size_t nr_commands(void)
 {
-	const struct command *c;
 	size_t nr = 0;
 
-	for (c = key_commands; c->name; c++)
-		nr++;
-	for (c = server_commands; c->name; c++)
-		nr++;
+	for (size_t i = 0; i < NR_TABLES; i++)
+		for (const struct command *c = tables[i]; c->name; c++)
+			nr++;
 	return nr;
 }
 
 static void describe_all(struct resp_out *out, bool names_only)
 {
-	const struct command *tables[] = { key_commands, server_commands };
-
 	resp_array(out, nr_commands());
-	for (int i = 0; i < 2; i++) {
+	for (size_t i = 0; i < NR_TABLES; i++) {
 		for (const struct command *c = tables[i]; c->name; c++) {
 			if (names_only)
 				resp_string(out, c->name);
@@ -726,8 +727,8 @@ const struct command server_commands[] = {
 	{ "echo", 2, 0, 0, 0, 0, start_echo, NULL },
 	{ "hello", -1, CMD_NO_AUTH, 0, 0, 0, start_hello, NULL },
 	{ "auth", -2, CMD_NO_AUTH, 0, 0, 0, start_auth, NULL },
-	{ "quit", -1, CMD_NO_AUTH, 0, 0, 0, start_quit, NULL },
-	{ "reset", 1, CMD_NO_AUTH, 0, 0, 0, start_reset, NULL },
+	{ "quit", -1, CMD_NO_AUTH | CMD_ENDS_MULTI, 0, 0, 0, start_quit, NULL },
+	{ "reset", 1, CMD_NO_AUTH | CMD_ENDS_MULTI, 0, 0, 0, start_reset, NULL },
 	{ "post", -1, CMD_NO_AUTH, 0, 0, 0, start_browser, NULL },
 	{ "host:", -1, CMD_NO_AUTH, 0, 0, 0, start_browser, NULL },
 	{ "select", 2, 0, 0, 0, 0, start_select, NULL },

@@ -29,6 +29,7 @@ enum {
 enum command_flags {
 	CMD_WRITE	= 1 << 0,
 	CMD_NO_AUTH	= 1 << 1,	/* a stranger may */
+	CMD_ENDS_MULTI	= 1 << 2,	/* runs between MULTI and EXEC, too */
 };
 
 struct command {
@@ -173,10 +174,11 @@ static inline bool req_int(const struct request *r, uint32_t i, int64_t *value)
 bool glob_match(const char *pattern, size_t pattern_len, const char *text, size_t len);
 
 /*
- * The tables, each ended by a NULL name: commands on keys in cmd_keys.c, all others in
- * cmd_server.c, which finds both.
+ * The tables, each ended by a NULL name: commands on keys in cmd_keys.c, transactions in
+ * cmd_multi.c, all others in cmd_server.c, which finds them all.
  */
 extern const struct command key_commands[];
+extern const struct command multi_commands[];
 extern const struct command server_commands[];
 
 const struct command *command_find(const char *name, size_t len);

@@ -148,6 +148,8 @@ static void request_run(struct request *r)
 	r->command_of = c;
 	if (!r->tenant && !(c && c->flags & CMD_NO_AUTH))
 		request_fail(r, "NOAUTH Authentication required.");
+	else if (r->conn->discarding && !(c && c->flags & CMD_ENDS_MULTI))
+		request_fail(r, "EXECABORT not run: it follows a MULTI, which is not supported");
 	else if (!c)
 		unknown(r);
 	else if (c->arity > 0 ? nr != c->arity : nr < -c->arity)

@@ -9,7 +9,7 @@ import time
 
 import redis
 
-from kit import BUILD, PORT, Failed, daemon, expect, run_once
+from kit import BUILD, Failed, PORT, daemon, expect, refused, run_once
 
 
 def case_redis_py():
@@ -39,6 +39,9 @@ def case_redis_py():
                 pipe.set(f"p{i}", i).get(f"p{i}")
             expect(pipe.execute() == [x for i in range(500) for x in (True, str(i).encode())],
                    "a pipeline")
+            for _ in range(3):
+                refused(c.pipeline().incr("t").set("u", 1).execute, "MULTI is not supported")
+            expect(c.exists("t", "u") == 0 and c.ping(), "a refused transaction was run")
             c.setrange("k", 0, "abc")
             expect(c.getrange("k", 1, 2) == b"bc" and c.strlen("k") == 3 and
                    c.getdel("k") == b"abc" and c.get("k") is None, "ranges")
