@@ -230,11 +230,21 @@ void net_accept(struct net *net)
 	net->accepting = true;
 }
 
+/* Three quarters of the connections are for those who have logged in. */
+static bool too_many_strangers(const struct server *s)
+{
+	uint32_t nr = __atomic_load_n(&s->nr_strangers, __ATOMIC_RELAXED);
+
+	return nr && nr >= (s->config.max_connections + 3) / 4;
+}
+
 static void refuse(struct net *net, int fd)
 {
 	const char *text = mem_has_room() ? "-ERR max number of clients reached\r\n" :
 					    "-OOM no memory for another client\r\n";
 
+	if (too_many_strangers(net->worker->server))
+		text = "-ERR too many clients that have not logged in\r\n";
 	worker_count(net->worker, COUNT_REFUSED, 1);
 	send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
 	close(fd);
@@ -270,6 +280,22 @@ void net_freed(struct link *link)
 	mem_free(link);
 }
 
+/* The address of the peer as IPv6; all 0 for one of this machine without an address. */
+static void address_of(int fd, uint8_t *address)
+{
+	struct sockaddr_in6 peer = { 0 };
+	socklen_t len = sizeof(peer);
+
+	if (getpeername(fd, (struct sockaddr *)&peer, &len))
+		return;
+	if (peer.sin6_family == AF_INET6) {
+		memcpy(address, &peer.sin6_addr, 16);
+	} else if (peer.sin6_family == AF_INET) {
+		address[10] = address[11] = 0xff;
+		memcpy(address + 12, &((struct sockaddr_in *)&peer)->sin_addr, 4);
+	}
+}
+
 /* The connection is counted already. */
 static void adopt(struct net *net, int fd)
 {
@@ -283,6 +309,7 @@ static void adopt(struct net *net, int fd)
 	link = mem_zalloc(sizeof(*link));
 	link->fd = fd;
 	conn_init(&link->conn, net->worker);
+	address_of(fd, link->conn.address);
 	net_ready(net, link);
 }
 
@@ -342,7 +369,8 @@ static void accepted(struct net *net, int result, uint32_t flags)
 	}
 	for (uint32_t i = 0; i < s->nr_workers; i++)
 		nr += nr_conns(s->workers[i]);
-	if (nr >= s->config.max_connections || net->stopping || !mem_has_room()) {
+	if (nr >= s->config.max_connections || net->stopping || !mem_has_room() ||
+	    too_many_strangers(s)) {
 		refuse(net, result);
 		return;
 	}

@@ -36,6 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "checker.h"
 #include "disk_uring.h"
 #include "link.h"
 #include "listen.h"
@@ -74,6 +75,8 @@ static struct {
 	pthread_barrier_t ready;
 	int stop_fd;
 	uint32_t nr_quiet;
+	struct checker checker;
+	int ring_fds[MAX_WORKERS];
 } shared;
 
 static struct reactor *reactor_of(const struct reactors *rs, uint32_t id)
@@ -121,21 +124,32 @@ static void post_mail(struct reactor *r)
 	}
 }
 
+static bool check(struct worker *w, struct kv_msg *msg)
+{
+	(void)w;
+	return checker_add(&shared.checker, msg);
+}
+
+static void take_mail_of(struct reactor *r, struct mailbox *box)
+{
+	struct kv_msg *msg = mailbox_take(box);
+
+	while (msg) {
+		struct kv_msg *next = msg->next;
+
+		worker_count(&r->worker, COUNT_MAIL, 1);
+		worker_deliver(&r->worker, msg);
+		msg = next;
+	}
+}
+
 static void take_mail(struct reactor *r)
 {
 	uint32_t nr = r->worker.server->nr_workers;
 
-	for (uint32_t i = 0; i < nr; i++) {
-		struct kv_msg *msg = mailbox_take(&reactor_of(r->all, i)->to[r->worker.id]);
-
-		while (msg) {
-			struct kv_msg *next = msg->next;
-
-			worker_count(&r->worker, COUNT_MAIL, 1);
-			worker_deliver(&r->worker, msg);
-			msg = next;
-		}
-	}
+	for (uint32_t i = 0; i < nr; i++)
+		take_mail_of(r, &reactor_of(r->all, i)->to[r->worker.id]);
+	take_mail_of(r, &shared.checker.to[r->worker.id]);
 }
 
 /* ---- callbacks of the worker (server.h) ---- */
@@ -386,6 +400,7 @@ static void *reactor_main(void *argument)
 
 	set_clock(&r->worker);
 	have_ring = open_ring(r);
+	shared.ring_fds[r->worker.id] = have_ring ? r->ring.ring_fd : -1;
 	have_store = have_ring && open_store(r);
 	have_net = have_store && open_net(r);
 	if (!have_net)
@@ -413,8 +428,8 @@ static void make_worker(struct reactors *rs, uint32_t id)
 	r->to = mem_aligned(64, sizeof(*r->to) * MAX_WORKERS);
 	memset(r->to, 0, sizeof(*r->to) * MAX_WORKERS);
 	r->worker = (struct worker){
-		.server = rs->server, .id = id, .post = post, .ready = conn_is_ready,
-		.freed = conn_is_freed,
+		.server = rs->server, .id = id, .post = post, .check = check,
+		.ready = conn_is_ready, .freed = conn_is_freed,
 	};
 	r->worker.events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
 	r->worker.window_events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
@@ -435,6 +450,7 @@ static void free_workers(struct reactors *rs)
 		mem_free(r->to);
 		mem_free(r);
 	}
+	checker_stop(&shared.checker);
 	close(shared.stop_fd);
 	pthread_barrier_destroy(&shared.ready);
 }
@@ -449,6 +465,10 @@ int reactors_start(struct reactors *rs)
 	pthread_barrier_init(&shared.ready, NULL, nr + 1);
 	shared.nr_quiet = 0;
 	shared.stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (checker_start(&shared.checker, shared.ring_fds)) {
+		perror("octokvd: the thread that checks passwords");
+		exit(1);
+	}
 	for (uint32_t i = 0; i < nr; i++)
 		make_worker(rs, i);
 	for (uint32_t i = 0; i < nr; i++) {

@@ -39,6 +39,9 @@ struct conn {
 	uint64_t reply_bytes;			/* values that wait for the replies before them */
 	uint32_t value_bytes;			/* the largest recent value */
 	uint32_t nr_wrong_passwords;
+	uint8_t address[16];			/* of the peer, IPv6 or mapped to it */
+	bool is_stranger;			/* there are users, and it has not logged in */
+	uint64_t stranger_since_ns;
 	bool closing;				/* takes no input; closed after its output */
 	bool dead;				/* the socket is gone */
 	bool parked;				/* the tenant's bound on requests is reached */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <strings.h>
 
+#include "auth.h"
 #include "command.h"
 #include "store/mem.h"
 #include "stats.h"
@@ -63,35 +64,6 @@ static void start_echo(struct request *r)
 	request_done(r);
 }
 
-/* The tenant @name, if argument @i is its password; false: the request has failed. */
-static bool authenticate(struct request *r, const char *name, size_t name_len, uint32_t i)
-{
-	struct conn *c = r->conn;
-	struct tenants *t = c->worker->server->tenants;
-	struct tenant *tenant = tenants_find(t, name, name_len);
-
-	if (!t->have_users) {
-		request_fail(r, "ERR AUTH called without any users configured: there is no "
-				"password to give");
-		return false;
-	}
-	/* A wrong name takes as long as a wrong password. */
-	if (!tenant_verify(t, tenant ? tenant : t->list, req_arg(r, i), req_len(r, i)) || !tenant) {
-		c->closing = ++c->nr_wrong_passwords >= MAX_WRONG_PASSWORDS;
-		request_fail(r, "WRONGPASS invalid username-password pair or user is disabled.");
-		return false;
-	}
-	if (c->first != r && tenant != c->tenant) {
-		request_fail(r, "ERR cannot become another user while requests are under way");
-		return false;
-	}
-	if (!tenant_enter(c, tenant)) {
-		request_fail(r, "ERR max number of clients of this user reached");
-		return false;
-	}
-	return true;
-}
-
 static void start_auth(struct request *r)
 {
 	bool named = req_nr(r) == 3;
@@ -100,9 +72,8 @@ static void start_auth(struct request *r)
 		request_fail(r, SYNTAX);
 		return;
 	}
-	if (authenticate(r, named ? req_arg(r, 1) : "default", named ? req_len(r, 1) : 7,
-			 named ? 2 : 1))
-		reply_ok(r);
+	auth_begin(r, named ? req_arg(r, 1) : "default", named ? req_len(r, 1) : 7, named ? 2 : 1,
+		   reply_ok);
 }
 
 /* Names are for people and appear in lists: no blanks, nothing unprintable. */
@@ -118,9 +89,28 @@ static bool keep_name(char *to, const char *name, size_t len)
 	return true;
 }
 
+/* The client is known, or there are no users: what HELLO asks for besides. */
 static void reply_hello(struct request *r)
 {
 	struct resp_out *out = &r->out;
+	int64_t version = r->conn->out.resp3 ? 3 : 2;
+
+	if (!r->conn->tenant) {
+		request_fail(r, "NOAUTH HELLO must be called with the client already "
+				"authenticated, or with AUTH <user> <pass>");
+		return;
+	}
+	for (uint32_t i = 2; i + 1 < req_nr(r); i += req_is(r, i, "auth") ? 3 : 2) {
+		if (req_is(r, i, "setname") &&
+		    !keep_name(r->conn->name, req_arg(r, i + 1), req_len(r, i + 1))) {
+			request_fail(r, "ERR Client names cannot contain spaces, newlines or "
+					"special characters.");
+			return;
+		}
+	}
+	if (req_nr(r) > 1)
+		req_int(r, 1, &version);
+	r->conn->out.resp3 = r->out.resp3 = version == 3;
 
 	resp_map(out, 7);
 	resp_string(out, "server");
@@ -142,7 +132,8 @@ static void reply_hello(struct request *r)
 
 static void start_hello(struct request *r)
 {
-	int64_t version = r->conn->out.resp3 ? 3 : 2;
+	int64_t version;
+	uint32_t auth = 0;
 
 	if (req_nr(r) > 1 && (!req_int(r, 1, &version) || version < 2 || version > 3)) {
 		request_fail(r, "NOPROTO unsupported protocol version");
@@ -150,15 +141,9 @@ static void start_hello(struct request *r)
 	}
 	for (uint32_t i = 2; i < req_nr(r);) {
 		if (req_is(r, i, "auth") && i + 2 < req_nr(r)) {
-			if (!authenticate(r, req_arg(r, i + 1), req_len(r, i + 1), i + 2))
-				return;
+			auth = i;
 			i += 3;
 		} else if (req_is(r, i, "setname") && i + 1 < req_nr(r)) {
-			if (!keep_name(r->conn->name, req_arg(r, i + 1), req_len(r, i + 1))) {
-				request_fail(r, "ERR Client names cannot contain spaces, newlines "
-						"or special characters.");
-				return;
-			}
 			i += 2;
 		} else {
 			request_fail(r, "ERR Syntax error in HELLO option '%.*s'",
@@ -166,13 +151,10 @@ static void start_hello(struct request *r)
 			return;
 		}
 	}
-	if (!r->conn->tenant) {
-		request_fail(r, "NOAUTH HELLO must be called with the client already "
-				"authenticated, or with AUTH <user> <pass>");
-		return;
-	}
-	r->conn->out.resp3 = r->out.resp3 = version == 3;
-	reply_hello(r);
+	if (auth)
+		auth_begin(r, req_arg(r, auth + 1), req_len(r, auth + 1), auth + 2, reply_hello);
+	else
+		reply_hello(r);
 }
 
 /*

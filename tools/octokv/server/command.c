@@ -38,6 +38,7 @@ void request_free(struct request *r)
 	for (uint32_t i = 0; r->jobs && i < r->nr_ops; i++)
 		resp_out_free(&r->jobs[i].out);
 	mem_free(r->jobs);
+	mem_free(r->auth);
 	resp_command_free(&r->command);
 	resp_out_free(&r->out);
 	mem_free(r);
@@ -155,7 +156,7 @@ static void kv_op_home(struct worker *w, struct kv_msg *msg)
 	 * complete the rest of our request: that must not end us before we are back.
 	 */
 	r->submitting = true;
-	if (last != r && request_is_sending(last) && !last->jobs)
+	if (last != r && request_is_sending(last) && !last->jobs && !last->auth)
 		submit_more(last);
 	r->submitting = submitting;
 	submit_more(r);

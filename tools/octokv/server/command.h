@@ -18,6 +18,7 @@
 #include "resp.h"
 #include "server.h"
 
+struct auth;
 struct request;
 struct kv_op;
 
@@ -91,6 +92,7 @@ struct request {
 	uint64_t held_bytes;		/* the command and its operations, for the connection */
 	bool submitting;
 	bool done;
+	struct auth *auth;		/* a password that is being checked */
 	struct kv_op one;		/* most requests have one operation: this */
 };
 
@@ -110,7 +112,7 @@ void request_free(struct request *r);
 /* Whether the next request has to wait. */
 static inline bool request_is_sending(const struct request *r)
 {
-	return !r->done && (r->jobs || (r->ops && r->nr_next < r->nr_ops));
+	return !r->done && (r->jobs || r->auth || (r->ops && r->nr_next < r->nr_ops));
 }
 
 /* The reply is in r->out. */

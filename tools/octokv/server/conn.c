@@ -13,7 +13,10 @@
 #include "store/mem.h"
 #include "tenant.h"
 
-enum { HUGE_COMMAND_BYTES = 64 << 10 };
+enum {
+	HUGE_COMMAND_BYTES	= 64 << 10,
+	LOGIN_S			= 10,	/* from the connection to the right password */
+};
 
 static const struct resp_limits known_limits = {
 	.max_bulk_bytes = MAX_VALUE_BYTES, .max_args = 1 << 16, .max_command_bytes = 32 << 20,
@@ -28,6 +31,7 @@ static void conn_free(struct conn *c)
 	struct worker *w = c->worker;
 
 	tenant_leave(c);
+	tenant_count_stranger(c, false);
 	resp_destroy(&c->parser);
 	resp_out_free(&c->out);
 	if (c->next)
@@ -78,6 +82,7 @@ void conn_init(struct conn *c, struct worker *w)
 	};
 	resp_init(&c->parser, &stranger_limits);
 	tenant_enter(c, tenants_default(w->server->tenants));
+	tenant_count_stranger(c, !c->tenant);
 	c->next = w->conns;
 	if (c->next)
 		c->next->prev = c;
@@ -111,6 +116,9 @@ bool conn_overdue(const struct conn *c, uint64_t now_ns)
 	bool stalled = c->out.nr_bytes || !resp_at_rest(&c->parser) || c->closing || !c->tenant;
 	uint64_t limit_s = stalled ? config->stall_timeout_s : config->idle_timeout_s;
 
+	if (c->is_stranger && !c->nr_requests &&
+	    now_ns - c->stranger_since_ns > LOGIN_S * 1000000000ULL)
+		return true;
 	return limit_s && !c->nr_requests && now_ns - c->moved_ns > limit_s * 1000000000;
 }
 

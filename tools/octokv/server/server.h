@@ -39,7 +39,8 @@ enum {
 enum counter {
 	COUNT_CONNECTIONS, COUNT_REFUSED, COUNT_TIMEOUTS, COUNT_COMMANDS, COUNT_ERRORS, COUNT_HITS,
 	COUNT_MISSES, COUNT_BYTES_IN, COUNT_BYTES_OUT, COUNT_NETWORK, COUNT_STORE, COUNT_DISK,
-	COUNT_MAIL, COUNT_WAKES, COUNT_BUSY_NS, COUNT_MIGRATED, NR_COUNTERS,
+	COUNT_MAIL, COUNT_WAKES, COUNT_BUSY_NS, COUNT_MIGRATED, COUNT_WRONG_PASSWORDS,
+	NR_COUNTERS,
 };
 
 struct kv_msg {
@@ -66,6 +67,7 @@ struct config {
 struct server {
 	struct config config;
 	struct balancer_config balancer;
+	uint32_t nr_strangers;		/* atomic: connections that have not logged in */
 	uint32_t monitor;		/* atomic: the worker that decides after the window */
 	struct tenants *tenants;
 	struct worker *workers[MAX_WORKERS];
@@ -107,6 +109,8 @@ struct worker {
 	uint32_t busy_ppm, storage_ppm;	/* of the last window; atomic */
 	uint64_t window_begun_ns, window_busy_ns, window_stages[3];
 	void (*post)(struct worker *w, struct kv_msg *msg, uint32_t to);
+	/* A password (auth.h) for another thread; false: too many wait. NULL: it is checked here. */
+	bool (*check)(struct worker *w, struct kv_msg *msg);
 	/* The connection has output, or room for input. */
 	void (*ready)(struct worker *w, struct conn *c);
 	/* The last reference to the connection is gone. */

@@ -63,6 +63,8 @@ static void write_clients(struct page *p)
 		nr += __atomic_load_n(&p->w->server->workers[i]->nr_conns, __ATOMIC_RELAXED);
 	line(p, "connected_clients:%" PRIu64, nr);
 	line(p, "maxclients:%u", p->w->server->config.max_connections);
+	line(p, "clients_not_logged_in:%u",
+	     __atomic_load_n(&p->w->server->nr_strangers, __ATOMIC_RELAXED));
 	line(p, "blocked_clients:0");
 }
 
@@ -114,6 +116,7 @@ static void write_stats(struct page *p)
 	line(p, "total_net_output_bytes:%" PRIu64, sum(p, COUNT_BYTES_OUT));
 	line(p, "rejected_connections:%" PRIu64, sum(p, COUNT_REFUSED));
 	line(p, "timed_out_connections:%" PRIu64, sum(p, COUNT_TIMEOUTS));
+	line(p, "wrong_passwords:%" PRIu64, sum(p, COUNT_WRONG_PASSWORDS));
 	line(p, "total_error_replies:%" PRIu64, sum(p, COUNT_ERRORS));
 	line(p, "keyspace_hits:%" PRIu64, sum(p, COUNT_HITS));
 	line(p, "keyspace_misses:%" PRIu64, sum(p, COUNT_MISSES));

@@ -2,10 +2,10 @@
 /*
  * tenant.c - the users file, passwords, bounds; tenant.h says what they are
  *
- * A password is checked with small parameters of Argon2id (one pass over 1 MiB), as the check runs
- * in a reactor. A connection may give three wrong passwords. Clients of a pool give the same
- * password again and again: a keyed hash, whose key lives as long as the process, remembers the
- * last right one of each tenant.
+ * A password is checked with small parameters of Argon2id (one pass over 1 MiB), as clients wait
+ * for the one thread that does it (auth.h). A connection may give three wrong passwords. Clients of
+ * a pool give the same password again and again: a keyed hash, whose key lives as long as the
+ * process, remembers the last right one of each tenant.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -26,6 +26,7 @@ enum {
 	IOPRIO_BE	= 2 << 13,
 	IOPRIO_LEVEL	= 4,
 	LINE_BYTES	= 512,
+	DIGEST_BYTES	= 16,
 };
 
 _Static_assert(TENANT_HASH_BYTES >= crypto_pwhash_STRBYTES, "a hash fits");
@@ -225,16 +226,26 @@ static void known_set(struct tenant *tenant, const uint8_t *digest)
 	__atomic_store_n(&known[1], copy[1], __ATOMIC_RELAXED);
 }
 
+static void digest_of(const struct tenants *t, const char *password, size_t len, uint8_t *digest)
+{
+	crypto_generichash(digest, DIGEST_BYTES, (const uint8_t *)password, len, t->key,
+			   sizeof(t->key));
+}
+
+bool tenant_knows(const struct tenants *t, const struct tenant *tenant, const char *password,
+		  size_t len)
+{
+	uint8_t digest[DIGEST_BYTES];
+
+	digest_of(t, password, len, digest);
+	return known_compare(tenant, digest);
+}
+
 bool tenant_verify(struct tenants *t, struct tenant *tenant, const char *password, size_t len)
 {
-	uint8_t digest[16];
+	uint8_t digest[DIGEST_BYTES];
 
-	if (!t->have_users)
-		return false;
-	crypto_generichash(digest, sizeof(digest), (const uint8_t *)password, len, t->key,
-			   sizeof(t->key));
-	if (known_compare(tenant, digest))
-		return true;
+	digest_of(t, password, len, digest);
 	if (crypto_pwhash_str_verify(tenant->hash, password, len))
 		return false;
 	known_set(tenant, digest);
@@ -270,7 +281,18 @@ bool tenant_enter(struct conn *c, struct tenant *tenant)
 		return false;
 	tenant_leave(c);
 	c->tenant = tenant;
+	tenant_count_stranger(c, !tenant);
 	return true;
+}
+
+void tenant_count_stranger(struct conn *c, bool is_stranger)
+{
+	if (c->is_stranger == is_stranger)
+		return;
+	c->is_stranger = is_stranger;
+	c->stranger_since_ns = c->worker->now_ns;
+	__atomic_add_fetch(&c->worker->server->nr_strangers, is_stranger ? 1 : -1,
+			   __ATOMIC_RELAXED);
 }
 
 void tenant_leave(struct conn *c)

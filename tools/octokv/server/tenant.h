@@ -83,10 +83,11 @@ void tenants_share_keys(struct tenants *t, uint64_t nr_keys);
 struct tenant *tenants_default(struct tenants *t);
 struct tenant *tenants_find(struct tenants *t, const char *name, size_t len);
 
-/*
- * True if @password is the tenant's. Takes a millisecond or two, unless the same password was right
- * just before.
- */
+/* True if @password was the tenant's just before: takes no time. False: it may be all the same. */
+bool tenant_knows(const struct tenants *t, const struct tenant *tenant, const char *password,
+		  size_t len);
+
+/* True if @password is the tenant's. Takes a millisecond or two. */
 bool tenant_verify(struct tenants *t, struct tenant *tenant, const char *password, size_t len);
 
 /*
@@ -95,6 +96,9 @@ bool tenant_verify(struct tenants *t, struct tenant *tenant, const char *passwor
  */
 bool tenant_enter(struct conn *c, struct tenant *tenant);
 void tenant_leave(struct conn *c);
+
+/* Counts the connection among the strangers, or no more. */
+void tenant_count_stranger(struct conn *c, bool is_stranger);
 
 /* Around each request; false: the tenant has too many under way, and @c waits (conn.parked). */
 bool tenant_request_begin(struct conn *c);

@@ -16,8 +16,9 @@ def limit_memory():
 
 def fill(d):
     """New keys of a few bytes, until one is refused."""
-    done = subprocess.run(["redis-benchmark", "-p", str(d.port), "-n", "4000000", "-r", "1000000000",
-                           "-c", "50", "-P", "64", "-q", "set", "k:__rand_int__", "v"],
+    done = subprocess.run(["redis-benchmark", "-p", str(d.port), "-n", "4000000", "-r",
+                           "1000000000", "-c", "50", "-P", "64", "-q", "set", "k:__rand_int__",
+                           "v"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
                           check=False)
     expect("OOM no memory for another key" in done.stdout, done.stdout[-300:])

@@ -3,7 +3,9 @@
 import contextlib
 import socket
 import struct
+import subprocess
 import tempfile
+import threading
 import time
 
 import redis
@@ -72,6 +74,69 @@ def case_stats():
         expect("nothing answers" in run_once(*ask, status=1), "nothing there")
         run_once("--data", path, "--user", "ann", status=2)
         return ""
+
+
+def ping_p99_ms(port):
+    """Of a user who has logged in, by redis-benchmark."""
+    done = subprocess.run(["redis-benchmark", "-p", str(port), "--user", "ann", "-a", "pw-ann",
+                           "-c", "1", "-n", "3000", "--csv", "-t", "ping_mbulk"],
+                          stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    return float(done.stdout.strip().split("\n")[-1].split(",")[6].strip('"'))
+
+
+class Strangers:
+    """Connections that give wrong passwords as fast as they can, until the end of a with."""
+
+    def __init__(self, port, nr):
+        self.port, self.ends, self.nr_answers = port, False, 0
+        self.threads = [threading.Thread(target=self.guess) for _ in range(nr)]
+
+    def guess(self):
+        while not self.ends:
+            with contextlib.suppress(OSError), raw(self.port) as sock:
+                while not self.ends:
+                    sock.sendall(b"AUTH ann wrong\r\n")
+                    if not sock.recv(4096):
+                        break
+                    self.nr_answers += 1
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ends = True
+        for thread in self.threads:
+            thread.join()
+
+
+def case_strangers():
+    """16 strangers who guess passwords: nobody else is held up; a log line; slots are kept"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        path = users_file(folder, ann="")
+        with daemon("--users", path, "--max-connections", "72") as d:
+            alone_ms = min(ping_p99_ms(d.port) for _ in range(3))
+            with Strangers(d.port, nr=16) as strangers:
+                time.sleep(0.5)
+                beside_ms = min(ping_p99_ms(d.port) for _ in range(3))
+                others = [raw(d.port) for _ in range(12)]
+                said = others[-1].recv(100)
+                expect(b"not logged in" in said, f"no slots are kept: {said}")
+                c = d.client(username="ann", password="pw-ann")
+                until = time.monotonic() + 20
+                info = None
+                while not info and time.monotonic() < until:
+                    for sock in others:
+                        sock.close()
+                    with contextlib.suppress(redis.RedisError):
+                        info = c.info()
+                expect(info and info["wrong_passwords"] >= strangers.nr_answers // 2, str(info))
+            expect(beside_ms <= max(2 * alone_ms, 1), f"p99 {alone_ms} ms, {beside_ms} ms beside")
+            expect(d.said().count("wrong passwords, the last one from ::ffff:127.0.0.1 for user "
+                                  "ann") in range(1, 30), d.said())
+            return (f"p99 of PING {alone_ms} ms, {beside_ms} ms beside; "
+                    f"{strangers.nr_answers} answers")
 
 
 def case_quota():

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+#include "server/auth.h"
 #include "server/command.h"
 #include "server/conn.h"
 #include "server/mover.h"
@@ -650,6 +651,58 @@ static void test_users_file(void)
 	expect_refused(line, "NAME=NUMBER");
 }
 
+/*
+ * Who has not logged in is counted and has ten seconds, whatever it says meanwhile. Beyond some
+ * wrong passwords of an address, none is looked at for a while, not even a right one.
+ */
+static void test_strangers(void)
+{
+	char hash[TENANT_HASH_BYTES], path[] = "/tmp/octokv-users.XXXXXX";
+	const char *wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+	int fd = mkstemp(path);
+	struct world world;
+	uint32_t nr_looked_at = 0;
+
+	EXPECT(fd >= 0 && !tenant_hash_password("pw", hash, sizeof(hash)));
+	dprintf(fd, "ann 1 %s\n", hash);
+	close(fd);
+	open_world(&world, path);
+	unlink(path);
+	world.server.config.stall_timeout_s = 5;
+	EXPECT(world.server.nr_strangers == 1);
+	for (int i = 0; i < 3; i++) {
+		say(world.c, "P");
+		later(&world, 4000);
+		EXPECT(conn_overdue(world.c, world.worker.now_ns) == (i == 2));
+	}
+	conn_kill(world.c);
+	EXPECT(world.server.nr_strangers == 0);
+	for (int i = 0; i < 30; i++) {
+		world.c = connect_one(&world);
+		say(world.c, "AUTH ann wrong\r\n");
+		nr_looked_at += world.c->out.nr_bytes == strlen(wrong);
+		conn_kill(world.c);
+	}
+	EXPECT(nr_looked_at == AUTH_WRONG_BURST && world.server.nr_strangers == 0);
+	EXPECT(worker_counter(&world.worker, COUNT_WRONG_PASSWORDS) == 30);
+	world.c = connect_one(&world);
+	TALK("AUTH ann pw", "-ERR too many wrong passwords from this address: try again later\r\n");
+	conn_kill(world.c);
+	world.c = connect_one(&world);
+	world.c->address[0] = 1;
+	TALK("AUTH ann pw", "+OK\r\n");
+	EXPECT(world.server.nr_strangers == 0);
+	conn_kill(world.c);
+	/* What was right before is known, whatever the address. */
+	world.c = connect_one(&world);
+	say(world.c, "HELLO 2 AUTH ann pw SETNAME x\r\n");
+	EXPECT(world.c->tenant == world.tenants.list && !strcmp(world.c->name, "x"));
+	conn_sent(world.c, world.c->out.nr_bytes);
+	later(&world, 60000);
+	EXPECT(!conn_overdue(world.c, world.worker.now_ns - 1000000000));
+	close_world(&world);
+}
+
 /* Nothing between MULTI and EXEC runs. */
 static void test_multi(void)
 {
@@ -746,6 +799,7 @@ int main(void)
 	test_tenants();
 	test_quota();
 	test_users_file();
+	test_strangers();
 	test_multi();
 	test_memory();
 	printf("ok server_command: values, keys, numbers, expiry, scan, order, bounds, tenants\n");
