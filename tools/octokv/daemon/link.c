@@ -29,11 +29,13 @@ static void give_buffer(struct net *net, uint32_t id)
 	io_uring_buf_ring_advance(net->buf_ring, 1);
 }
 
-int net_open(struct net *net, struct io_uring *ring, struct worker *worker, int listen_fd)
+int net_open(struct net *net, struct io_uring *ring, struct worker *worker, const int *listen_fds)
 {
 	int result;
 
-	*net = (struct net){ .ring = ring, .worker = worker, .listen_fd = listen_fd };
+	*net = (struct net){ .ring = ring, .worker = worker };
+	for (int i = 0; i < NR_LISTENERS; i++)
+		net->listeners[i].fd = listen_fds[i];
 	net->ready_tail = &net->ready;
 	net->buf_ring = io_uring_setup_buf_ring(ring, RECV_BUFFERS, RECV_GROUP, 0, &result);
 	if (!net->buf_ring)
@@ -46,8 +48,7 @@ int net_open(struct net *net, struct io_uring *ring, struct worker *worker, int 
 
 void net_close(struct net *net)
 {
-	if (net->listen_fd >= 0)
-		close(net->listen_fd);
+	net_stop_listening(net);
 	io_uring_free_buf_ring(net->ring, net->buf_ring, RECV_BUFFERS, RECV_GROUP);
 	mem_free(net->buffers);
 }
@@ -219,15 +220,33 @@ void net_run(struct net *net)
 
 void net_accept(struct net *net)
 {
-	struct io_uring_sqe *sqe;
-
-	if (net->listen_fd < 0 || net->accepting || net->stopping ||
-	    net->worker->now_ns < net->accept_again_ns)
+	if (net->stopping || net->worker->now_ns < net->accept_again_ns)
 		return;
-	sqe = ring_sqe(net->ring);
-	io_uring_prep_multishot_accept(sqe, net->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-	ring_tag(sqe, NULL, TAG_ACCEPT);
-	net->accepting = true;
+	for (int i = 0; i < NR_LISTENERS; i++) {
+		struct listener *l = &net->listeners[i];
+		struct io_uring_sqe *sqe;
+
+		if (l->fd < 0 || l->accepting)
+			continue;
+		sqe = ring_sqe(net->ring);
+		io_uring_prep_multishot_accept(sqe, l->fd, NULL, NULL, SOCK_CLOEXEC);
+		ring_tag(sqe, l, TAG_ACCEPT);
+		l->accepting = true;
+	}
+}
+
+/*
+ * A closed socket still listens until the ring lets go of it; after shutdown() it does not.
+ */
+void net_stop_listening(struct net *net)
+{
+	for (int i = 0; i < NR_LISTENERS; i++) {
+		if (net->listeners[i].fd >= 0) {
+			shutdown(net->listeners[i].fd, SHUT_RDWR);
+			close(net->listeners[i].fd);
+		}
+		net->listeners[i].fd = -1;
+	}
 }
 
 /* Three quarters of the connections are for those who have logged in. */
@@ -354,14 +373,14 @@ static void set_options(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 }
 
-static void accepted(struct net *net, int result, uint32_t flags)
+static void accepted(struct net *net, struct listener *l, int result, uint32_t flags)
 {
 	const struct server *s = net->worker->server;
 	struct worker *to;
 	uint64_t nr = 0;
 
 	if (!(flags & IORING_CQE_F_MORE))
-		net->accepting = false;
+		l->accepting = false;
 	if (result < 0) {
 		/* Most likely there are no descriptors left: try again a little later. */
 		net->accept_again_ns = net->worker->now_ns + ACCEPT_RETRY_NS;
@@ -395,7 +414,7 @@ void net_complete(struct net *net, uint64_t user_data, int result, uint32_t flag
 		send_done(net, link, result);
 		break;
 	case TAG_ACCEPT:
-		accepted(net, result, flags);
+		accepted(net, (struct listener *)(void *)link, result, flags);
 		break;
 	default:
 		break;

@@ -10,6 +10,7 @@
 #ifndef OKV_LINK_H
 #define OKV_LINK_H
 
+#include <stdalign.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -41,6 +42,14 @@ struct link {
 	struct iovec iov[SEND_IOVECS];
 };
 
+/* A socket that listens, for a reactor. */
+struct listener {
+	alignas(8) int fd;		/* -1: none */
+	bool accepting;
+};
+
+enum { NR_LISTENERS = 2 };		/* an address, and a path */
+
 /* The part of a reactor that links need. */
 struct net {
 	struct io_uring *ring;
@@ -49,21 +58,23 @@ struct net {
 	char *buffers;
 	struct link *ready;
 	struct link **ready_tail;
-	int listen_fd;			/* -1: no connections here */
-	bool accepting;
+	struct listener listeners[NR_LISTENERS];
 	bool stopping;
 	uint64_t accept_again_ns;
 	uint32_t nr_parked;
 	uint32_t nr_handed;		/* connections on their way to other workers */
 };
 
-/* Returns 0, or a negative errno. */
-int net_open(struct net *net, struct io_uring *ring, struct worker *worker, int listen_fd);
+/* @listen_fds has NR_LISTENERS. Returns 0, or a negative errno. */
+int net_open(struct net *net, struct io_uring *ring, struct worker *worker, const int *listen_fds);
 void net_close(struct net *net);
 
 void net_ready(struct net *net, struct link *link);
 void net_freed(struct link *link);
 void net_accept(struct net *net);
+
+/* Listen no more. */
+void net_stop_listening(struct net *net);
 void net_complete(struct net *net, uint64_t user_data, int result, uint32_t flags);
 
 /* Sends, receives and feeds for all links that are ready. */

@@ -5,6 +5,8 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "listen.h"
@@ -59,6 +61,48 @@ int listen_on(const char *address, uint16_t port, char *why, size_t why_bytes)
 		return fd;
 	snprintf(why, why_bytes, "cannot listen on %s port %u: %s", address, port, strerror(errno));
 	close(fd);
+	return -1;
+}
+
+/* Remove the socket of an octokvd that was killed. Other files stay, and so does a live one. */
+static void remove_left(const struct sockaddr_un *at)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct stat st;
+
+	if (fd < 0)
+		return;
+	if (!stat(at->sun_path, &st) && S_ISSOCK(st.st_mode) &&
+	    connect(fd, (const struct sockaddr *)at, sizeof(*at)) && errno == ECONNREFUSED)
+		unlink(at->sun_path);
+	close(fd);
+}
+
+int listen_on_path(const char *path, uint32_t mode, char *why, size_t why_bytes)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	mode_t mask;
+	bool good;
+	int fd;
+
+	if (strlen(path) >= sizeof(at.sun_path)) {
+		snprintf(why, why_bytes, "--unix %s: the path of a socket has at most %zu bytes",
+			 path, sizeof(at.sun_path) - 1);
+		return -1;
+	}
+	strcpy(at.sun_path, path);
+	remove_left(&at);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	/* Nobody may use it before it has its mode. */
+	mask = umask(0777);
+	good = fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof(at));
+	umask(mask);
+	if (good && !chmod(path, mode) && !listen(fd, BACKLOG))
+		return fd;
+	snprintf(why, why_bytes, "cannot listen on %s: %s%s", path, strerror(errno),
+		 errno == EADDRINUSE ? "; something else is there" : "");
+	if (fd >= 0)
+		close(fd);
 	return -1;
 }
 

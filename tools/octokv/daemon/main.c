@@ -57,6 +57,8 @@ struct options {
 	uint64_t size_bytes;
 	uint64_t memory_bytes;
 	const char *weights;
+	const char *unix_path;
+	uint32_t unix_mode;
 	const char *user;
 	bool force;
 };
@@ -71,7 +73,9 @@ static const char usage_text[] =
 	"                                                 users file\n"
 	"\n"
 	"  --bind ADDRESS         listen there (127.0.0.1); other than loopback needs --users\n"
-	"  --port N               listen on this port (6379)\n"
+	"  --port N               listen on this port (6379); 0: only on --unix\n"
+	"  --unix PATH            listen on a socket at this path, too\n"
+	"  --unix-mode MODE       who may use it, as for chmod (0600)\n"
 	"  --cores N              reactors, one thread each (as many as there are processors)\n"
 	"  --network-cores N      only N of them have connections (all)\n"
 	"  --users FILE           the users and their limits: see octokvd(8)\n"
@@ -116,7 +120,7 @@ enum {
 	OPT_DATA = 256, OPT_FORMAT, OPT_CHECK, OPT_STATS, OPT_HASH, OPT_BIND, OPT_PORT, OPT_CORES,
 	OPT_NETWORK, OPT_USERS, OPT_WEIGHTS, OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE,
 	OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE,
-	OPT_MEMORY, OPT_USER, OPT_HELP, OPT_VERSION,
+	OPT_MEMORY, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP, OPT_VERSION,
 };
 
 static const struct option long_options[] = {
@@ -126,6 +130,7 @@ static const struct option long_options[] = {
 	{ "port", 1, NULL, OPT_PORT }, { "cores", 1, NULL, OPT_CORES },
 	{ "network-cores", 1, NULL, OPT_NETWORK }, { "users", 1, NULL, OPT_USERS },
 	{ "weights", 1, NULL, OPT_WEIGHTS }, { "memory", 1, NULL, OPT_MEMORY },
+	{ "unix", 1, NULL, OPT_UNIX }, { "unix-mode", 1, NULL, OPT_UNIX_MODE },
 	{ "max-connections", 1, NULL, OPT_CONNECTIONS },
 	{ "idle-timeout", 1, NULL, OPT_IDLE }, { "stall-timeout", 1, NULL, OPT_STALL },
 	{ "size", 1, NULL, OPT_SIZE }, { "partitions", 1, NULL, OPT_PARTITIONS },
@@ -159,6 +164,16 @@ static uint64_t number(const char *name, uint64_t min, uint64_t max)
 		wrong_use(why);
 	}
 	return value << shift;
+}
+
+static uint32_t mode_number(void)
+{
+	char *end;
+	unsigned long mode = strtoul(optarg, &end, 8);
+
+	if (end == optarg || *end || mode > 0777)
+		wrong_use("--unix-mode is an octal number as for chmod, for example 0660");
+	return mode;
 }
 
 /* The index of the value of the option in @words. */
@@ -204,6 +219,26 @@ static void parse_balance(struct balancer_config *b, int option)
 	}
 }
 
+static void parse_address(struct options *o, int option)
+{
+	switch (option) {
+	case OPT_BIND:
+		o->config.bind = optarg;
+		break;
+	case OPT_PORT:
+		o->config.port = number("port", 0, 65535);
+		break;
+	case OPT_UNIX:
+		o->unix_path = optarg;
+		break;
+	case OPT_UNIX_MODE:
+		o->unix_mode = mode_number();
+		break;
+	default:
+		parse_balance(&o->balancer, option);
+	}
+}
+
 static void parse_one(struct options *o, int option)
 {
 	switch (option) {
@@ -221,12 +256,6 @@ static void parse_one(struct options *o, int option)
 		break;
 	case OPT_HASH:
 		set_mode(o, MODE_HASH);
-		break;
-	case OPT_BIND:
-		o->config.bind = optarg;
-		break;
-	case OPT_PORT:
-		o->config.port = number("port", 1, 65535);
 		break;
 	case OPT_CORES:
 		o->nr_cores = number("cores", 1, MAX_WORKERS);
@@ -271,7 +300,7 @@ static void parse_one(struct options *o, int option)
 		puts("octokvd " OCTOKVD_VERSION);
 		exit(0);
 	default:
-		parse_balance(&o->balancer, option);
+		parse_address(o, option);
 	}
 }
 
@@ -283,8 +312,9 @@ static void parse(struct options *o, int argc, char **argv)
 	*o = (struct options){
 		.config = {
 			.bind = "127.0.0.1", .port = DEFAULT_PORT, .max_connections = 10000,
-			.stall_timeout_s = 30,
+			.stall_timeout_s = 30, .unix_fd = -1,
 		},
+		.unix_mode = 0600,
 		.balancer = {
 			.how = BALANCE_PS, .window_ms = 1000, .overload_pct = 40, .gap_pct = 10,
 		},
@@ -300,6 +330,8 @@ static void parse(struct options *o, int argc, char **argv)
 		wrong_use("--partitions is a power of two");
 	if (!o->nr_cores)
 		o->nr_cores = nr_cpus < 1 ? 1 : nr_cpus < MAX_WORKERS ? nr_cpus : MAX_WORKERS;
+	if (!o->config.port && !o->unix_path)
+		wrong_use("--port 0 goes with --unix");
 	if (o->force && o->mode != MODE_FORMAT)
 		wrong_use("--force goes with --format");
 	if (o->user && o->mode != MODE_STATS)
@@ -595,7 +627,7 @@ static void check_address(const struct options *o)
 	if (!loopback && !o->config.users)
 		die("%s is open to other machines, and without --users anybody could read and "
 		    "delete all data: give a users file, or bind to 127.0.0.1", o->config.bind);
-	if (!listen_is_free(o->config.bind, o->config.port, why, sizeof(why)))
+	if (o->config.port && !listen_is_free(o->config.bind, o->config.port, why, sizeof(why)))
 		die("%s", why);
 }
 
@@ -653,6 +685,10 @@ static void run_serve(struct options *o)
 		die("%s", why);
 	write_weights(o, &tenants);
 	raise_descriptors(&o->config);
+	if (o->unix_path)
+		o->config.unix_fd = listen_on_path(o->unix_path, o->unix_mode, why, sizeof(why));
+	if (o->unix_path && o->config.unix_fd < 0)
+		die("%s", why);
 	rs.data_fd = open_data(o, &created);
 	nr_partitions = prepare_store(o, rs.data_fd, created);
 	server = (struct server){
@@ -673,11 +709,13 @@ static void run_serve(struct options *o)
 	if (reactors_start(&rs))
 		die("%s", rs.failed);
 	fprintf(stderr, "octokvd: serving %s on %s port %u, %u reactors, with %llu MiB of memory\n",
-		o->config.data,
-		o->config.bind, o->config.port, server.nr_workers,
+		o->config.data, o->config.port ? o->config.bind : o->unix_path,
+		o->config.port, server.nr_workers,
 		(unsigned long long)(o->config.memory_bytes >> 20));
 	sigwait(&signals, &number);
 	reactors_stop(&rs);
+	if (o->unix_path)
+		unlink(o->unix_path);
 	tenants_free(&tenants);
 	close(rs.data_fd);
 }

@@ -179,14 +179,7 @@ static void stop(struct reactor *r)
 {
 	r->stopping = r->net.stopping = true;
 	r->stopped_ns = r->worker.now_ns;
-	/*
-	 * A closed socket still listens until the ring lets go of it; after shutdown() it does not.
-	 */
-	if (r->net.listen_fd >= 0) {
-		shutdown(r->net.listen_fd, SHUT_RDWR);
-		close(r->net.listen_fd);
-	}
-	r->net.listen_fd = -1;
+	net_stop_listening(&r->net);
 }
 
 static void complete(struct reactor *r, const struct io_uring_cqe *cqe)
@@ -380,14 +373,17 @@ static bool open_net(struct reactor *r)
 {
 	const struct config *config = &r->worker.server->config;
 	bool listens = r->worker.id < r->worker.server->nr_listening;
-	int fd = -1, result;
+	int fds[NR_LISTENERS] = { -1, -1 }, result;
 
-	if (listens)
-		fd = listen_on(config->bind, config->port, r->why, sizeof(r->why));
-	if (listens && fd < 0)
+	if (listens && config->port)
+		fds[0] = listen_on(config->bind, config->port, r->why, sizeof(r->why));
+	if (listens && config->port && fds[0] < 0)
 		return false;
+	/* One reactor accepts there, and hands over to the others. */
+	if (!r->worker.id)
+		fds[1] = config->unix_fd;
 	r->worker.net = &r->net;
-	result = net_open(&r->net, &r->ring, &r->worker, fd);
+	result = net_open(&r->net, &r->ring, &r->worker, fds);
 	if (result)
 		snprintf(r->why, sizeof(r->why), "receive buffers: %s", strerror(-result));
 	return !result;

@@ -57,6 +57,7 @@ struct config {
 	const char *bind;
 	const char *users;
 	uint16_t port;
+	int unix_fd;			/* listens on a path; -1: none */
 	uint32_t max_connections;
 	uint32_t idle_timeout_s;	/* a connection that asks nothing; 0: never */
 	uint32_t stall_timeout_s;	/* half a command, or replies that are not read */
@@ -109,7 +110,7 @@ struct worker {
 	uint32_t busy_ppm, storage_ppm;	/* of the last window; atomic */
 	uint64_t window_begun_ns, window_busy_ns, window_stages[3];
 	void (*post)(struct worker *w, struct kv_msg *msg, uint32_t to);
-	/* A password (auth.h) for another thread; false: too many wait. NULL: it is checked here. */
+	/* A password (auth.h) for another thread; false: too many wait. NULL: check it here. */
 	bool (*check)(struct worker *w, struct kv_msg *msg);
 	/* The connection has output, or room for input. */
 	void (*ready)(struct worker *w, struct conn *c);

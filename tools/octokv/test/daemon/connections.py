@@ -5,15 +5,46 @@ import os
 import resource
 import signal
 import socket
+import tempfile
 import threading
 import time
 
 import redis
 
-from kit import PORT, START_S, daemon, expect, in_thread, raw, read_until_closed, rss_kb
+from kit import (BUILD, PORT, START_S, daemon, expect, in_thread, raw, read_until_closed, refused,
+                 rss_kb, run_once)
 
 CROWD, CROWD_STEP, CROWD_BYTES_MAX = int(os.environ.get("CROWD", 100000)), 1000, 16384
 PORTS_PER_ADDRESS = 20000
+
+
+def case_unix():
+    """a socket at a path, alone and beside a port: its mode, what is in the way, what is left"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        path = os.path.join(folder, "socket")
+        with daemon("--unix", path) as d:
+            expect(d.client().set("k", "v"), "the port")
+            c = redis.Redis(unix_socket_path=path)
+            expect(c.get("k") == b"v" and os.stat(path).st_mode & 0o777 == 0o600, "the socket")
+            others = [redis.Redis(unix_socket_path=path) for _ in range(9)]
+            expect(all(other.ping() for other in others), "several clients")
+            run_once("--data", d.data + "2", "--size", "256m", "--port", str(PORT + 1), "--unix",
+                     path, status=1)
+            d.end(signal.SIGKILL)
+            expect(os.path.exists(path), "a killed octokvd leaves its socket")
+            d.options = "--port", "0", "--unix", path, "--unix-mode", "0666"
+            d.start()
+            expect(c.get("k") == b"v" and os.stat(path).st_mode & 0o777 == 0o666, "a new one")
+            refused(d.client().ping, "refused")
+        expect(not os.path.exists(path), "it is left")
+        with open(path, "w", encoding="utf-8"):
+            pass
+        said = run_once("--data", os.path.join(folder, "x"), "--size", "256m", "--port", "0",
+                        "--unix", path, status=1)
+        expect("something else is there" in said, said)
+        run_once("--data", path, "--port", "0", status=2)
+        run_once("--data", path, "--unix", path, "--unix-mode", "99", status=2)
+    return "2 modes"
 
 
 def case_bad_clients():
