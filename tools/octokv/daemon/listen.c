@@ -82,7 +82,7 @@ int listen_on_path(const char *path, uint32_t mode, char *why, size_t why_bytes)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 	mode_t mask;
-	bool good;
+	bool good = false;
 	int fd;
 
 	if (strlen(path) >= sizeof(at.sun_path)) {
@@ -91,11 +91,16 @@ int listen_on_path(const char *path, uint32_t mode, char *why, size_t why_bytes)
 		return -1;
 	}
 	strcpy(at.sun_path, path);
-	remove_left(&at);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	/* Nobody may use it before it has its mode. */
 	mask = umask(0777);
-	good = fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof(at));
+	/* As in listen_is_free(): that of an octokvd that was killed may live on for a moment. */
+	for (int i = 0; i < NR_TRIES && fd >= 0 && !good; i++) {
+		if (i)
+			usleep(TRY_US);
+		remove_left(&at);
+		good = !bind(fd, (struct sockaddr *)&at, sizeof(at));
+	}
 	umask(mask);
 	if (good && !chmod(path, mode) && !listen(fd, BACKLOG))
 		return fd;

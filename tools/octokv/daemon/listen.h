@@ -11,8 +11,8 @@
 int listen_on(const char *address, uint16_t port, char *why, size_t why_bytes);
 
 /*
- * A socket that listens on a path, with @mode, or -1 with a message in @why. A socket that is there,
- * and that nobody listens on, is replaced.
+ * A socket that listens on a path, with @mode, or -1 with a message in @why. A socket that is
+ * there, and that nobody listens on, is replaced.
  */
 int listen_on_path(const char *path, uint32_t mode, char *why, size_t why_bytes);
 

@@ -217,7 +217,7 @@ static struct kv_op *put(struct request *r, uint32_t i, uint32_t key, uint32_t v
 	return kv;
 }
 
-enum { SET_GET = 1 };
+enum { SET_GET = 1, SET_EQUAL = 2, SET_KEEP_TTL = 4 };
 
 /* Reads the options of SET. Returns NULL, or what is wrong with them. */
 static const char *parse_set(struct request *r, struct kv_op *kv)
@@ -226,14 +226,20 @@ static const char *parse_set(struct request *r, struct kv_op *kv)
 
 	for (uint32_t i = 3; i < req_nr(r); i++) {
 		const char *unit = expiry_unit(r, i);
+		bool has_condition = kv->op.flags & (OKV_IF_PRESENT | OKV_IF_ABSENT);
 
 		if (req_is(r, i, "nx") && !(kv->op.flags & OKV_IF_PRESENT)) {
 			kv->op.flags |= OKV_IF_ABSENT;
-		} else if (req_is(r, i, "xx") && !(kv->op.flags & OKV_IF_ABSENT)) {
+		} else if (req_is(r, i, "xx") && !(kv->op.flags & OKV_IF_ABSENT) &&
+			   !(kv->how & SET_EQUAL)) {
 			kv->op.flags |= OKV_IF_PRESENT;
+		} else if (req_is(r, i, "ifeq") && !has_condition && i + 1 < req_nr(r)) {
+			kv->op.flags |= OKV_IF_PRESENT;
+			kv->how |= SET_EQUAL;
+			kv->compared = ++i;
 		} else if (req_is(r, i, "get")) {
 			kv->op.flags |= OKV_WANT_OLD;
-			kv->how = SET_GET;
+			kv->how |= SET_GET;
 		} else if (req_is(r, i, "keepttl") && !have_expiry) {
 			kv->op.flags |= OKV_KEEP_TTL;
 		} else if (unit && !have_expiry && !(kv->op.flags & OKV_KEEP_TTL) &&
@@ -248,13 +254,65 @@ static const char *parse_set(struct request *r, struct kv_op *kv)
 	return NULL;
 }
 
+/* Is the old value that in the argument that it names? */
+static bool is_equal(const struct okv_op *op)
+{
+	const struct kv_op *kv = op->owner;
+	uint32_t arg = kv->how & SET_EQUAL ? kv->compared : 2;
+
+	return op->out && op->out_len == req_len(kv->request, arg) &&
+	       !memcmp(op->out, req_arg(kv->request, arg), op->out_len);
+}
+
+static enum okv_status update_if_equal(struct okv_op *op)
+{
+	const struct kv_op *kv = op->owner;
+
+	if (!op->out)
+		return OKV_NOT_FOUND;
+	if (!is_equal(op))
+		return OKV_ABORTED;
+	op->value = req_arg(kv->request, 2);
+	op->value_len = req_len(kv->request, 2);
+	if (!(kv->how & SET_KEEP_TTL))
+		op->expire_ms = kv->number;
+	return OKV_OK;
+}
+
+/* SET with IFEQ is an update: the store compares and writes with nothing in between. */
+static void set_if_equal(struct kv_op *kv)
+{
+	kv->op.kind = OKV_OP_UPDATE;
+	kv->op.update = update_if_equal;
+	kv->number = kv->op.expire_ms;
+	kv->adds_bytes = kv->op.value_len;
+	if (kv->op.flags & OKV_KEEP_TTL)
+		kv->how |= SET_KEEP_TTL;
+	kv->op.flags = OKV_IF_PRESENT;
+}
+
+static enum okv_status delete_if_equal(struct okv_op *op)
+{
+	return is_equal(op) ? OKV_OK : OKV_ABORTED;
+}
+
+static void start_delifeq(struct request *r)
+{
+	request_ops(r, 1);
+	request_key(r, 0, 1, OKV_OP_DELETE)->op.flags = OKV_WANT_OLD;
+	r->ops->op.update = delete_if_equal;
+	request_submit(r);
+}
+
 static void start_set(struct request *r)
 {
 	const char *wrong;
 
 	request_ops(r, 1);
 	wrong = parse_set(r, put(r, 0, 1, 2));
-	r->ops->want_value = r->ops->how == SET_GET;
+	r->ops->want_value = r->ops->how & SET_GET;
+	if (r->ops->how & SET_EQUAL)
+		set_if_equal(r->ops);
 	if (wrong)
 		request_fail(r, "%s", wrong);
 	else
@@ -265,7 +323,7 @@ static void finish_set(struct request *r)
 {
 	if (request_status(r, r->ops))
 		return;
-	if (r->ops->how == SET_GET)
+	if (r->ops->how & SET_GET)
 		reply_value(r, r->ops);
 	else if (r->ops->op.status == OKV_OK)
 		resp_simple(&r->out, "OK");
@@ -636,6 +694,7 @@ const struct command key_commands[] = {
 	{ "unlink", -2, CMD_WRITE, 1, -1, 1, start_count, finish_count },
 	{ "exists", -2, 0, 1, -1, 1, start_count, finish_count },
 	{ "touch", -2, 0, 1, -1, 1, start_count, finish_count },
+	{ "delifeq", 3, CMD_WRITE, 1, 1, 1, start_delifeq, finish_flag },
 	{ "setnx", 3, CMD_WRITE, 1, 1, 1, start_setnx, finish_flag },
 	{ "setex", 4, CMD_WRITE, 1, 1, 1, start_setex, finish_set },
 	{ "psetex", 4, CMD_WRITE, 1, 1, 1, start_setex, finish_set },

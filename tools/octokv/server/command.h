@@ -58,6 +58,7 @@ struct kv_op {
 	int64_t number;			/* INCR: by how much, then the result */
 	long double real;		/* INCRBYFLOAT: by how much */
 	uint16_t how;			/* of the command's own */
+	uint32_t compared;		/* SET IFEQ: the argument with the old value */
 	bool no_new_key;		/* the tenant has as many as it may */
 	bool holds_key;			/* a new key is set aside, if the tenant has a bound */
 	/* UPDATE: how long a new value may become, or by how much an old one may grow. */

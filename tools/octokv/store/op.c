@@ -460,7 +460,9 @@ static void op_decide(struct okv_op *op)
 		break;
 	case OKV_OP_DELETE:
 	case OKV_OP_EXPIRE:
-		if (op->present)
+		if (op->found && op->flags & OKV_WANT_OLD && op->update && op->update(op) != OKV_OK)
+			okv_op_finish(op, OKV_ABORTED);
+		else if (op->present)
 			op_write(op);
 		else
 			okv_op_finish(op, OKV_NOT_FOUND);

@@ -99,7 +99,8 @@ enum okv_op_flags {
  * @update:		UPDATE: called once, when @out has the old value, or is NULL without one. To
  *			have @value, @value_len and @expire_ms written, set them and return OKV_OK.
  *			Any other status ends the operation with it. @value must stay until done();
- *			it may be within @out
+ *			it may be within @out. DELETE with WANT_OLD, if not NULL: called if there is
+ *			a record, which is deleted if it returns OKV_OK
  * @done:		called once, perhaps before okv_partition_submit() returns. It may submit
  *			operations and, after okv_op_release(), free this one
  * @owner:		for the caller

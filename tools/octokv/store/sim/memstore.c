@@ -164,6 +164,8 @@ static enum okv_status run(struct okv_partition *p, struct okv_op *op)
 	case OKV_OP_UPDATE:
 		return run_update(p, at, op);
 	case OKV_OP_DELETE:
+		if (*at && op->update && op->update(op) != OKV_OK)
+			return OKV_ABORTED;
 		if (*at)
 			drop(at);
 		break;

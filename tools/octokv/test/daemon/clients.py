@@ -39,6 +39,11 @@ def case_redis_py():
                 pipe.set(f"p{i}", i).get(f"p{i}")
             expect(pipe.execute() == [x for i in range(500) for x in (True, str(i).encode())],
                    "a pipeline")
+            c.set("e", blob)
+            expect(c.execute_command("SET", "e", "w", "IFEQ", "v") is None and
+                   c.execute_command("DELIFEQ", "e", "w") == 0 and c.get("e") == blob and
+                   c.execute_command("SET", "e", "w", "IFEQ", blob) and
+                   c.execute_command("DELIFEQ", "e", "w") == 1 and not c.exists("e"), "IFEQ")
             for _ in range(3):
                 refused(c.pipeline().incr("t").set("u", 1).execute, "MULTI is not supported")
             expect(c.exists("t", "u") == 0 and c.ping(), "a refused transaction was run")
