@@ -138,9 +138,14 @@ bool mover_begin(struct worker *w, uint32_t partition, uint32_t to)
 {
 	struct move *move;
 
-	/* A job may last for long, and all others would wait for the partition. */
-	if (w->move || to == w->id || !okv_store_partition(w->store, partition) ||
-	    w->routes[partition].nr_jobs)
+	struct okv_partition *p = okv_store_partition(w->store, partition);
+
+	/*
+	 * A job, a checkpoint or a collection may last for long, and all others would wait for the
+	 * partition. The next window may choose it again.
+	 */
+	if (w->move || to == w->id || !p || w->routes[partition].nr_jobs ||
+	    okv_partition_is_working(p))
 		return false;
 	move = mem_zalloc(sizeof(*move));
 	move->partition = partition;

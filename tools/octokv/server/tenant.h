@@ -42,8 +42,7 @@ enum {
 struct tenant_usage {
 	uint64_t nr_bytes;
 	uint64_t nr_keys;
-	/* Of all time: the balancer tells dense tenants from sparse ones by it. */
-	uint64_t nr_requests;
+	uint64_t nr_requests;		/* of all time, those with operations */
 };
 
 struct tenant {

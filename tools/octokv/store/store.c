@@ -352,6 +352,11 @@ bool okv_partition_quiesce(struct okv_partition *p)
 	return !is_busy(p);
 }
 
+bool okv_partition_is_working(const struct okv_partition *p)
+{
+	return p->gc.active || p->checkpoint.step != OKV_CHECKPOINT_NONE || p->nr_roots_in_doubt;
+}
+
 void okv_partition_set_clock(struct okv_partition *p, uint64_t now_ms)
 {
 	p->now_ms = now_ms;

@@ -312,6 +312,9 @@ void okv_store_drop(struct okv_store *store);
  * another store puts it there with okv_store_attach(), which ends the rest.
  */
 bool okv_partition_quiesce(struct okv_partition *p);
+
+/* Is it at a checkpoint or at garbage collection, which have to end before it can be at rest? */
+bool okv_partition_is_working(const struct okv_partition *p);
 struct okv_partition *okv_store_detach(struct okv_store *store, uint32_t partition);
 void okv_store_attach(struct okv_store *store, struct okv_partition *p);
 

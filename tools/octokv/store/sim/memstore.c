@@ -26,7 +26,7 @@ struct okv_store {
 	struct okv_partition partitions[NR_PARTITIONS];
 	struct okv_op *held;
 	struct okv_scan *held_scans[NR_PARTITIONS];
-	bool hold;
+	bool hold, works;
 	enum okv_status fail;
 	uint64_t now_ms;
 	uint64_t nr_records;
@@ -197,6 +197,16 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
 	}
 	op->next = p->store->held;
 	p->store->held = op;
+}
+
+void memstore_work(struct okv_store *store, bool works)
+{
+	store->works = works;
+}
+
+bool okv_partition_is_working(const struct okv_partition *p)
+{
+	return p->store->works;
 }
 
 void memstore_hold(struct okv_store *store, bool hold)

@@ -13,6 +13,7 @@
 
 struct okv_store *memstore_new(void);
 void memstore_free(struct okv_store *store);
+void memstore_work(struct okv_store *store, bool works);	/* at a checkpoint */
 void memstore_hold(struct okv_store *store, bool hold);
 void memstore_release(struct okv_store *store);
 void memstore_release_oldest(struct okv_store *store);	/* one operation */

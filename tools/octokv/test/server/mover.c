@@ -5,7 +5,8 @@
  * Three workers, and mail that arrives when the test says so. The scan is kept in the pause of the
  * move. It is at work at the new owner before the new owner has heard that the move is over. It
  * counts there until it is done: the partition stays for that long, and can move again afterwards.
- * Otherwise all would wait for it for ever.
+ * Otherwise all would wait for it for ever. A partition at a checkpoint or at garbage collection
+ * does not begin to move, for the same reason.
  */
 #include "server/command.h"
 #include "server/conn.h"
@@ -75,7 +76,7 @@ static void ready(struct worker *w, struct conn *c)
 static void freed(struct worker *w, struct conn *c)
 {
 	(void)w;
-	free(c);
+	mem_free(c);
 }
 
 static struct conn *begin(void)
@@ -145,8 +146,23 @@ static void test_kept(const char *command, const char *reply)
 	end(c);
 }
 
+static void test_working(void)
+{
+	struct conn *c = begin();
+
+	memstore_work(workers[0].store, true);
+	EXPECT(!mover_begin(&workers[OLD], 0, NEW) && !mover_is_busy(&workers[OLD]));
+	memstore_work(workers[0].store, false);
+	EXPECT(mover_begin(&workers[OLD], 0, NEW));
+	deliver_all();
+	EXPECT(workers[ASKING].routes[0].owner == NEW);
+	end(c);
+	printf("ok server_mover: a partition moves when its checkpoint or collection has ended\n");
+}
+
 int main(void)
 {
+	test_working();
 	test_kept("SCAN 0\r\n", "*2\r\n$1\r\n1\r\n*0\r\n");
 	test_kept("FLUSHALL\r\n", "+OK\r\n");
 	printf("ok server_mover: a scan that was kept in a move is counted by the new owner\n");
