@@ -504,6 +504,12 @@ int okv_recover(struct okv_partition *p)
 	/* What is missing may be in the root, or in the chunks, that could not be read now. */
 	if (error == -EUCLEAN && (errors[0] == -EIO || errors[1] == -EIO))
 		error = -EIO;
+	/*
+	 * After kill -9 the root may be in the device's cache only. It has to stay before its
+	 * checkpoint overwrites the chunks of the other one, which are free now.
+	 */
+	if (!error)
+		error = okv_disk_io(p->disk, OKV_FLUSH, 0, NULL, 0);
 	while (!error && p->nr_roots_in_doubt)
 		error = okv_checkpoint_wait(p);
 	return error;
