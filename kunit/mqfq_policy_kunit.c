@@ -11,6 +11,7 @@
 #include <linux/module.h>
 
 #include "../mq-mqfq/mqfq_policy.c"
+#include "../mq-mqfq/mqfq_rescale.c"
 #include "../mq-mqfq/mqfq_stuck.c"
 #include "sim/sim.h"
 

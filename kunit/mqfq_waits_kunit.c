@@ -13,6 +13,7 @@
 #ifndef __KERNEL__
 /* In the kernel the suite mqfq_policy has them. */
 #include "../mq-mqfq/mqfq_policy.c"
+#include "../mq-mqfq/mqfq_rescale.c"
 #include "../mq-mqfq/mqfq_stuck.c"
 #endif
 

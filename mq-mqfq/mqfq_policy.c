@@ -215,7 +215,7 @@ static void mqfq_append(struct mqfq_queue *mq, struct mqfq_entry *e)
 }
 
 /* Equal tags stay in the order in which they came. */
-static void mqfq_sort(struct mqfq_queue *mq, struct mqfq_entry *e)
+void mqfq_sort(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
 	struct rb_node **link = &mq->others.rb_root.rb_node, *parent = NULL;
 	bool first = true;
@@ -733,93 +733,6 @@ void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry)
 {
 	vt_wheel_reshape(&p->wheel, geometry);
 	mqfq_wake_all(p, MQFQ_THROTTLED);
-}
-
-/* Puts all entries into the tree. */
-static void mqfq_sort_all(struct mqfq_queue *mq)
-{
-	struct mqfq_entry *e;
-
-	while ((e = mq->in_order.first)) {
-		mq->in_order.first = e->next;
-		mqfq_sort(mq, e);
-	}
-}
-
-/*
- * What the start tag of an entry is by its flow's new effective weight.
- *
- * An entry that came since the change has its tag by the new weight. It starts at the new finish
- * tag or later. If tags grow, no other entry does, so this one stays: it would be put off twice. If
- * tags shrink, it may come nearer twice, and overtakes requests of its own flow.
- */
-static u64 mqfq_rescaled(const struct mqfq_queue *mq, const struct mqfq_entry *e)
-{
-	const struct flow *f = mqfq_entry_flow(e);
-	const struct flow_reweigh *change = &f->change;
-	u64 start;
-
-	if (!f->is_changing)
-		return e->start;
-	if (change->new_weight < change->old_weight && !vt_after(change->finish, e->start))
-		return e->start;
-	/* Virtual time may have moved on since the change, and no tag goes behind it. */
-	start = flow_scaled(change, e->start);
-	if (start != e->start && vt_after(mqfq_vt(mq->policy), start))
-		start = mqfq_vt(mq->policy);
-	return start;
-}
-
-/*
- * All entries leave the tree, in their order, and come back with other tags. Equal tags stay in the
- * order of before.
- */
-static void mqfq_rescale_entries(struct mqfq_queue *mq)
-{
-	struct rb_root_cached old;
-	struct rb_node *node;
-
-	lockdep_assert_held(&mq->lock);
-
-	mqfq_sort_all(mq);
-	old = mq->others;
-	mq->others = RB_ROOT_CACHED;
-	while ((node = rb_first_cached(&old))) {
-		struct mqfq_entry *e = rb_entry(node, struct mqfq_entry, node);
-
-		rb_erase_cached(node, &old);
-		e->start = mqfq_rescaled(mq, e);
-		mqfq_sort(mq, e);
-	}
-}
-
-static bool mqfq_has_any_of(const struct mqfq_queue *mq, const struct flow *changed)
-{
-	const struct flow *f;
-
-	for (f = changed; f; f = f->next_changed)
-		if (mqfq_nr_queued(mq, f))
-			return true;
-	return false;
-}
-
-void mqfq_rescale(struct mqfq_policy *p, struct flow *changed)
-{
-	unsigned int i;
-
-	for (i = 0; changed && i < p->nr_queues; i++) {
-		struct mqfq_queue *mq = &p->queue[i];
-
-		spin_lock(&mq->lock);
-		if (mq->nr && mqfq_has_any_of(mq, changed)) {
-			mqfq_rescale_entries(mq);
-			if (mindicator_leaf(&p->vt, mq->leaf) != VT_NONE)
-				mqfq_publish(mq, mqfq_first(mq)->start);
-			/* It may wait for another tag now: let it ask again. */
-			mqfq_wake(mq, MQFQ_THROTTLED);
-		}
-		spin_unlock(&mq->lock);
-	}
 }
 
 static void mqfq_queue_init(struct mqfq_policy *p, unsigned int number)

@@ -372,7 +372,7 @@ static inline unsigned int mqfq_nr_queued(const struct mqfq_queue *mq, const str
 	return READ_ONCE(mq->nr_queued[f->number % MQFQ_FLOW_COUNTERS]);
 }
 
-/* ---- for mqfq_stuck.c ---- */
+/* ---- for mqfq_rescale.c and mqfq_stuck.c ---- */
 
 #define MQFQ_TALLY_ONE		(1LL << 32)
 
@@ -409,6 +409,7 @@ static inline u32 mqfq_nr_in_flight(const struct mqfq_queue *mq)
 bool mqfq_wake(struct mqfq_queue *mq, enum mqfq_state was);
 void mqfq_wake_all(struct mqfq_policy *p, enum mqfq_state was);
 void mqfq_publish(struct mqfq_queue *mq, u64 value);
+void mqfq_sort(struct mqfq_queue *mq, struct mqfq_entry *e);
 void mqfq_give_permits(struct mqfq_queue *mq, u32 more);
 void mqfq_recall(struct mqfq_policy *p);
 

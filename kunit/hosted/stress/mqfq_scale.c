@@ -61,6 +61,7 @@ static int scale_sum(const struct token_tree *t);
 #define token_tree_steal	scale_steal
 #define token_tree_nr_free	scale_sum
 #include "../../../mq-mqfq/mqfq_policy.c"
+#include "../../../mq-mqfq/mqfq_rescale.c"
 #include "../../../mq-mqfq/mqfq_stuck.c"
 #undef token_tree_steal
 #undef token_tree_nr_free

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "../../../mq-mqfq/mqfq_policy.c"
+#include "../../../mq-mqfq/mqfq_rescale.c"
 #include "../../../mq-mqfq/mqfq_stuck.c"
 #include "../../sim/sim.h"
 

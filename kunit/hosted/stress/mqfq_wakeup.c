@@ -19,6 +19,7 @@
  * slots must be there, all queues empty, and virtual time must not have gone back.
  */
 #include "../../../mq-mqfq/mqfq_policy.c"
+#include "../../../mq-mqfq/mqfq_rescale.c"
 #include "../../../mq-mqfq/mqfq_stuck.c"
 
 #include "storm.h"
