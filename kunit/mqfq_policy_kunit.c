@@ -558,7 +558,7 @@ static void throttle_change_test(struct kunit *test)
 	put(test, 0, 100);
 	KUNIT_ASSERT_EQ(test, take(test, 0), 'a');
 	put(test, 1, 160);
-	put(test, 2, 200);
+	put_of(test, 1, 2, 200);
 	KUNIT_ASSERT_EQ(test, take(test, 1), NOTHING);
 	KUNIT_ASSERT_EQ(test, take(test, 2), NOTHING);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mqfq_waits_kunit.c - mq-mqfq's policy: slow entries that step aside, and queues that are stuck
+ * mqfq_waits_kunit.c - mq-mqfq's policy: slow entries that step aside, queues that are stuck, and a
+ * flow that is alone
  *
  * What is meant, one thing at a time; the simulation and the threads of mqfq_wakeup have the rules
  * as a whole. Virtual time is 0 at the beginning, T is wide unless it is told.
@@ -510,6 +511,32 @@ static void stopped_test(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, shows(test, 0));
 }
 
+/* The queue was throttled: it is woken, and asks again. */
+static int take_again(struct kunit *test, unsigned int number)
+{
+	mqfq_set_wheel(&context(test)->policy, (struct vt_wheel_geometry) { 20, 1 });
+	return take(test, number);
+}
+
+/* A flow is alone after a candidate and a look at each queue; its window has an end. */
+static void alone_window_test(struct kunit *test)
+{
+	unsigned int i;
+
+	make_up(test, 50, 8);
+	put(test, 0, 0, false);
+	put(test, 0, 10, false);
+	KUNIT_ASSERT_EQ(test, take(test, 0), 0);
+	put(test, 1, 10 + 50 * MQFQ_ALONE_WINDOWS, false);
+	put(test, 1, 11 + 50 * MQFQ_ALONE_WINDOWS, false);
+	for (i = 0; i < 1 + NR_QUEUES; i++)
+		KUNIT_EXPECT_EQ(test, take_again(test, 1), NOTHING);
+	KUNIT_EXPECT_EQ(test, take_again(test, 1), 2);
+	KUNIT_EXPECT_EQ(test, take_again(test, 1), NOTHING);
+	KUNIT_EXPECT_EQ(test, take(test, 0), 1);
+	KUNIT_EXPECT_EQ(test, take_again(test, 1), 3);
+}
+
 static struct kunit_case mqfq_waits_cases[] = {
 	KUNIT_CASE_PARAM(permits_test, permits_gen_params),
 	KUNIT_CASE(turns_test),
@@ -523,6 +550,7 @@ static struct kunit_case mqfq_waits_cases[] = {
 	KUNIT_CASE(holds_all_test),
 	KUNIT_CASE(slow_and_stuck_test),
 	KUNIT_CASE(stopped_test),
+	KUNIT_CASE(alone_window_test),
 	{}
 };
 

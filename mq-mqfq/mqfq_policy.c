@@ -278,6 +278,8 @@ static __always_inline void mqfq_enter(struct mqfq_queue *mq, struct mqfq_entry 
 		mqfq_append(mq, e);
 	else
 		mqfq_sort(mq, e);
+	if (mq->nr > 1)
+		mqfq_alone_not(&mq->policy->alone, mqfq_entry_flow(e));
 	if (mqfq_first(mq) != e)
 		return;
 
@@ -317,11 +319,44 @@ static __always_inline void mqfq_dequeue(struct mqfq_queue *mq, struct mqfq_entr
 
 /* ---- waiting ---- */
 
+/* Has the queue entries of another flow than @f? Also those that have stepped aside. */
+static bool mqfq_has_others(const struct mqfq_queue *mq, const struct flow *f)
+{
+	return mq->nr_flows > 1 || (mq->nr_flows && !mqfq_nr_queued(mq, f));
+}
+
+/* A queue was throttled for the flow: is that flow alone? Looks at one queue more. */
+static void mqfq_look_for_others(struct mqfq_queue *mq, const struct flow *f)
+{
+	struct mqfq_policy *p = mq->policy;
+	s64 old = atomic64_read(&p->alone.word);
+	struct mqfq_queue *other;
+
+	lockdep_assert_held(&mq->lock);
+
+	if (!mqfq_alone_is_of(old, f)) {
+		/* Pairs with itself: of two candidates, the first one is looked at. */
+		if (old == MQFQ_NOBODY)
+			atomic64_cmpxchg(&p->alone.word, old, (s64)((u64)f->number << 32));
+		return;
+	}
+	if ((u32)old == p->nr_queues)
+		return;
+	other = &p->queue[(u32)old];
+	if (other != mq && !spin_trylock(&other->lock))
+		return;
+	/* Pairs with itself: a queue is counted once. */
+	atomic64_cmpxchg(&p->alone.word, old, mqfq_has_others(other, f) ? MQFQ_NOBODY : old + 1);
+	if (other != mq)
+		spin_unlock(&other->lock);
+}
+
 static void mqfq_note_throttled(struct mqfq_queue *mq, struct flow *f)
 {
 	mq->throttles++;
 	mq->throttled_flow = f;
 	mq->throttled_at_ns = mq->policy->ops->clock_ns();
+	mqfq_look_for_others(mq, f);
 }
 
 static void mqfq_note_unthrottled(struct mqfq_queue *mq)
@@ -334,26 +369,30 @@ static void mqfq_note_unthrottled(struct mqfq_queue *mq)
 /* May @e go once virtual time knows of it? If not, the queue is THROTTLED. */
 static noinline bool mqfq_may_go_ahead(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
+	struct flow *f = mqfq_entry_flow(e);
 	struct mqfq_policy *p = mq->policy;
-	u64 throttle_vt = READ_ONCE(p->throttle_vt);
+	u64 throttle_vt, window_vt;
 
 	lockdep_assert_held(&mq->lock);
 
+	mqfq_alone_not(&p->alone, f);
 	mqfq_publish(mq, e->start);
-	while (vt_after(e->start, mqfq_vt(p) + throttle_vt)) {
-		WRITE_ONCE(mq->wake_vt, e->start - throttle_vt);
+	for (;;) {
+		throttle_vt = READ_ONCE(p->throttle_vt);
+		window_vt = mqfq_alone_window(&p->alone, f, p->nr_queues, throttle_vt);
+		if (!vt_after(e->start, mqfq_vt(p) + window_vt))
+			return true;
+		WRITE_ONCE(mq->wake_vt, e->start - window_vt);
 		atomic_set(&mq->state, MQFQ_THROTTLED);
 		/* Full barrier; pairs with mindicator_set() and mqfq_set_throttle(). */
 		vt_wheel_park(&p->wheel, mq->leaf, mq->wake_vt, &p->vt.vt);
 		if (vt_after(mq->wake_vt, mqfq_vt(p)) && READ_ONCE(p->throttle_vt) == throttle_vt) {
-			mqfq_note_throttled(mq, mqfq_entry_flow(e));
+			mqfq_note_throttled(mq, f);
 			return false;
 		}
 		/* Its time came meanwhile. If another CPU saw that, the queue runs once more. */
 		atomic_set(&mq->state, MQFQ_RUNNABLE);
-		throttle_vt = READ_ONCE(p->throttle_vt);
 	}
-	return true;
 }
 
 /*
@@ -374,6 +413,7 @@ static noinline bool mqfq_find_slot(struct mqfq_queue *mq, struct mqfq_entry *e)
 
 	lockdep_assert_held(&mq->lock);
 
+	mqfq_alone_not(&p->alone, mqfq_entry_flow(e));
 	mqfq_publish_lazily(mq, e->start);
 	atomic_set(&mq->state, MQFQ_READY);
 	/* Full barrier; pairs with mqfq_release() and mqfq_set_slots(). */
@@ -467,6 +507,7 @@ static noinline void mqfq_step_aside(struct mqfq_queue *mq, struct mqfq_entry *e
 {
 	lockdep_assert_held(&mq->lock);
 
+	mqfq_alone_not(&mq->policy->alone, mqfq_entry_flow(e));
 	mqfq_dequeue(mq, e);
 	e->next = NULL;
 	if (mq->aside.first)
@@ -780,6 +821,7 @@ int mqfq_policy_init(struct mqfq_policy *p, const struct topology_place *place,
 
 	for (i = 0; i < nr_queues; i++)
 		mqfq_queue_init(p, i);
+	atomic64_set(&p->alone.word, MQFQ_NOBODY);
 	mqfq_store_throttle(p, config->throttle_vt);
 	return 0;
 

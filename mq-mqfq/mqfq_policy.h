@@ -46,6 +46,7 @@
 
 #include "flow.h"
 #include "mindicator.h"
+#include "mqfq_alone.h"
 #include "ready_set.h"
 #include "token_tree.h"
 #include "topology.h"
@@ -258,6 +259,7 @@ struct mqfq_look {
  * @throttle_vt:	T
  * @grain_vt:		by how much a leaf of the mindicator may lag behind its queue
  * @nr_queues:		of @queue, by number
+ * @alone:		which flow is alone
  */
 struct mqfq_policy {
 	const struct mqfq_policy_ops *ops;
@@ -274,6 +276,7 @@ struct mqfq_policy {
 	struct ready_set ready;
 	struct mqfq_slow slow;
 	struct mqfq_look look;
+	struct mqfq_alone alone;
 };
 
 /**

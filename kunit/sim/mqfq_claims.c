@@ -189,6 +189,46 @@ static struct sim_pair *sim_pair(struct simulation *s, unsigned int a, unsigned 
 	return &s->pair[min(a, b)][max(a, b)];
 }
 
+/* How far a flow may go ahead of the earliest tag that waits. */
+u64 sim_window(const struct simulation *s, unsigned int f)
+{
+	unsigned int i;
+
+	for (i = 0; i < s->mix.nr_queues; i++) {
+		const struct mqfq_queue *q = &s->policy.queue[i];
+
+		if (!q->is_away && (q->nr_flows > 1 ||
+				    (q->nr_flows && !mqfq_nr_queued(q, s->flow[f].flow))))
+			return s->throttle_vt;
+	}
+	return MQFQ_ALONE_WINDOWS * s->throttle_vt;
+}
+
+/* By how much what it was sent is further ahead than T, and its largest request, allow. */
+static u64 sim_lead(const struct simulation *s, const struct sim_flow *f)
+{
+	u64 most = mqfq_vt(&s->policy) + s->throttle_vt + sim_largest_vt(f);
+	u64 until = f->sent_until + sim_largest_vt(f);
+
+	if (vt_after(f->ahead_until, most))
+		most = f->ahead_until;
+	return vt_after(until, most) ? until - most : 0;
+}
+
+/* A flow that was alone is ahead of those that came since. */
+void sim_note_lead(struct simulation *s, unsigned int f)
+{
+	u64 lead = sim_lead(s, &s->flow[f]);
+	unsigned int m;
+
+	for (m = 0; m < s->mix.nr_flows; m++) {
+		struct sim_pair *pair = sim_pair(s, f, m);
+
+		if (m != f && s->flow[m].waiting)
+			pair->lead = max(pair->lead, lead + sim_lead(s, &s->flow[m]));
+	}
+}
+
 /* Intervals in which both are backlogged begin here. */
 void sim_begin_pairs(struct simulation *s, unsigned int f)
 {
@@ -204,6 +244,7 @@ void sim_begin_pairs(struct simulation *s, unsigned int f)
 		memset(pair->high, 0, sizeof(pair->high));
 		pair->since = s->nr_sent;
 	}
+	sim_note_lead(s, f);
 }
 
 static void sim_pair_serve(struct sim_pair *pair, enum sim_measure k, s64 service)
@@ -261,10 +302,11 @@ static u64 sim_completed_bound(const struct simulation *s, u64 sent, u64 largest
 static void sim_judge(struct simulation *s, unsigned int a, unsigned int b)
 {
 	u64 largest_f = sim_largest_vt(&s->flow[a]), largest_m = sim_largest_vt(&s->flow[b]);
-	u64 sent = sim_ahead(s, &s->flow[a]) + sim_ahead(s, &s->flow[b]) + s->slack_vt;
+	u64 slack = s->slack_vt + s->pair[a][b].lead;
+	u64 sent = sim_ahead(s, &s->flow[a]) + sim_ahead(s, &s->flow[b]) + slack;
 	u64 completed = sim_completed_bound(s, sent, largest_f, largest_m);
 	u64 depth = s->window_depth > 1 ? s->window_depth + 1 : 1;
-	u64 paper = depth * (2 * s->throttle_vt + largest_f + largest_m);
+	u64 paper = depth * (2 * s->throttle_vt + largest_f + largest_m) + s->pair[a][b].lead;
 	const u64 *worst = s->pair[a][b].worst;
 	u64 theorem = worst[depth > 1 ? SIM_COMPLETED : SIM_COMPLETED_SINCE];
 
@@ -282,6 +324,7 @@ static void sim_judge(struct simulation *s, unsigned int a, unsigned int b)
 		SIM_CHECK(s, theorem <= paper, "the theorem does not hold");
 	}
 	memset(s->pair[a][b].worst, 0, sizeof(s->pair[a][b].worst));
+	s->pair[a][b].lead = 0;
 }
 
 void sim_end_window(struct simulation *s)

@@ -151,12 +151,16 @@ static void sim_dispatch(struct simulation *s, struct mqfq_entry *e, u64 earlies
 		SIM_CHECK(s, s->nr_slow_out < sim_permits(s), "more slow requests than permits");
 	SIM_CHECK(s, !next || !vt_after(e->start, next->start), "not the first of its queue");
 	if (!s->unguarded)
-		SIM_CHECK(s, !vt_after(e->start, earliest + s->throttle_vt),
+		SIM_CHECK(s, !vt_after(e->start, earliest + sim_window(s, r->flow)),
 			  "dispatched more than T ahead of the earliest tag");
 	SIM_CHECK(s, mqfq_entry_flow(e) == f->flow, "the entry has changed its flow");
 
 	/* The last one of a backlog still counts. */
 	sim_serve(s, r, SIM_SENT, r->cost_vt);
+	if (vt_after(e->start, f->sent_until))
+		f->sent_until = e->start;
+	if (sim_tracks(s))
+		sim_note_lead(s, r->flow);
 	f->waiting--;
 	s->nr_waiting--;
 	if (!f->waiting)
@@ -513,6 +517,8 @@ static void sim_note_ahead(struct simulation *s)
 		struct sim_flow *f = &s->flow[i];
 		u64 ahead = vt + s->throttle_vt + sim_largest_vt(f);
 
+		if (vt_after(f->sent_until + sim_largest_vt(f), ahead))
+			ahead = f->sent_until + sim_largest_vt(f);
 		if (vt_after(ahead, f->ahead_until))
 			f->ahead_until = ahead;
 	}
@@ -538,6 +544,7 @@ static void sim_follow(struct simulation *s, unsigned int number, u64 vt)
 	f->finish = sim_scaled(f->finish, vt, old, weight);
 	f->debt = sim_scaled(f->debt, vt, old, weight);
 	f->ahead_until = sim_scaled(f->ahead_until, vt, old, weight);
+	f->sent_until = sim_scaled(f->sent_until, vt, old, weight);
 	SIM_CHECK(s, READ_ONCE(f->flow->finish) == f->finish, "the finish tag did not follow");
 	for (i = 0; i < SIM_REQUESTS_MAX; i++) {
 		struct sim_request *r = &s->request[i];
@@ -798,6 +805,7 @@ struct simulation *sim_new(enum sim_kind kind, u64 seed, unsigned int nr_request
 		f->finish = mix->first_vt;
 		f->debt = mix->first_vt;
 		f->ahead_until = mix->first_vt;
+		f->sent_until = mix->first_vt;
 		f->queue = __ffs(f->mix->queues);
 		f->next_at = i + 1;
 		if (f->flow == &s->flows.other)

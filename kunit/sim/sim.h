@@ -68,6 +68,12 @@
  * T + L in (1) replaced by how far a flow may be ahead by what it was sent before, under the old
  * rules.
  *
+ * A flow that is alone may be further ahead than T: by up to MQFQ_ALONE_WINDOWS times T, as
+ * mq-mqfq/mqfq_alone.h tells. If others come, it stays ahead until virtual time has come near. So
+ * the most that the two flows were ahead beyond that, when both were backlogged, is added to all
+ * these bounds. At every dispatch, T is asserted if another flow waits in a queue that is not away,
+ * and else the larger window.
+ *
  * And, whenever all runs that were asked for have been executed:
  *
  *  - if anything waits, D requests are in flight: no slot is idle while there is work, throttled
@@ -226,6 +232,7 @@ struct sim_flow {
 	u32 weight;			/* effective */
 	u32 max_bytes;
 	u64 ahead_until;		/* see sim_note_ahead() */
+	u64 sent_until;			/* the latest start tag that was sent */
 	u64 bytes, bytes_at_mark;
 	bool was_idle_since_mark;
 	bool is_tainted;		/* it uses a queue that was found stuck */
@@ -236,6 +243,7 @@ struct sim_pair {
 	s64 now[SIM_NR_MEASURES], low[SIM_NR_MEASURES], high[SIM_NR_MEASURES];
 	u64 since;		/* sim_request.sequence */
 	u64 worst[SIM_NR_MEASURES];
+	u64 lead;		/* see sim_note_lead() */
 };
 
 /* The worst difference that was seen, in thousandths of the bound. */
@@ -308,6 +316,8 @@ void sim_check(struct simulation *s);
 unsigned int sim_permits(const struct simulation *s);
 u64 sim_largest_vt(const struct sim_flow *f);
 bool sim_tracks(const struct simulation *s);
+void sim_note_lead(struct simulation *s, unsigned int f);
+u64 sim_window(const struct simulation *s, unsigned int f);
 void sim_begin_pairs(struct simulation *s, unsigned int f);
 void sim_serve(struct simulation *s, const struct sim_request *r, enum sim_measure k, u64 service);
 void sim_end_window(struct simulation *s);
