@@ -594,6 +594,28 @@ static void new_test(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, c->law.is_new);
 }
 
+/* The flow that has least has less with each step: steps are no help to it. */
+static void no_help_test(struct kunit *test)
+{
+	struct context *c = context(test);
+	unsigned int i;
+
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, OPEN_SLOTS);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	for (i = 0; i < 12; i++) {
+		u32 now = min(mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), 64U);
+		u32 small = REQUESTS * now / 64;
+		struct mqfq_auto_window w = {
+			.ns = WINDOW_NS, .requests = small + 10, .slot_waits = 1, .in_flight = now,
+			.bytes = (small << 12) + (100 << 20),
+		};
+
+		end_window(c, &w, 1000000ULL * (100 << 20) / w.bytes);
+	}
+	KUNIT_EXPECT_FALSE(test, c->law.is_new);
+	KUNIT_EXPECT_EQ(test, c->law.knob[MQFQ_AUTO_SLOTS].base, (u32)OPEN_SLOTS);
+}
+
 /* A flow that has had nothing yet does not make the others fair. */
 static void nothing_yet_test(struct kunit *test)
 {
@@ -754,6 +776,7 @@ static struct kunit_case mqfq_auto_cases[] = {
 	KUNIT_CASE(shrink_test),
 	KUNIT_CASE(unfair_test),
 	KUNIT_CASE(new_test),
+	KUNIT_CASE(no_help_test),
 	KUNIT_CASE(nothing_yet_test),
 	KUNIT_CASE(amid_test),
 	KUNIT_CASE(alike_test),

@@ -46,8 +46,9 @@
  *
  * Flows that have just come are made equal first, and without comparisons, each of which waits for
  * what is outstanding: as long as it is not fair, each leg has half the D and T of the one before.
- * If a leg has a quarter less than the first one, of bytes and of requests, the last step is taken
- * back. Then comparisons go on from there.
+ * If a leg has a quarter less than the first one, of bytes and of requests, or the flow that has
+ * least of its share has less than in the leg before, the last step is taken back. Then comparisons
+ * go on from there.
  *
  * A step is tried only if it can mean something. D up: a queue waited for a slot, and so large a D
  * was not unfair under this load. D down: so many requests are at the device that half of D would
@@ -539,13 +540,15 @@ static void mqfq_auto_halve(struct mqfq_auto *a, const struct mqfq_auto_window *
 
 	if (!a->first.ns)
 		a->first = *leg;
-	if (mqfq_auto_leg_rise_ppm(leg, &a->first) < -MQFQ_AUTO_NEW_COST_PPM) {
+	if (mqfq_auto_leg_rise_ppm(leg, &a->first) < -MQFQ_AUTO_NEW_COST_PPM ||
+	    mqfq_auto_least_rise_ppm(leg, &a->before) < 0) {
 		a->is_new = false;
 		mqfq_auto_new_leg(a, d->former, t->former);
 	} else if (mqfq_auto_jain_ppm(&leg->shares) >= MQFQ_AUTO_FAIR_PPM ||
 		   held < 2 * MQFQ_SLOTS_MIN) {
 		a->is_new = false;
 	} else {
+		a->before = *leg;
 		a->knob[MQFQ_AUTO_SLOTS].former = d->base;
 		a->knob[MQFQ_AUTO_THROTTLE_KB].former = t->base;
 		mqfq_auto_new_leg(a, held / 2,
@@ -657,7 +660,7 @@ static void mqfq_auto_restart(struct mqfq_auto *a)
 	a->done = 0;
 	a->skip = 1;
 	a->is_new = a->knob[MQFQ_AUTO_SLOTS].is_on;
-	a->first = (struct mqfq_auto_leg) {};
+	a->first = a->before = (struct mqfq_auto_leg) {};
 	memset(a->leg, 0, sizeof(a->leg));
 	mqfq_auto_begin_leg(a);
 }

@@ -139,6 +139,7 @@ struct mqfq_auto_leg {
  * @drain:	requests that were sent before the last change, and have not been completed
  * @is_new:	the flows are new: D is brought down without comparisons
  * @first:	service before the first step of that
+ * @before:	and before the last one
  * @probing:	a comparison is under way
  * @which:	the knob that is compared
  * @way:	which way
@@ -173,7 +174,7 @@ struct mqfq_auto {
 	unsigned int nr_void;
 	u64 drain;
 	bool is_new;
-	struct mqfq_auto_leg first;
+	struct mqfq_auto_leg first, before;
 	bool probing;
 	enum mqfq_auto_which which;
 	enum mqfq_auto_way way;
