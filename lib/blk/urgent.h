@@ -32,7 +32,9 @@
 /* For urgent_is(): one of its masks has matched. */
 static inline bool urgent_is_really(blk_opf_t opf, unsigned int task_flags)
 {
-	if ((opf & REQ_OP_MASK) > (__force blk_opf_t)REQ_OP_WRITE)
+	enum req_op op = opf & REQ_OP_MASK;
+
+	if (op != REQ_OP_READ && op != REQ_OP_WRITE)
 		return false;
 	if ((opf & URGENT_OPF) || (task_flags & PF_MEMALLOC))
 		return true;

@@ -11,18 +11,18 @@
 
 /* ---- linux/blk_types: operations and their flags ---- */
 
-#define __force
-
 typedef u32 blk_opf_t;
 
-enum {
+enum req_op {
 	REQ_OP_READ		= 0,
 	REQ_OP_WRITE		= 1,
 	REQ_OP_FLUSH		= 2,
 	REQ_OP_DISCARD		= 3,
 	REQ_OP_SECURE_ERASE	= 5,
 	REQ_OP_WRITE_ZEROES	= 9,
+};
 
+enum {
 	REQ_OP_MASK		= 255,
 	REQ_SYNC		= 1 << 11,
 	REQ_META		= 1 << 12,
