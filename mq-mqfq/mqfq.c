@@ -66,10 +66,10 @@
  * Locking
  * =======
  * A hardware queue's lock guards what waits in it. It is taken with interrupts on, in process
- * context. Inside it, in this order: the flow table's lock (a flow's first request only), or the
- * locks of the mindicator's inner nodes, from below. Outside it are the tuner's mutex, for T, D and
- * the wheel, and the update lock, for effective weights. finish_request and requeue_request, in any
- * context, take no lock.
+ * context. Inside it: the flow table's lock (a flow's first request only), or the locks of the
+ * mindicator's inner nodes, from below, or another queue's lock, which is only tried
+ * (mqfq_alone.h). Outside it are the tuner's mutex, for T, D and the wheel, and the update lock,
+ * for effective weights. finish_request and requeue_request, in any context, take no lock.
  *
  * Which cache lines many CPUs write
  * =================================

@@ -71,7 +71,8 @@
  * What it costs
  * =============
  * Hooks do nothing for it: bytes per flow, completions, waits and throttlings are counted anyway.
- * While flows exist, a work item looks at them once per window, which is 50 ms at rest.
+ * While flows exist, a work item looks at them once per window, which is 50 ms at rest and with
+ * one flow.
  *
  * The theorems hold with the largest T and D that were in force in the interval; mqfq_theorems has
  * a family of worlds in which both change.
@@ -362,6 +363,22 @@ static void mqfq_auto_begin_leg(struct mqfq_auto *a)
 	a->leg_requests = 0;
 }
 
+/* Nothing is known of any leg, nor of the flows in it. */
+static void mqfq_auto_begin_legs(struct mqfq_auto *a)
+{
+	memset(a->leg, 0, sizeof(a->leg));
+	mqfq_auto_begin_leg(a);
+	a->period++;
+}
+
+/* Counts the window for the leg under way. */
+static void mqfq_auto_count(struct mqfq_auto *a, const struct mqfq_auto_window *w)
+{
+	mqfq_auto_add(&a->leg[a->side], w);
+	a->leg_requests += mqfq_auto_nr_telling(w);
+	a->leg_windows++;
+}
+
 static void mqfq_auto_begin(struct mqfq_auto *a, enum mqfq_auto_which which,
 			    enum mqfq_auto_way way, u32 tried)
 {
@@ -373,10 +390,8 @@ static void mqfq_auto_begin(struct mqfq_auto *a, enum mqfq_auto_which which,
 	a->is_second = false;
 	a->nr_pairs = 0;
 	a->nr_probes++;
-	a->period++;
 	a->told = 0;
-	memset(a->leg, 0, sizeof(a->leg));
-	mqfq_auto_begin_leg(a);
+	mqfq_auto_begin_legs(a);
 }
 
 /* Back to the base, which may be another one by now: the one that @side has. */
@@ -493,9 +508,7 @@ static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window
 {
 	u64 needs = min(MQFQ_AUTO_LEG_LEAST << (2 * a->nr_pairs), MQFQ_AUTO_LEG_REQUESTS);
 
-	mqfq_auto_add(&a->leg[a->side], w);
-	a->leg_requests += mqfq_auto_nr_telling(w);
-	a->leg_windows++;
+	mqfq_auto_count(a, w);
 	if (a->leg_requests < needs && a->leg_windows < MQFQ_AUTO_LEG_WINDOWS)
 		return;
 	if (a->leg_requests < MQFQ_AUTO_LEG_LEAST) {
@@ -525,9 +538,7 @@ static void mqfq_auto_new_leg(struct mqfq_auto *a, u32 slots, u32 throttle_kb)
 	a->knob[MQFQ_AUTO_SLOTS].base = slots;
 	a->knob[MQFQ_AUTO_THROTTLE_KB].base = throttle_kb;
 	a->in_flight = min(a->in_flight, slots);
-	memset(a->leg, 0, sizeof(a->leg));
-	mqfq_auto_begin_leg(a);
-	a->period++;
+	mqfq_auto_begin_legs(a);
 }
 
 /* A leg is over: D is halved once more, and T, or this was the last one. */
@@ -558,9 +569,7 @@ static void mqfq_auto_halve(struct mqfq_auto *a, const struct mqfq_auto_window *
 
 static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
-	mqfq_auto_add(&a->leg[MQFQ_AUTO_BASE], w);
-	a->leg_requests += mqfq_auto_nr_telling(w);
-	a->leg_windows++;
+	mqfq_auto_count(a, w);
 	/* A flow that has had nothing yet does not show in Jain's index. */
 	if ((a->leg_requests >= MQFQ_AUTO_NEW_REQUESTS &&
 	     a->leg[MQFQ_AUTO_BASE].shares.nr >= w->nr_flows) ||
@@ -654,15 +663,13 @@ static void mqfq_auto_restart(struct mqfq_auto *a)
 	mqfq_auto_forget(a);
 	a->probing = false;
 	a->side = MQFQ_AUTO_BASE;
-	a->period++;
 	a->jain_ppm = 0;
 	a->in_flight = 0;
 	a->done = 0;
 	a->skip = 1;
 	a->is_new = a->knob[MQFQ_AUTO_SLOTS].is_on;
 	a->first = a->before = (struct mqfq_auto_leg) {};
-	memset(a->leg, 0, sizeof(a->leg));
-	mqfq_auto_begin_leg(a);
+	mqfq_auto_begin_legs(a);
 }
 
 /*

@@ -41,6 +41,7 @@ enum {
 	DIES_MAX	= 256,
 	REQUESTS_MAX	= 8192,
 	KB_SHIFT	= 10 + VT_SHIFT,
+	EVENTS_MAX	= 2 * REQUESTS_MAX,
 	OPEN_SLOTS	= 4096,
 
 	FIXED_RAMP_MS	= 50,
@@ -55,6 +56,8 @@ enum {
 	START_SETTLE_MS	= 1000,
 	START_MEASURE_MS = 2000,
 };
+
+#include "events.h"
 
 #define START_SHARE	0.95
 #define START_PART	0.92
@@ -193,12 +196,6 @@ enum event_kind {
 	WINDOW,
 };
 
-struct event {
-	u64 at, sequence;
-	enum event_kind kind;
-	unsigned int number;
-};
-
 struct machine {
 	const struct world *world;
 	struct mqfq_policy policy;
@@ -208,9 +205,8 @@ struct machine {
 	unsigned int nr_tenants;
 	struct request request[REQUESTS_MAX];
 	unsigned int free[REQUESTS_MAX], nr_free;
-	struct event heap[2 * REQUESTS_MAX];
-	unsigned int nr_events;
-	u64 now, sequence, random;
+	struct events events;
+	u64 now, random;
 	u64 die_free_at[DIES_MAX], bus_free_at;
 	u64 run_at[QUEUES_MAX], busy_until[QUEUES_MAX];
 	u64 window_at, completed, stepped_at;
@@ -224,48 +220,6 @@ struct figures {
 
 static struct machine machine;
 
-/* ---- events ---- */
-
-static bool is_before(const struct event *a, const struct event *b)
-{
-	return a->at < b->at || (a->at == b->at && a->sequence < b->sequence);
-}
-
-static void push(struct machine *m, u64 at, enum event_kind kind, unsigned int number)
-{
-	struct event event = { at, m->sequence++, kind, number };
-	unsigned int i = m->nr_events++;
-
-	for (; i && is_before(&event, &m->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		m->heap[i] = m->heap[(i - 1) / 2];
-	m->heap[i] = event;
-}
-
-static struct event pop(struct machine *m)
-{
-	struct event first = m->heap[0], last = m->heap[--m->nr_events];
-	unsigned int i = 0, child;
-
-	while ((child = 2 * i + 1) < m->nr_events) {
-		if (child + 1 < m->nr_events && is_before(&m->heap[child + 1], &m->heap[child]))
-			child++;
-		if (!is_before(&m->heap[child], &last))
-			break;
-		m->heap[i] = m->heap[child];
-		i = child;
-	}
-	m->heap[i] = last;
-	return first;
-}
-
-static u32 draw(struct machine *m, u32 below)
-{
-	m->random ^= m->random >> 12;
-	m->random ^= m->random << 25;
-	m->random ^= m->random >> 27;
-	return (((m->random * 0x2545f4914f6cdd1dULL) >> 32) * below) >> 32;
-}
-
 /* ---- the device ---- */
 
 static unsigned int pick_die(struct machine *m)
@@ -273,7 +227,7 @@ static unsigned int pick_die(struct machine *m)
 	unsigned int best = 0, i;
 
 	if (!m->world->first_free)
-		return draw(m, m->world->nr_dies);
+		return events_draw(&m->random, m->world->nr_dies);
 	for (i = 1; i < m->world->nr_dies; i++)
 		if (m->die_free_at[i] < m->die_free_at[best])
 			best = i;
@@ -291,14 +245,15 @@ static void send(struct machine *m, unsigned int number)
 		u64 from = max(m->now, m->die_free_at[die]);
 
 		/* From nine tenths to eleven tenths of the time that it should take. */
-		from += us * (16 + (min(left, page) >> 10)) * (900 + draw(m, 200)) / 16;
+		from += us * (16 + (min(left, page) >> 10)) *
+			(900 + events_draw(&m->random, 200)) / 16;
 		m->die_free_at[die] = from;
 		at = max(at, from);
 		die = (die + 1) % w->nr_dies;
 	}
 	at = max(at, m->bus_free_at) + (u64)r->bytes * 1000 / w->bus_mbps;
 	m->bus_free_at = at;
-	push(m, at, DONE, number);
+	events_push(&m->events, at, DONE, number);
 }
 
 /* ---- tenants and queues ---- */
@@ -309,7 +264,7 @@ static void run_at(struct machine *m, unsigned int queue, u64 at)
 	if (m->run_at[queue] <= at)
 		return;
 	m->run_at[queue] = at;
-	push(m, at, RUN, queue);
+	events_push(&m->events, at, RUN, queue);
 }
 
 static void ask_to_run(void *context, unsigned int queue, enum mqfq_state was)
@@ -369,7 +324,8 @@ static void run_queue(struct machine *m, unsigned int number)
 	if (!e)
 		return;
 	/* From half to one and a half of the time that it should take. */
-	m->busy_until[number] = m->now + m->world->cpu_ns * (500 + draw(m, 1000)) / 1000;
+	m->busy_until[number] = m->now + m->world->cpu_ns *
+				(500 + events_draw(&m->random, 1000)) / 1000;
 	atomic64_add(container_of(e, struct request, e)->bytes, &mqfq_entry_flow(e)->service_bytes);
 	send(m, container_of(e, struct request, e) - m->request);
 	run_at(m, number, m->now);
@@ -447,7 +403,7 @@ static void end_window(struct machine *m)
 		m->least[i] = min(m->least[i], in_effect(m, i));
 		m->most[i] = max(m->most[i], in_effect(m, i));
 	}
-	push(m, m->now + mqfq_auto_window_ms(&m->law) * NS_PER_MS, WINDOW, 0);
+	events_push(&m->events, m->now + mqfq_auto_window_ms(&m->law) * NS_PER_MS, WINDOW, 0);
 }
 
 /* ---- from the beginning to the end ---- */
@@ -472,7 +428,7 @@ static void begin(struct machine *m, const struct world *w, u32 slots, u32 throt
 
 	memset(m, 0, sizeof(*m));
 	m->world = w;
-	m->random = 0x9e3779b97f4a7c15ULL;
+	m->random = EVENTS_RANDOM;
 	for (i = 0; i < w->nr_queues; i++) {
 		m->run_at[i] = U64_MAX;
 		place[i].id[TOPOLOGY_CORE] = i / 2;
@@ -507,8 +463,8 @@ static void come(struct machine *m, const struct tenants *tenants)
 
 static void run_until(struct machine *m, u64 ms)
 {
-	while (m->heap[0].at < ms * NS_PER_MS) {
-		struct event event = pop(m);
+	while (m->events.heap[0].at < ms * NS_PER_MS) {
+		struct event event = events_pop(&m->events);
 
 		m->now = event.at;
 		if (event.kind == RUN)
@@ -625,7 +581,7 @@ static struct figures search(struct machine *m, const struct world *w, u32 slots
 	mqfq_auto_on(&m->law, MQFQ_AUTO_SLOTS);
 	mqfq_auto_on(&m->law, MQFQ_AUTO_THROTTLE_KB);
 	come(m, w->tenants);
-	push(m, 0, WINDOW, 0);
+	events_push(&m->events, 0, WINDOW, 0);
 	run_until(m, learn_ms);
 	come(m, last_tenants(w));
 	run_until(m, learn_ms + settle_ms);

@@ -98,6 +98,8 @@ enum {
 	PER_CPU		= 0,
 };
 
+#include "events.h"
+
 #define BOUND_PCT	5
 /* For 64 and 128 queues and wake-ups of 10 us; no look over all nodes is one more. */
 #define GOAL_ALONE	0.97
@@ -155,12 +157,6 @@ enum event_kind {
 	RUN_ALL,
 };
 
-struct event {
-	u64 at, sequence;
-	enum event_kind kind;
-	unsigned int number;
-};
-
 struct machine {
 	struct scale_case c;
 	struct mqfq_policy policy;
@@ -171,12 +167,11 @@ struct machine {
 	struct cpu cpu[QUEUES_MAX];
 	unsigned int nr_served, nr_inflight;
 	struct request *first, **last;		/* in the device, behind its PLACES */
-	struct event heap[EVENTS_MAX];
-	unsigned int nr_events;
+	struct events events;
 	bool is_run_all_pending;
 	bool is_ending;				/* nothing is submitted any more */
 	const char *failure;
-	u64 now, sequence, random;
+	u64 now, random;
 	struct counts counts;
 };
 
@@ -217,49 +212,10 @@ static int scale_sum(const struct token_tree *t)
 	return sum;
 }
 
-/* ---- events ---- */
-
-static bool is_before(const struct event *a, const struct event *b)
-{
-	return a->at < b->at || (a->at == b->at && a->sequence < b->sequence);
-}
-
-static void push(struct machine *m, u64 at, enum event_kind kind, unsigned int number)
-{
-	struct event event = { at, m->sequence++, kind, number };
-	unsigned int i = m->nr_events++;
-
-	if (m->nr_events > EVENTS_MAX)
-		abort();
-	for (; i && is_before(&event, &m->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		m->heap[i] = m->heap[(i - 1) / 2];
-	m->heap[i] = event;
-}
-
-static struct event pop(struct machine *m)
-{
-	struct event first = m->heap[0], last = m->heap[--m->nr_events];
-	unsigned int i = 0, child;
-
-	while ((child = 2 * i + 1) < m->nr_events) {
-		if (child + 1 < m->nr_events && is_before(&m->heap[child + 1], &m->heap[child]))
-			child++;
-		if (!is_before(&m->heap[child], &last))
-			break;
-		m->heap[i] = m->heap[child];
-		i = child;
-	}
-	m->heap[i] = last;
-	return first;
-}
-
 /* From three quarters of @ns to five. */
 static u64 about(struct machine *m, u64 ns)
 {
-	m->random ^= m->random >> 12;
-	m->random ^= m->random << 25;
-	m->random ^= m->random >> 27;
-	return ns * 3 / 4 + (((m->random * 0x2545f4914f6cdd1dULL) >> 32) * (ns / 2 + 1) >> 32);
+	return ns * 3 / 4 + events_draw(&m->random, ns / 2 + 1);
 }
 
 /* ---- the device ---- */
@@ -267,7 +223,7 @@ static u64 about(struct machine *m, u64 ns)
 static void serve(struct machine *m, struct request *r)
 {
 	m->nr_served++;
-	push(m, m->now + about(m, SERVICE_NS), DONE, r - m->request);
+	events_push(&m->events, m->now + about(m, SERVICE_NS), DONE, r - m->request);
 }
 
 static void send(struct machine *m, struct request *r)
@@ -292,7 +248,7 @@ static void wake_cpu(struct machine *m, unsigned int number, u64 ns)
 	if (cpu->is_awake)
 		return;
 	cpu->is_awake = true;
-	push(m, m->now + ns, STEP, number);
+	events_push(&m->events, m->now + ns, STEP, number);
 }
 
 static void ask_to_run(void *context, unsigned int number, enum mqfq_state was)
@@ -305,7 +261,7 @@ static void ask_to_run(void *context, unsigned int number, enum mqfq_state was)
 	if (m->cpu[number].is_asked || !mqfq_has_work(&m->policy.queue[number]))
 		return;
 	m->cpu[number].is_asked = true;
-	push(m, m->now + about(m, 1000ULL * m->c.wake_us), WORK, number);
+	events_push(&m->events, m->now + about(m, 1000ULL * m->c.wake_us), WORK, number);
 }
 
 static u64 clock_ns(void)
@@ -354,7 +310,7 @@ static bool dispatch(struct machine *m, unsigned int number)
 	if (is_new) {
 		m->counts.run_alls++;
 		if (!m->is_run_all_pending)
-			push(m, m->now + RUN_ALL_NS, RUN_ALL, 0);
+			events_push(&m->events, m->now + RUN_ALL_NS, RUN_ALL, 0);
 		m->is_run_all_pending = true;
 	}
 	return false;
@@ -442,8 +398,8 @@ static void run_all(struct machine *m)
 
 static void run_until(struct machine *m, u64 until_ns)
 {
-	while (m->nr_events && m->heap[0].at < until_ns) {
-		struct event event = pop(m);
+	while (m->events.nr && m->events.heap[0].at < until_ns) {
+		struct event event = events_pop(&m->events);
 
 		m->now = event.at;
 		switch (event.kind) {
@@ -502,7 +458,7 @@ static void begin(struct machine *m, const struct scale_case *c)
 
 	memset(m, 0, sizeof(*m));
 	m->c = *c;
-	m->random = 0x9e3779b97f4a7c15ULL;
+	m->random = EVENTS_RANDOM;
 	m->last = &m->first;
 	begin_policy(m);
 	m->nr_tenants = c->tenants == PER_CPU ? c->queues : c->tenants;
