@@ -12,6 +12,7 @@
 
 #include "../mq-mqfq/mqfq_policy.c"
 #include "../mq-mqfq/mqfq_rescale.c"
+#include "../mq-mqfq/mqfq_slots.c"
 #include "../mq-mqfq/mqfq_stuck.c"
 #include "sim/sim.h"
 
@@ -35,7 +36,6 @@ struct context {
 	struct mqfq_entry entry[NR_ENTRIES];
 	unsigned int nr_entries;
 	u32 woken;		/* queues that were asked to run, a mask */
-	enum mqfq_verdict verdict;
 };
 
 static struct context *context(struct kunit *test)
@@ -138,9 +138,7 @@ static int take(struct kunit *test, unsigned int number)
 	c->woken &= ~(1U << number);
 	spin_lock(&q->lock);
 	e = mqfq_take(q);
-	c->verdict = q->verdict;
 	spin_unlock(&q->lock);
-	KUNIT_EXPECT_EQ(test, c->verdict == MQFQ_GO, e != NULL);
 	return e ? 'a' + (int)(e - c->entry) : NOTHING;
 }
 
@@ -205,7 +203,7 @@ static void order_test(struct kunit *test)
 	for (expected = param->expected; *expected; expected++)
 		KUNIT_EXPECT_EQ(test, take(test, 0), *expected);
 	KUNIT_EXPECT_EQ(test, take(test, 0), NOTHING);
-	KUNIT_EXPECT_EQ(test, context(test)->verdict, MQFQ_EMPTY);
+	KUNIT_EXPECT_EQ(test, state(test, 0), MQFQ_RUNNABLE);
 	KUNIT_EXPECT_FALSE(test, mqfq_has_work(queue(test, 0)));
 	KUNIT_EXPECT_EQ(test, queue(test, 0)->inserted, i);
 	KUNIT_EXPECT_EQ(test, queue(test, 0)->taken, i);
@@ -217,20 +215,20 @@ struct window_param {
 	const char *name;
 	u64 throttle_vt;
 	s64 slowest, tag;
-	enum mqfq_verdict verdict;
+	bool goes;
 };
 
 static const struct window_param window_params[] = {
-	{ "T of 0, equal",		0, 100, 100, MQFQ_GO },
-	{ "T of 0, one ahead",		0, 100, 101, MQFQ_TOO_FAR_AHEAD },
-	{ "T of 0, behind",		0, 100, 99, MQFQ_GO },
-	{ "at the edge",		40, 100, 140, MQFQ_GO },
-	{ "over the edge",		40, 100, 141, MQFQ_TOO_FAR_AHEAD },
-	{ "at the edge, which wraps",	80, 100, 180, MQFQ_GO },
-	{ "over the edge, which wraps",	80, 100, 181, MQFQ_TOO_FAR_AHEAD },
-	{ "both have wrapped",		10, 200, 211, MQFQ_TOO_FAR_AHEAD },
-	{ "wide",			1ULL << 40, 100, (1LL << 40) + 100, MQFQ_GO },
-	{ "not wide enough",		1ULL << 40, 100, (1LL << 40) + 101, MQFQ_TOO_FAR_AHEAD },
+	{ "T of 0, equal",		0, 100, 100, true },
+	{ "T of 0, one ahead",		0, 100, 101, false },
+	{ "T of 0, behind",		0, 100, 99, true },
+	{ "at the edge",		40, 100, 140, true },
+	{ "over the edge",		40, 100, 141, false },
+	{ "at the edge, which wraps",	80, 100, 180, true },
+	{ "over the edge, which wraps",	80, 100, 181, false },
+	{ "both have wrapped",		10, 200, 211, false },
+	{ "wide",			1ULL << 40, 100, (1LL << 40) + 100, true },
+	{ "not wide enough",		1ULL << 40, 100, (1LL << 40) + 101, false },
 };
 
 KUNIT_ARRAY_PARAM_DESC(window, window_params, name);
@@ -247,10 +245,9 @@ static void window_test(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, vt(test), param->slowest);
 
 	put(test, 1, param->tag);
-	KUNIT_EXPECT_EQ(test, take(test, 1), param->verdict == MQFQ_GO ? 'c' : NOTHING);
-	KUNIT_EXPECT_EQ(test, context(test)->verdict, param->verdict);
+	KUNIT_EXPECT_EQ(test, take(test, 1), param->goes ? 'c' : NOTHING);
 	KUNIT_EXPECT_EQ(test, vt(test), param->slowest);
-	if (param->verdict == MQFQ_GO)
+	if (param->goes)
 		return;
 	KUNIT_EXPECT_EQ(test, state(test, 1), MQFQ_THROTTLED);
 	KUNIT_EXPECT_EQ(test, queue(test, 1)->throttles, 1);
@@ -324,10 +321,10 @@ static void earlier_entry_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, state(test, 1), MQFQ_THROTTLED);
 	KUNIT_EXPECT_FALSE(test, mqfq_has_work(queue(test, 1)));
 	put(test, 1, 200);
-	KUNIT_EXPECT_TRUE(test, mqfq_has_work(queue(test, 1)));
-	KUNIT_EXPECT_EQ(test, take(test, 1), NOTHING);
-	KUNIT_EXPECT_EQ(test, context(test)->verdict, MQFQ_TOO_FAR_AHEAD);
+	KUNIT_EXPECT_EQ(test, state(test, 1), MQFQ_THROTTLED);
+	KUNIT_EXPECT_FALSE(test, mqfq_has_work(queue(test, 1)));
 	put(test, 1, 150);
+	KUNIT_EXPECT_EQ(test, state(test, 1), MQFQ_ARMED);
 	KUNIT_EXPECT_TRUE(test, mqfq_has_work(queue(test, 1)));
 	KUNIT_EXPECT_EQ(test, take(test, 1), 'f');
 	KUNIT_EXPECT_EQ(test, take(test, 1), NOTHING);
@@ -463,8 +460,8 @@ static void nearest_test(struct kunit *test)
 		if (param->waiting & 1U << i) {
 			put(test, i, 0);
 			KUNIT_ASSERT_EQ(test, take(test, i), NOTHING);
-			KUNIT_ASSERT_EQ(test, context(test)->verdict, MQFQ_NO_SLOT);
-			KUNIT_ASSERT_EQ(test, queue(test, i)->slot_waits, 1);
+			KUNIT_ASSERT_EQ(test, state(test, i), MQFQ_READY);
+			KUNIT_ASSERT_EQ(test, atomic64_read(&queue(test, i)->slot_waits), 1);
 		}
 	mqfq_release(queue(test, param->released));
 	KUNIT_EXPECT_EQ(test, woken(test), param->woken);
@@ -476,24 +473,26 @@ static void nearest_test(struct kunit *test)
 			param->woken != 0);
 }
 
-/* A slot for a queue that has no use for it any more goes to the next one. */
-static void pass_on_test(struct kunit *test)
+/* A queue that has a slot in hand uses it, also if T has become less; then it is throttled. */
+static void granted_test(struct kunit *test)
 {
 	make_up(test, 4, 100, 1);
 	put(test, 3, 0);
 	KUNIT_ASSERT_EQ(test, take(test, 3), 'a');
 	put(test, 0, 0);
-	KUNIT_ASSERT_EQ(test, take(test, 0), NOTHING);
+	KUNIT_ASSERT_EQ(test, state(test, 0), MQFQ_READY);
 	put(test, 2, 50);
-	KUNIT_ASSERT_EQ(test, take(test, 2), NOTHING);
-	KUNIT_ASSERT_EQ(test, context(test)->verdict, MQFQ_NO_SLOT);
+	put(test, 2, 60);
+	KUNIT_ASSERT_EQ(test, state(test, 2), MQFQ_READY);
 
-	/* Queue 2 is the nearest; meanwhile T is less, and it is too far ahead. */
+	/* Queue 2 is the nearest. */
 	mqfq_release(queue(test, 3));
 	KUNIT_ASSERT_EQ(test, woken(test), 1U << 2);
+	KUNIT_ASSERT_EQ(test, state(test, 2), MQFQ_ARMED);
 	mqfq_set_throttle(&context(test)->policy, 10);
-	KUNIT_EXPECT_EQ(test, take(test, 2), NOTHING);
-	KUNIT_EXPECT_EQ(test, context(test)->verdict, MQFQ_TOO_FAR_AHEAD);
+	KUNIT_EXPECT_EQ(test, take(test, 2), 'c');
+	KUNIT_EXPECT_EQ(test, state(test, 2), MQFQ_THROTTLED);
+	mqfq_release(queue(test, 2));
 	KUNIT_EXPECT_EQ(test, woken(test), 1U << 0);
 	KUNIT_EXPECT_EQ(test, take(test, 0), 'b');
 }
@@ -853,7 +852,7 @@ static struct kunit_case mqfq_policy_cases[] = {
 	KUNIT_CASE(lazy_test),
 	KUNIT_CASE_PARAM(slots_test, slots_gen_params),
 	KUNIT_CASE_PARAM(nearest_test, nearest_gen_params),
-	KUNIT_CASE(pass_on_test),
+	KUNIT_CASE(granted_test),
 	KUNIT_CASE(ready_test),
 	KUNIT_CASE(more_slots_test),
 	KUNIT_CASE(throttle_change_test),

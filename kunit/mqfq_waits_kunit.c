@@ -15,6 +15,7 @@
 /* In the kernel the suite mqfq_policy has them. */
 #include "../mq-mqfq/mqfq_policy.c"
 #include "../mq-mqfq/mqfq_rescale.c"
+#include "../mq-mqfq/mqfq_slots.c"
 #include "../mq-mqfq/mqfq_stuck.c"
 #endif
 
@@ -387,11 +388,12 @@ static void debt_test(struct kunit *test)
 	struct mqfq_queue *q;
 	int probe, i;
 
-	make_up(test, WIDE, 4);
+	make_up(test, WIDE, 5);
 	q = queue(test, 0);
+	/* Queue 3 is not run: it gives the slot back that it has in its hand. */
 	put(test, 3, 0, false);
 	put(test, 3, 0, false);
-	get_stuck(test, 3, 16);
+	get_stuck(test, 3, 20);
 	look_after(test, 100);
 	KUNIT_ASSERT_EQ(test, nr_lent(test), 3);
 	KUNIT_EXPECT_FALSE(test, shows(test, 0));
@@ -407,7 +409,7 @@ static void debt_test(struct kunit *test)
 	get_stuck(test, 0, 40);
 	look_after(test, 1000);
 	KUNIT_EXPECT_EQ(test, nr_lent(test), 3);
-	KUNIT_EXPECT_EQ(test, nr_free(test), 3);
+	KUNIT_EXPECT_EQ(test, nr_free(test), 4);
 
 	/* Each that comes back pays, and lets one go. */
 	woken(test);
@@ -415,7 +417,7 @@ static void debt_test(struct kunit *test)
 		release(test, 2 + i);
 		KUNIT_EXPECT_EQ(test, woken(test), 1U);
 		KUNIT_EXPECT_EQ(test, nr_lent(test), 2 - i);
-		KUNIT_EXPECT_EQ(test, nr_free(test), 3);
+		KUNIT_EXPECT_EQ(test, nr_free(test), 4);
 		if (i < 2)
 			KUNIT_EXPECT_EQ(test, take(test, 0), NOTHING);
 	}
@@ -431,8 +433,8 @@ static void comes_home_test(struct kunit *test)
 {
 	int i, id;
 
-	make_up(test, WIDE, 4);
-	get_stuck(test, 3, 16);
+	make_up(test, WIDE, 5);
+	get_stuck(test, 3, 20);
 	for (i = 0; i < 3; i++)
 		put(test, 0, 50 + i, false);
 	look_after(test, 100);
@@ -488,7 +490,10 @@ static void slow_and_stuck_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nr_free(test), 8);
 }
 
-/* A queue that could run and does not: its leaf leaves, and comes back with its next run. */
+/*
+ * A queue that could run and does not: its leaf leaves, it gives the slot in its hand back, and
+ * comes back with its next run.
+ */
 static void stopped_test(struct kunit *test)
 {
 	int i;
@@ -505,10 +510,35 @@ static void stopped_test(struct kunit *test)
 	look_after(test, 50);
 	KUNIT_EXPECT_FALSE(test, shows(test, 0));
 	KUNIT_EXPECT_EQ(test, woken(test), 2U);
+	/* One is in flight. */
+	KUNIT_EXPECT_EQ(test, nr_free(test), 7);
 	KUNIT_EXPECT_EQ(test, take(test, 1), 3);
 	KUNIT_EXPECT_EQ(test, take(test, 0), 1);
 	KUNIT_EXPECT_EQ(test, context(test)->entry[1].start, 400);
 	KUNIT_EXPECT_TRUE(test, shows(test, 0));
+}
+
+/* The time of a throttled queue comes while there is no slot: it waits for one, and is not run. */
+static void throttled_then_ready_test(struct kunit *test)
+{
+	make_up(test, 50, 2);
+	put(test, 0, 0, false);
+	put(test, 0, 100, false);
+	put(test, 0, 300, false);
+	KUNIT_ASSERT_EQ(test, take(test, 0), 0);
+	put(test, 1, 300, false);
+	KUNIT_ASSERT_EQ(test, atomic_read(&queue(test, 1)->state), MQFQ_THROTTLED);
+	KUNIT_ASSERT_EQ(test, take(test, 0), 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&queue(test, 1)->state), MQFQ_READY);
+	KUNIT_EXPECT_EQ(test, woken(test), 0U);
+	KUNIT_EXPECT_FALSE(test, mqfq_has_work(queue(test, 1)));
+
+	/* Queue 0 waits as well, and is nearer to its own request. */
+	release(test, 0);
+	release(test, 1);
+	KUNIT_EXPECT_EQ(test, woken(test), 3U);
+	KUNIT_EXPECT_EQ(test, take(test, 1), 3);
+	KUNIT_EXPECT_EQ(test, take(test, 0), 2);
 }
 
 /* The queue was throttled: it is woken, and asks again. */
@@ -529,7 +559,8 @@ static void alone_window_test(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, take(test, 0), 0);
 	put(test, 1, 10 + 50 * MQFQ_ALONE_WINDOWS, false);
 	put(test, 1, 11 + 50 * MQFQ_ALONE_WINDOWS, false);
-	for (i = 0; i < 1 + NR_QUEUES; i++)
+	/* The first throttling, when the first one came, made the candidate. */
+	for (i = 0; i < NR_QUEUES; i++)
 		KUNIT_EXPECT_EQ(test, take_again(test, 1), NOTHING);
 	KUNIT_EXPECT_EQ(test, take_again(test, 1), 2);
 	KUNIT_EXPECT_EQ(test, take_again(test, 1), NOTHING);
@@ -550,6 +581,7 @@ static struct kunit_case mqfq_waits_cases[] = {
 	KUNIT_CASE(holds_all_test),
 	KUNIT_CASE(slow_and_stuck_test),
 	KUNIT_CASE(stopped_test),
+	KUNIT_CASE(throttled_then_ready_test),
 	KUNIT_CASE(alone_window_test),
 	{}
 };

@@ -6,6 +6,7 @@
  * every node, what the operation must have done.
  */
 #include <kunit/test.h>
+#include <linux/bitops.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
@@ -75,6 +76,7 @@ static void compare(struct kunit *test, struct context *c, const char *what)
 	for (i = 0; i < c->topology.nr_nodes; i++) {
 		KUNIT_ASSERT_EQ_MSG(test, at(c, i), c->want[i], "node %u after %s", i, what);
 		sum += at(c, i);
+		KUNIT_ASSERT_TRUE(test, at(c, i) <= 0 || test_bit(i, c->t.holds));
 		if (i != root_of(c))
 			KUNIT_ASSERT_GE(test, at(c, i), 0);
 	}
@@ -125,6 +127,15 @@ static int nearest_leaf(const struct context *c, unsigned int leaf)
 	return best;
 }
 
+static bool steal(struct context *c, unsigned int leaf)
+{
+	bool more = false, found = token_tree_steal(&c->t, leaf, &more);
+
+	/* Nobody else is there. */
+	return found && !more;
+}
+
+/* A look that finds nothing leaves no bit but the root's. */
 static void step_steal(struct kunit *test, struct context *c, unsigned int leaf)
 {
 	unsigned int node;
@@ -137,23 +148,12 @@ static void step_steal(struct kunit *test, struct context *c, unsigned int leaf)
 			from = node;
 	if (from != NOWHERE)
 		c->want[from]--;
-	KUNIT_ASSERT_EQ(test, token_tree_steal(&c->t, leaf), from != NOWHERE);
+	KUNIT_ASSERT_EQ(test, steal(c, leaf), from != NOWHERE);
+	if (from == NOWHERE)
+		KUNIT_ASSERT_EQ(test, find_first_bit(c->t.holds, c->topology.nr_nodes),
+				root_of(c));
 	c->taken += from != NOWHERE;
 	compare(test, c, "steal");
-}
-
-static void step_put(struct kunit *test, struct context *c, unsigned int leaf, unsigned int target)
-{
-	unsigned int to;
-
-	if (!c->taken)
-		return;
-	picture(c);
-	to = c->want[root_of(c)] < 0 ? root_of(c) : topology_lca(&c->topology, leaf, target);
-	c->want[to]++;
-	c->taken--;
-	KUNIT_ASSERT_EQ(test, token_tree_put(&c->t, leaf, target), to);
-	compare(test, c, "put");
 }
 
 static void step_rest(struct kunit *test, struct context *c, unsigned int leaf)
@@ -173,21 +173,6 @@ static void step_rest(struct kunit *test, struct context *c, unsigned int leaf)
 	c->taken--;
 	KUNIT_ASSERT_EQ(test, token_tree_rest(&c->t, leaf), to);
 	compare(test, c, "rest");
-}
-
-static void step_move(struct kunit *test, struct context *c, unsigned int target)
-{
-	unsigned int from = shape_random_below(&c->random, c->topology.nr_nodes), to = from;
-
-	picture(c);
-	while (!topology_covers(&c->topology, to, target))
-		to = c->topology.node[to].parent;
-	if (c->want[from] > 0) {
-		c->want[from]--;
-		c->want[to]++;
-	}
-	token_tree_move(&c->t, from, target);
-	compare(test, c, "move");
 }
 
 /* Less: what is free anywhere pays, leaves first. More: the debt is less, or the root has it. */
@@ -216,19 +201,14 @@ static void twin_test(struct kunit *test)
 	kunit_info(test, "seed %d, %u steps\n", SEED, nr_steps);
 	for (step = 0; step < nr_steps; step++) {
 		unsigned int leaf = shape_random_below(&c->random, shape->nr_queues);
-		unsigned int other = shape_random_below(&c->random, shape->nr_queues);
 		u32 what = shape_random_below(&c->random, 100);
 
-		if (what < 40)
+		if (what < 45)
 			step_take(test, c, leaf);
-		else if (what < 45)
+		else if (what < 53)
 			step_steal(test, c, leaf);
-		else if (what < 70)
-			step_put(test, c, leaf, other);
-		else if (what < 90)
-			step_rest(test, c, leaf);
 		else if (what < 98)
-			step_move(test, c, leaf);
+			step_rest(test, c, leaf);
 		else
 			step_resize(test, c,
 				    1 + shape_random_below(&c->random, 4 * shape->nr_queues));
@@ -248,10 +228,10 @@ static void steal_anywhere_test(struct kunit *test)
 			unsigned int leaf = shape_random_below(&c->random, shape->nr_queues);
 
 			atomic_set(&c->t.node[root_of(c)].nr_free, 0);
-			atomic_set(&c->t.node[node].nr_free, 1);
-			KUNIT_ASSERT_TRUE_MSG(test, token_tree_steal(&c->t, leaf),
-					      "leaf %u, node %u", leaf, node);
-			KUNIT_ASSERT_FALSE(test, token_tree_steal(&c->t, leaf));
+			token_tree_put(&c->t, node, 1);
+			KUNIT_ASSERT_TRUE_MSG(test, steal(c, leaf), "leaf %u, node %u", leaf,
+					      node);
+			KUNIT_ASSERT_FALSE(test, steal(c, leaf));
 			KUNIT_ASSERT_EQ(test, at(c, node), 0);
 		}
 	unmake(c);
@@ -272,16 +252,16 @@ static void debt_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, at(c, root_of(c)), -7);
 	step_resize(test, c, 7);
 	for (i = 0; i < 5; i++) {
-		KUNIT_EXPECT_FALSE(test, token_tree_steal(&c->t, 0));
+		KUNIT_EXPECT_FALSE(test, steal(c, 0));
 		step_rest(test, c, i % shape->nr_queues);
 		KUNIT_EXPECT_EQ(test, c->t.in_debt, i < 4);
 	}
 	KUNIT_EXPECT_EQ(test, at(c, root_of(c)), 0);
 	for (; i < 12; i++)
-		step_put(test, c, i % shape->nr_queues, 0);
+		step_rest(test, c, i % shape->nr_queues);
 	for (i = 0; i < 7; i++)
-		KUNIT_EXPECT_TRUE(test, token_tree_steal(&c->t, shape->nr_queues - 1));
-	KUNIT_EXPECT_FALSE(test, token_tree_steal(&c->t, 0));
+		KUNIT_EXPECT_TRUE(test, steal(c, shape->nr_queues - 1));
+	KUNIT_EXPECT_FALSE(test, steal(c, 0));
 	unmake(c);
 }
 

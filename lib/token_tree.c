@@ -2,9 +2,12 @@
 /*
  * token_tree.c - the slots of a device, kept near to the queues; the manual is in token_tree.h
  */
+#include <linux/bitops.h>
+#include <linux/cache.h>
 #include <linux/compiler.h>
 #include <linux/errno.h>
 #include <linux/export.h>
+#include <linux/math.h>
 #include <linux/minmax.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -21,16 +24,22 @@ int token_tree_init(struct token_tree *t, const struct topology *topology, int s
 {
 	*t = (struct token_tree) { .topology = topology };
 	t->node = kvcalloc(topology->nr_nodes, sizeof(*t->node), gfp);
-	if (!t->node)
+	t->holds = kvzalloc(roundup(BITS_TO_LONGS(topology->nr_nodes) * sizeof(long),
+				    SMP_CACHE_BYTES), gfp);
+	if (!t->node || !t->holds) {
+		token_tree_destroy(t);
 		return -ENOMEM;
+	}
 	token_tree_set_slots(t, slots);
 	atomic_set(&t->node[topology_root(topology)].nr_free, slots);
+	set_bit(topology_root(topology), t->holds);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(token_tree_init);
 
 void token_tree_destroy(struct token_tree *t)
 {
+	kvfree(t->holds);
 	kvfree(t->node);
 }
 EXPORT_SYMBOL_GPL(token_tree_destroy);
@@ -45,7 +54,7 @@ bool token_tree_fetch(struct token_tree *t, unsigned int leaf, int want)
 		number = place[number].parent;
 		n = token_node_take(&t->node[number], want);
 		if (n > 1)
-			atomic_add(n - 1, &t->node[leaf].nr_free);
+			token_tree_put(t, leaf, n - 1);
 		if (n)
 			return true;
 	}
@@ -53,35 +62,55 @@ bool token_tree_fetch(struct token_tree *t, unsigned int leaf, int want)
 }
 EXPORT_SYMBOL_GPL(token_tree_fetch);
 
-/* From the leaves below @number, but for those below @but, which have been looked at. */
-static bool token_tree_steal_below(struct token_tree *t, unsigned int number, unsigned int but)
+/* A token from this node, whose bit is set. If there is none, the bit is cleared. */
+static bool token_tree_look(struct token_tree *t, unsigned int number, bool *more)
 {
-	const struct topology_node *place = t->topology->node;
+	struct token_node *node = &t->node[number];
+
+	if (token_node_take(node, 1))
+		return true;
+	if (number == topology_root(t->topology))
+		return false;
+	clear_bit(number, t->holds);
+	/* Bit before token. Pairs with the barrier in token_tree_put(). */
+	smp_mb__after_atomic();
+	if (likely(atomic_read(&node->nr_free) <= 0))
+		return false;
+	set_bit(number, t->holds);
+	*more = true;
+	return token_node_take(node, 1);
+}
+
+/* From the nodes @first to @last, but for @but_first to @but_last, which have been looked at. */
+static bool token_tree_look_at(struct token_tree *t, unsigned int first, unsigned int last,
+			       unsigned int but_first, unsigned int but_last, bool *more)
+{
 	unsigned int i;
 
-	for (i = place[number].first_leaf; i <= place[number].last_leaf; i++) {
-		if (i == place[but].first_leaf)
-			i = place[but].last_leaf;
-		else if (token_node_take(&t->node[i], 1))
+	for (i = first; (i = find_next_bit(t->holds, last + 1, i)) <= last; i++) {
+		if (i >= but_first && i <= but_last)
+			i = but_last;
+		else if (token_tree_look(t, i, more))
 			return true;
 	}
 	return false;
 }
 
-bool token_tree_steal(struct token_tree *t, unsigned int leaf)
+bool token_tree_steal(struct token_tree *t, unsigned int leaf, bool *more)
 {
 	const struct topology_node *place = t->topology->node;
-	unsigned int root = topology_root(t->topology), number, i;
+	unsigned int root = topology_root(t->topology), number;
 
-	if (token_node_take(&t->node[leaf], 1))
+	if (token_tree_look_at(t, leaf, leaf, root, root, more))
 		return true;
-	for (number = leaf; number != root; number = place[number].parent)
-		if (token_tree_steal_below(t, place[number].parent, number))
+	for (number = leaf; number != root; number = place[number].parent) {
+		const struct topology_node *above = &place[place[number].parent];
+
+		if (token_tree_look_at(t, above->first_leaf, above->last_leaf,
+				       place[number].first_leaf, place[number].last_leaf, more))
 			return true;
-	for (i = t->topology->nr_queues; i <= root; i++)
-		if (token_node_take(&t->node[i], 1))
-			return true;
-	return false;
+	}
+	return token_tree_look_at(t, t->topology->nr_queues, root, leaf, leaf, more);
 }
 EXPORT_SYMBOL_GPL(token_tree_steal);
 
@@ -106,18 +135,6 @@ static unsigned int token_tree_pay(struct token_tree *t)
 	return root;
 }
 
-unsigned int token_tree_put(struct token_tree *t, unsigned int leaf, unsigned int target)
-{
-	unsigned int number;
-
-	if (READ_ONCE(t->in_debt))
-		return token_tree_pay(t);
-	number = topology_lca(t->topology, leaf, target);
-	atomic_inc(&t->node[number].nr_free);
-	return number;
-}
-EXPORT_SYMBOL_GPL(token_tree_put);
-
 unsigned int token_tree_rest_above(struct token_tree *t, unsigned int leaf)
 {
 	const struct topology_node *place = t->topology->node;
@@ -132,23 +149,10 @@ unsigned int token_tree_rest_above(struct token_tree *t, unsigned int leaf)
 		if (atomic_read(&t->node[number].nr_free) < quota * nr_leaves)
 			break;
 	}
-	atomic_inc(&t->node[number].nr_free);
+	token_tree_put(t, number, 1);
 	return number;
 }
 EXPORT_SYMBOL_GPL(token_tree_rest_above);
-
-void token_tree_move(struct token_tree *t, unsigned int from, unsigned int target)
-{
-	const struct topology_node *place = t->topology->node;
-	unsigned int number = from;
-
-	if (topology_covers(t->topology, from, target) || !token_node_take(&t->node[from], 1))
-		return;
-	while (!topology_covers(t->topology, number, target))
-		number = place[number].parent;
-	atomic_inc(&t->node[number].nr_free);
-}
-EXPORT_SYMBOL_GPL(token_tree_move);
 
 void token_tree_resize(struct token_tree *t, int slots)
 {

@@ -5,25 +5,36 @@
  * A device may have D requests in flight; each holds a token. The tokens that are free lie in a
  * tree of the shape of the machine: in a leaf for one queue, in an inner node for all queues
  * below it. A queue takes from its leaf, else from the next node above, up to the root, so that
- * as long as there are tokens nearby no CPU far away is disturbed. A token that comes back is put
- * where the queue that shall have it next will pass: in the lowest common ancestor of the two.
+ * as long as there are tokens nearby no CPU far away is disturbed.
  *
- * MQFQ, ATC 2019, section 3.2. What the paper leaves open:
+ * MQFQ, ATC 2019, section 3.2. The paper puts a token that comes back where the queue that shall
+ * have it next will pass. Here that queue gets it in its hand (mqfq_policy.c), so only tokens that
+ * no queue waits for come to the tree. What the paper leaves open:
  *
- *  - where a token goes that no queue waits for: to the leaf, until that holds its quota (its equal
- *    share of D), then to the next node above that is below its quota. So a queue that uses no
- *    more than its share meets no other, and tokens beyond that lie where all queues pass by.
+ *  - where such a token goes: to the leaf, until that holds its quota (its equal share of D), then
+ *    to the next node above that is below its quota. So a queue that uses no more than its share
+ *    meets no other, and tokens beyond that lie where all queues pass by.
  *  - what happens to a token in a leaf whose queue has nothing to do, when another queue wants it.
- *    No CPU would bring it. token_tree_steal() looks everywhere; a queue must do so after it has
- *    said that it waits, before it rests (mqfq_policy.c tells why that is enough).
+ *    No CPU would bring it. token_tree_steal() finds it; a queue must look after it has said that
+ *    it waits, before it rests (mqfq_policy.c tells why that is enough).
  *  - a smaller D while all tokens are out. The root then goes below zero, and a CPU that gives a
  *    token back pays the debt first.
- *
  *  - that a queue's requests do not come back. As many tokens as they hold are lent to the others,
  *    and requests that come back pay for that: their tokens are not put back.
  *
  * At all times the sum of all nodes, tokens in hands included, is D and what is lent. "Hands" are
- * requests in flight, and for some instructions a CPU that moves tokens from node to node.
+ * requests in flight, queues whose next request has a token, and CPUs that move tokens.
+ *
+ * A look for a token does not read all nodes, which other CPUs write. Each node has a bit, and a
+ * node that holds a token has its bit set; the root's is always set. Bits are seldom written: a CPU
+ * that puts a token sets the bit if it is clear, and only a look that finds a node empty clears it:
+ *
+ *	1. put: W token			look: W bit, clear
+ *	2. put: mb			look: mb
+ *	3. put: R bit; sets it		look: R token; sets the bit again
+ *
+ * One of the two sees the other. But a third CPU may have looked while the bit was clear: then
+ * token_tree_steal() says so, and its caller must look after queues that wait.
  *
  * Every operation may run at the same time as any other, in any context, except that
  * token_tree_resize() is one at a time.
@@ -32,6 +43,7 @@
 #define MQFAIR_TOKEN_TREE_H
 
 #include <linux/atomic.h>
+#include <linux/bitops.h>
 #include <linux/cache.h>
 #include <linux/compiler.h>
 #include <linux/gfp.h>
@@ -49,6 +61,7 @@ struct token_node {
  * struct token_tree - free slots
  * @topology:	its shape
  * @node:	its nodes, numbered as there
+ * @holds:	a bit per node: it may hold tokens
  * @slots:	D
  * @quota:	how many tokens may rest in a node, per leaf below it
  * @in_debt:	the root is below zero: give tokens back to it
@@ -57,6 +70,7 @@ struct token_node {
 struct token_tree {
 	const struct topology *topology;
 	struct token_node *node;
+	unsigned long *holds;
 	int slots;
 	int quota;
 	bool in_debt;
@@ -89,12 +103,26 @@ static inline int token_node_take(struct token_node *node, int want)
 	return n;
 }
 
+/* Full barrier after the token was put: the caller looks for queues that wait for one. */
+static inline void token_tree_put(struct token_tree *t, unsigned int number, int n)
+{
+	atomic_add(n, &t->node[number].nr_free);
+	/* Token before bit. Pairs with the barrier in token_tree_look(). */
+	smp_mb__after_atomic();
+	if (likely(test_bit(number, t->holds)))
+		return;
+	set_bit(number, t->holds);
+	/* Bit before the queues that wait. Pairs with ready_set_add(). */
+	smp_mb__after_atomic();
+}
+
 /**
  * token_tree_fetch() - a token for a request, from the nodes above the queue's leaf
  * @t:		token tree
  * @leaf:	the queue's
  * @want:	how many requests it could send; 1 or more. Tokens for the others are brought to the
- *		leaf, so that they need not climb again.
+ *		leaf, so that they need not climb again. The caller looks for queues that wait for
+ *		one of these, as after token_tree_put().
  *
  * Return: true if the caller has a token now.
  */
@@ -110,22 +138,13 @@ static inline bool token_tree_take(struct token_tree *t, unsigned int leaf, int 
  * token_tree_steal() - a token for a request, from wherever there is one, the nearest leaf first
  * @t:		token tree
  * @leaf:	the queue's
+ * @more:	set to true if there may be tokens that another queue has overlooked meanwhile
  *
- * Slow: looks at every node.
+ * Looks at the nodes whose bits are set.
  *
  * Return: true if the caller has a token now.
  */
-bool token_tree_steal(struct token_tree *t, unsigned int leaf);
-
-/**
- * token_tree_put() - give a token back for another queue
- * @t:		token tree
- * @leaf:	of the queue whose request is done
- * @target:	of the queue that shall have it; may be the same
- *
- * Return: the node where it is now.
- */
-unsigned int token_tree_put(struct token_tree *t, unsigned int leaf, unsigned int target);
+bool token_tree_steal(struct token_tree *t, unsigned int leaf, bool *more);
 
 /* The same as token_tree_rest(), but not in the leaf. */
 unsigned int token_tree_rest_above(struct token_tree *t, unsigned int leaf);
@@ -135,23 +154,17 @@ unsigned int token_tree_rest_above(struct token_tree *t, unsigned int leaf);
  * @t:		token tree
  * @leaf:	of the queue whose request is done
  *
+ * Full barrier afterwards, as token_tree_put().
+ *
  * Return: the node where it is now.
  */
 static inline unsigned int token_tree_rest(struct token_tree *t, unsigned int leaf)
 {
 	if (READ_ONCE(t->in_debt) || atomic_read(&t->node[leaf].nr_free) >= READ_ONCE(t->quota))
 		return token_tree_rest_above(t, leaf);
-	atomic_inc(&t->node[leaf].nr_free);
+	token_tree_put(t, leaf, 1);
 	return leaf;
 }
-
-/**
- * token_tree_move() - bring a token from where it rests to a queue's path
- * @t:		token tree
- * @from:	node; if it has no token any more, nothing happens
- * @target:	the queue's leaf
- */
-void token_tree_move(struct token_tree *t, unsigned int from, unsigned int target);
 
 /**
  * token_tree_resize() - change D
@@ -168,7 +181,7 @@ void token_tree_resize(struct token_tree *t, int slots);
  * @t:		token tree
  * @n:		how many
  *
- * The caller owes a wake-up to the queues that wait, and n calls of token_tree_paid().
+ * The caller owes a look for queues that wait, and n calls of token_tree_paid().
  */
 void token_tree_lend(struct token_tree *t, int n);
 

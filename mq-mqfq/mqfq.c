@@ -93,14 +93,14 @@
  *					store to throttle_kb, bucket_kb, buckets
  *	it is slow, without a permit	the release of a slow request; a store to slots; mqfq_look()
  *	there is no slot		a release (finish or requeue); a store to slots; a queue
- *					that was woken and is throttled
+ *					that cannot use its slot
  *	its queue is stuck		the release of a request of the same queue (mqfq_stuck.c)
  *	its hardware queue is stopped,	the driver or blk-mq: both run the queue when they end that
- *	quiesced, or has leftovers, or	state. Ours is RUNNABLE then, and has_work says so
+ *	quiesced, or has leftovers, or	state. Ours is ARMED then, and has_work says so
  *	the driver has no budget
  *
- * mqfq_policy.c proves that no wake-up is lost. If all others sleep, a stopped queue that was woken
- * keeps a token from them, for as long as it is stopped.
+ * mqfq_policy.c and mqfq_slots.c prove that no wake-up is lost. A stopped queue has a slot in its
+ * hand; mqfq_look() takes that back.
  *
  * Lifetime
  * ========
@@ -143,8 +143,6 @@
 /* ---- constants ---- */
 
 enum {
-	/* To begin with; the paper has 45 to 64 KB (table 1). */
-	MQFQ_THROTTLE_KB_DEFAULT	= 64,
 	MQFQ_BUCKET_KB_SHIFT_DEFAULT	= 4,
 	MQFQ_BUCKETS_SHIFT_DEFAULT	= 6,
 
@@ -282,8 +280,23 @@ static void mqfq_run(void *context, unsigned int number, enum mqfq_state was)
 	blk_mq_run_hw_queue(md->hctx[number], true);
 }
 
+/* The policy's wait: a queue waits from now on. A queue that was throttled may wait for a slot. */
+static void mqfq_trace_wait(void *context, unsigned int number, enum mqfq_state state)
+{
+	struct mqfq_data *md = context;
+
+	if (state == MQFQ_THROTTLED) {
+		trace_mqfq_throttle(md->q, number);
+		return;
+	}
+	if (READ_ONCE(md->policy.queue[number].throttled_flow))
+		trace_mqfq_unthrottle(md->q, number);
+	trace_mqfq_slot_wait(md->q, number);
+}
+
 static const struct mqfq_policy_ops mqfq_ops = {
 	.run		= mqfq_run,
+	.wait		= mqfq_trace_wait,
 	.clock_ns	= mqfq_clock_ns,
 };
 
@@ -355,8 +368,9 @@ static unsigned int mqfq_open_slots(const struct request_queue *q)
 
 static int mqfq_init_policy(struct mqfq_data *md)
 {
+	u32 throttle_kb = mqfq_auto_first_throttle_kb(md->q->nr_hw_queues);
 	const struct mqfq_config config = {
-		.throttle_vt	= (u64)MQFQ_THROTTLE_KB_DEFAULT << MQFQ_KB_SHIFT,
+		.throttle_vt	= (u64)throttle_kb << MQFQ_KB_SHIFT,
 		.slots		= mqfq_open_slots(md->q),
 		.wheel		= {
 			.width_shift	= MQFQ_BUCKET_KB_SHIFT_DEFAULT + MQFQ_KB_SHIFT,
@@ -390,7 +404,7 @@ static struct mqfq_data *mqfq_alloc(struct request_queue *q, const struct elevat
 	md->discard_cost_pct = MQFQ_DISCARD_COST_PCT_DEFAULT;
 	md->urgent_kb = MQFQ_URGENT_KB_DEFAULT;
 	INIT_DELAYED_WORK(&md->look, mqfq_look_work);
-	mqfq_tuner_init(md, mqfq_open_slots(q), MQFQ_THROTTLE_KB_DEFAULT);
+	mqfq_tuner_init(md, mqfq_open_slots(q), mqfq_auto_first_throttle_kb(q->nr_hw_queues));
 	md->cpu_counters = mqfair_alloc_percpu(struct mqfq_cpu_counters);
 	if (!md->cpu_counters)
 		goto err_md;
@@ -713,19 +727,13 @@ static u64 mqfq_served_bytes(struct request *rq)
 static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct mqfq_queue *mq = hctx->sched_data;
-	enum mqfq_verdict verdict;
 	struct mqfq_entry *e;
 	struct request *rq;
 
 	spin_lock(&mq->lock);
 	e = mqfq_take(mq);
 	if (!e) {
-		verdict = mq->verdict;
 		spin_unlock(&mq->lock);
-		if (verdict == MQFQ_TOO_FAR_AHEAD)
-			trace_mqfq_throttle(hctx->queue, hctx->queue_num);
-		else if (verdict == MQFQ_NO_SLOT)
-			trace_mqfq_slot_wait(hctx->queue, hctx->queue_num);
 		return NULL;
 	}
 	rq = mqfq_request(e);

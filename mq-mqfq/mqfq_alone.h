@@ -79,6 +79,12 @@ static inline void mqfq_alone_not(struct mqfq_alone *a, const struct flow *f)
 		atomic64_set(&a->word, MQFQ_NOBODY);
 }
 
+/* Is a flow alone, for all that the queues know? */
+static inline bool mqfq_alone_is_known(const struct mqfq_alone *a, unsigned int nr_queues)
+{
+	return (u32)atomic64_read(&a->word) == nr_queues;
+}
+
 /* How far ahead of virtual time the flow's requests may go: @throttle_vt is T. */
 static inline u64 mqfq_alone_window(const struct mqfq_alone *a, const struct flow *f,
 				    unsigned int nr_queues, u64 throttle_vt)

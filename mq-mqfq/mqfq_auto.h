@@ -22,6 +22,10 @@ enum {
 	/* What T may become by itself, in KiB. */
 	MQFQ_AUTO_THROTTLE_KB_MIN	= 4,
 	MQFQ_AUTO_THROTTLE_KB_MAX	= 16384,
+	/* T to begin with; the paper has 45 to 64 KB (table 1). */
+	MQFQ_AUTO_THROTTLE_KB_FIRST	= 64,
+	/* But at least so much per hardware queue: see mqfq_auto_first_throttle_kb(). */
+	MQFQ_AUTO_THROTTLE_KB_PER_QUEUE	= 4,
 };
 
 enum mqfq_auto_which {
@@ -206,6 +210,17 @@ struct mqfq_auto {
 struct mqfq_auto_found {
 	u32 value[MQFQ_AUTO_NR_KNOBS];
 };
+
+/*
+ * T to begin with. A flow's requests are tagged one after the other, wherever they are queued, and
+ * only those within T of the earliest may go. If T is less than one small request per hardware
+ * queue, most queues are throttled, and the device waits for their wake-ups.
+ */
+static inline u32 mqfq_auto_first_throttle_kb(unsigned int nr_queues)
+{
+	return clamp_t(u32, nr_queues * MQFQ_AUTO_THROTTLE_KB_PER_QUEUE,
+		       MQFQ_AUTO_THROTTLE_KB_FIRST, MQFQ_AUTO_THROTTLE_KB_MAX);
+}
 
 /**
  * mqfq_auto_init() - neither of the two is found

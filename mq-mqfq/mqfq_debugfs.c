@@ -172,6 +172,7 @@ static int mqfq_hctx_state_show(void *data, struct seq_file *m)
 {
 	static const char *const name[] = {
 		[MQFQ_RUNNABLE]		= "runnable",
+		[MQFQ_ARMED]		= "armed",
 		[MQFQ_THROTTLED]	= "throttled",
 		[MQFQ_READY]		= "ready",
 		[MQFQ_STUCK]		= "stuck",
@@ -185,7 +186,8 @@ static int mqfq_hctx_state_show(void *data, struct seq_file *m)
 	mq = hctx->sched_data;
 	spin_lock(&mq->lock);
 	seq_printf(m, "state %s\nqueued %u\nthrottles %llu\nslot_waits %llu\n",
-		   name[atomic_read(&mq->state)], mq->nr, mq->throttles, mq->slot_waits);
+		   name[atomic_read(&mq->state)], mq->nr, mq->throttles,
+		   (u64)atomic64_read(&mq->slot_waits));
 	seq_printf(m, "aside %u\nin_flight %u\nlent %u\ntimes_stuck %u\n", mq->nr_aside,
 		   mqfq_nr_in_flight(mq), mqfq_tally_lent(atomic64_read(&mq->tally)), mq->nr_stuck);
 	spin_unlock(&mq->lock);

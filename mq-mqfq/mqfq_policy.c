@@ -2,6 +2,12 @@
 /*
  * mqfq_policy.c - which request of a hardware queue goes next, and whether it may
  *
+ * A queue decides early. When a request comes to an empty queue, and after each request that is
+ * taken, the queue finds out whether its next request may go: virtual time must be near enough, and
+ * it takes a slot. Then it is ARMED, and the next mqfq_take() gives that request without asking
+ * again. If it may not go, the queue waits for what is missing, and the CPU that brings that arms
+ * it. So mqfq_has_work() is exact, and blk-mq runs no queue in vain.
+ *
  * Virtual time is published lazily. A queue tells the mindicator about its first request only if
  * requests are left behind in it, and then lets its leaf lag by up to a quarter of T. A leaf that
  * shows less than the truth makes others wait a little earlier, never later, and the bounds of the
@@ -12,6 +18,10 @@
  *
  * Why no wake-up is lost
  * ----------------------
+ * ARMED holds a token, until the queue is run. Each step that makes a queue ARMED is made in a run,
+ * in an insertion, after which blk-mq runs the queue, or by a CPU that has it run. Only the CPU
+ * that has the queue's lock ends it.
+ *
  * THROTTLED.
  *
  *  1. The queue writes down that it waits and for what, parks itself in the wheel, passes a full
@@ -21,29 +31,10 @@
  *  3. Both write, pass a barrier and read what the other wrote: one of the two sees the other.
  *  4. Virtual time does come near: the queue with the earliest tag is never ahead of itself, so it
  *     is never throttled for long, and each of its requests moves virtual time on.
+ *  5. The CPU that finds the queue in the wheel takes a token for it and arms it. If there is no
+ *     token, it makes the queue READY.
  *
- * READY. An agent is a queue or a CPU that is about to look after an idle token: a queue that has
- * been woken and not yet run, or a CPU within mqfq_release(). The claim is
- *
- *	agents >= min(idle tokens, READY queues)
- *
- * so that with a token idle and a queue READY, an agent is on the way. Step by step:
- *
- *  1. A release adds an idle token, and is an agent until it has looked for READY queues. If it
- *     finds one, it makes that queue an agent in its own place, even if its token has been taken by
- *     then. If it finds none, there is none, or one is about to look for tokens (step 2).
- *  2. A queue becomes READY by setting its bit, passing a full barrier and looking at every node
- *     of the tree; until it has, it is an agent. If it finds a token it takes it and is not READY.
- *     If it finds none, none is idle, or one is on the way between two nodes in the hands of an
- *     agent.
- *  3. An agent that takes a token is no agent any more, and the token is not idle any more.
- *  4. A woken queue that finds no token on its path becomes READY again, as in step 2.
- *  5. A woken queue that cannot use a token, because it is throttled, or has found another one
- *     while it was being woken, wakes as many READY queues as there are idle tokens
- *     (mqfq_pass_on()).
- *  6. A queue that fetches tokens for several requests has these requests, and stays RUNNABLE
- *     until they have gone, or passes on.
- *  7. A larger D adds idle tokens, and wakes all READY queues.
+ * READY: see mqfq_slots.c.
  *
  * ASIDE is no state of a queue but of entries. A slow entry needs a permit, too, of which there is
  * one per MQFQ_SLOW_PART slots. The first entry of a queue that gets none steps aside: it leaves
@@ -60,14 +51,12 @@
  *     queue that was recalled in vain, since another one has taken the permit.
  *  3. More permits (a larger D, or no other requests for a while) are looked at like a release.
  *  4. A permit belongs to an entry that is in the order of tags or in flight. The first waits like
- *     all entries, for virtual time or for a slot, and is woken; its release follows. An entry that
+ *     all entries, for virtual time or for a slot, and is armed; its release follows. An entry that
  *     comes finds no permit while others wait for one, so no queue waits for ever.
- *  5. If entries stepped aside and the queue was woken for a token, it passes on: see 5 above.
  *
  * STUCK: see mqfq_stuck.c.
  *
- * kunit/hosted/stress/mqfq_wakeup.c runs this under threads. kunit/hosted/models/mq-mqfq-slots.pml
- * is a model of it, checked with spin.
+ * kunit/hosted/stress/mqfq_wakeup.c runs this under threads.
  */
 #include <linux/errno.h>
 #include <linux/lockdep.h>
@@ -77,81 +66,6 @@
 #include <linux/string.h>
 
 #include "mqfq_policy.h"
-
-/* ---- waking ---- */
-
-static struct mqfq_queue *mqfq_queue_of_leaf(struct mqfq_policy *p, unsigned int leaf)
-{
-	return &p->queue[p->topology.queue_of[leaf]];
-}
-
-/*
- * The step that ends a wait: of all CPUs that try, one succeeds. Its full barrier lets the run that
- * follows see all that the waker did before.
- */
-bool mqfq_wake(struct mqfq_queue *mq, enum mqfq_state was)
-{
-	/*
-	 * Pairs with the barriers in mqfq_may_go_ahead() and mqfq_find_slot(), before which the
-	 * state was set.
-	 */
-	if (atomic_cmpxchg(&mq->state, was, MQFQ_RUNNABLE) != was)
-		return false;
-	mq->policy->ops->run(mq->policy->context, mq->number, was);
-	return true;
-}
-
-static bool mqfq_is_due(void *context, unsigned int leaf)
-{
-	struct mqfq_policy *p = context;
-	struct mqfq_queue *mq = mqfq_queue_of_leaf(p, leaf);
-
-	return atomic_read(&mq->state) != MQFQ_THROTTLED ||
-	       !vt_after(READ_ONCE(mq->wake_vt), mqfq_vt(p));
-}
-
-static void mqfq_wake_throttled(void *context, unsigned int leaf)
-{
-	mqfq_wake(mqfq_queue_of_leaf(context, leaf), MQFQ_THROTTLED);
-}
-
-static const struct vt_wheel_ops mqfq_wheel_ops = {
-	.is_due	= mqfq_is_due,
-	.wake	= mqfq_wake_throttled,
-};
-
-/* Wakes the READY queue that is nearest to @leaf; false if there is none. */
-static bool mqfq_wake_nearest(struct mqfq_policy *p, unsigned int leaf)
-{
-	for (;;) {
-		int target = ready_set_nearest(&p->ready, leaf);
-		struct mqfq_queue *mq;
-		unsigned int common;
-
-		if (target == READY_SET_NONE)
-			return false;
-		/* If it was woken before, or found a slot, it is not our agent: look again. */
-		mq = mqfq_queue_of_leaf(p, target);
-		if (!ready_set_del(&p->ready, target) || !mqfq_wake(mq, MQFQ_READY))
-			continue;
-		common = topology_lca(&p->topology, leaf, target);
-		atomic64_inc(&mq->nr_woken[p->topology.node[common].level]);
-		return true;
-	}
-}
-
-/* This queue cannot use the slots that it was woken for, or that lie in its leaf. */
-static void mqfq_pass_on(struct mqfq_queue *mq)
-{
-	struct mqfq_policy *p = mq->policy;
-	int n;
-
-	if (ready_set_nearest(&p->ready, mq->leaf) == READY_SET_NONE)
-		return;
-	for (n = token_tree_nr_free(&p->tokens); n > 0; n--)
-		if (!mqfq_wake_nearest(p, mq->leaf))
-			return;
-}
 
 /* ---- virtual time ---- */
 
@@ -284,22 +198,14 @@ static __always_inline void mqfq_enter(struct mqfq_queue *mq, struct mqfq_entry 
 		return;
 
 	/*
-	 * The queue now waits for something else. If it is throttled, ask again; a waker at the
-	 * same moment does the same (pairs with mqfq_wake()). If it waits for a slot, no run will
-	 * look at the new request before there is one, so tell its tag.
+	 * The queue now waits for something else. If it is throttled, ask again, unless it is woken
+	 * at the same moment (pairs with mqfq_wake()). If it waits for a slot, no run will look
+	 * at the new request before there is one, so tell its tag.
 	 */
 	if (atomic_read(&mq->state) == MQFQ_THROTTLED)
 		atomic_cmpxchg(&mq->state, MQFQ_THROTTLED, MQFQ_RUNNABLE);
 	else if (atomic_read(&mq->state) == MQFQ_READY && !mq->is_away)
 		mqfq_publish(mq, start);
-}
-
-void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
-{
-	lockdep_assert_held(&mq->lock);
-
-	mqfq_count_in(mq, e);
-	mqfq_enter(mq, e, start);
 }
 
 /* Takes the first entry out, and tells virtual time of the next one. */
@@ -351,22 +257,28 @@ static void mqfq_look_for_others(struct mqfq_queue *mq, const struct flow *f)
 		spin_unlock(&other->lock);
 }
 
-static void mqfq_note_throttled(struct mqfq_queue *mq, struct flow *f)
-{
-	mq->throttles++;
-	mq->throttled_flow = f;
-	mq->throttled_at_ns = mq->policy->ops->clock_ns();
-	mqfq_look_for_others(mq, f);
-}
-
 static void mqfq_note_unthrottled(struct mqfq_queue *mq)
 {
 	atomic64_add(mq->policy->ops->clock_ns() - mq->throttled_at_ns,
 		     &mq->throttled_flow->throttled_ns);
-	mq->throttled_flow = NULL;
+	WRITE_ONCE(mq->throttled_flow, NULL);
 }
 
-/* May @e go once virtual time knows of it? If not, the queue is THROTTLED. */
+static void mqfq_note_throttled(struct mqfq_queue *mq, struct flow *f)
+{
+	if (mq->throttled_flow)
+		mqfq_note_unthrottled(mq);
+	mq->throttles++;
+	WRITE_ONCE(mq->throttled_flow, f);
+	mq->throttled_at_ns = mq->policy->ops->clock_ns();
+	mqfq_tell_wait(mq, MQFQ_THROTTLED);
+	mqfq_look_for_others(mq, f);
+}
+
+/*
+ * May @e go once virtual time knows of it? If not, the queue is THROTTLED, or was when another CPU
+ * ended that wait.
+ */
 static noinline bool mqfq_may_go_ahead(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
 	struct flow *f = mqfq_entry_flow(e);
@@ -382,6 +294,7 @@ static noinline bool mqfq_may_go_ahead(struct mqfq_queue *mq, struct mqfq_entry 
 		window_vt = mqfq_alone_window(&p->alone, f, p->nr_queues, throttle_vt);
 		if (!vt_after(e->start, mqfq_vt(p) + window_vt))
 			return true;
+		WRITE_ONCE(mq->is_wide, window_vt != throttle_vt);
 		WRITE_ONCE(mq->wake_vt, e->start - window_vt);
 		atomic_set(&mq->state, MQFQ_THROTTLED);
 		/* Full barrier; pairs with mindicator_set() and mqfq_set_throttle(). */
@@ -390,8 +303,9 @@ static noinline bool mqfq_may_go_ahead(struct mqfq_queue *mq, struct mqfq_entry 
 			mqfq_note_throttled(mq, f);
 			return false;
 		}
-		/* Its time came meanwhile. If another CPU saw that, the queue runs once more. */
-		atomic_set(&mq->state, MQFQ_RUNNABLE);
+		/* Its time came meanwhile. Pairs with mqfq_wake(), if another CPU saw it. */
+		if (atomic_cmpxchg(&mq->state, MQFQ_THROTTLED, MQFQ_RUNNABLE) != MQFQ_THROTTLED)
+			return false;
 	}
 }
 
@@ -407,35 +321,14 @@ static bool mqfq_may_go(struct mqfq_queue *mq, struct mqfq_entry *e)
 }
 
 /* Is there a slot somewhere else? If not, the queue is READY. */
-static noinline bool mqfq_find_slot(struct mqfq_queue *mq, struct mqfq_entry *e)
+static noinline void mqfq_find_slot(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
-	struct mqfq_policy *p = mq->policy;
-
 	lockdep_assert_held(&mq->lock);
 
-	mqfq_alone_not(&p->alone, mqfq_entry_flow(e));
+	mqfq_alone_not(&mq->policy->alone, mqfq_entry_flow(e));
 	mqfq_publish_lazily(mq, e->start);
 	atomic_set(&mq->state, MQFQ_READY);
-	/* Full barrier; pairs with mqfq_release() and mqfq_set_slots(). */
-	ready_set_add(&p->ready, mq->leaf);
-	if (!token_tree_steal(&p->tokens, mq->leaf)) {
-		mq->slot_waits++;
-		return false;
-	}
-	ready_set_del(&p->ready, mq->leaf);
-	/*
-	 * It was woken meanwhile, for another slot, which this queue may not need any more: others
-	 * may. Pairs with mqfq_wake().
-	 */
-	if (atomic_cmpxchg(&mq->state, MQFQ_READY, MQFQ_RUNNABLE) != MQFQ_READY) {
-		/*
-		 * State before ready set: a cmpxchg that fails orders nothing. Pairs with
-		 * ready_set_add() of a queue that the slot has missed.
-		 */
-		smp_mb();
-		mqfq_pass_on(mq);
-	}
-	return true;
+	mqfq_seek_slot(mq);
 }
 
 /* ---- slow entries ---- */
@@ -607,13 +500,13 @@ static noinline bool mqfq_come_home(struct mqfq_queue *mq)
 	lockdep_assert_held(&mq->lock);
 
 	if (mqfq_must_wait(mq)) {
+		mqfq_disarm(mq);
 		mqfq_publish(mq, VT_NONE);
 		atomic_set(&mq->state, MQFQ_STUCK);
 		/* State before debt. Pairs with the cmpxchg in mqfq_tally_pay(). */
 		smp_mb();
 		if (mqfq_must_wait(mq)) {
 			mqfq_give_permits(mq, 0);
-			mqfq_pass_on(mq);
 			return false;
 		}
 		/* If a release has seen the state, the queue runs once more. */
@@ -637,96 +530,108 @@ void mqfq_release_slow(struct mqfq_queue *mq)
 	mqfq_release(mq);
 }
 
-/* ---- taking ---- */
+/* ---- coming, taking ---- */
 
-struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
+static void mqfq_set_state(struct mqfq_queue *mq, enum mqfq_state state)
+{
+	if (atomic_read(&mq->state) != state)
+		atomic_set(&mq->state, state);
+}
+
+/*
+ * May the first entry go, and is there a slot for it? Then the queue is ARMED. If not, it waits for
+ * what is missing. The caller knows that it waits for nothing, and has no token.
+ */
+static void mqfq_arm(struct mqfq_queue *mq)
 {
 	struct mqfq_policy *p = mq->policy;
 	struct mqfq_entry *e;
 
 	lockdep_assert_held(&mq->lock);
 
-	mq->verdict = MQFQ_EMPTY;
-	if (unlikely(READ_ONCE(mq->is_recalled)))
-		mqfq_come_back(mq);
-	if (!mq->nr || atomic_read(&mq->state) != MQFQ_RUNNABLE)
-		return NULL;
-	if (mq->throttled_flow)
-		mqfq_note_unthrottled(mq);
-	if (unlikely(mq->is_away) && !mqfq_come_home(mq))
-		return NULL;
-
 	for (;;) {
 		e = mqfq_first(mq);
-		if (!e || !mqfq_may_go(mq, e)) {
-			mq->verdict = e ? MQFQ_TOO_FAR_AHEAD : MQFQ_EMPTY;
-			mqfq_pass_on(mq);
-			return NULL;
+		if (!e) {
+			mqfq_set_state(mq, MQFQ_RUNNABLE);
+			return;
 		}
+		if (!mqfq_may_go(mq, e))
+			return;
 		if (likely(!(e->flow & MQFQ_ENTRY_SLOW)) || mqfq_has_permit(mq))
 			break;
 		mqfq_step_aside(mq, e);
 	}
-	mq->verdict = MQFQ_NO_SLOT;
-	if (!token_tree_take(&p->tokens, mq->leaf, min_t(int, mq->nr, MQFQ_SLOT_BATCH)) &&
-	    !mqfq_find_slot(mq, e))
+	if (token_node_take(&p->tokens.node[mq->leaf], 1) || mqfq_fetch_slot(mq))
+		mqfq_set_state(mq, MQFQ_ARMED);
+	else
+		mqfq_find_slot(mq, e);
+}
+
+void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
+{
+	lockdep_assert_held(&mq->lock);
+
+	mqfq_count_in(mq, e);
+	mqfq_enter(mq, e, start);
+	if (atomic_read(&mq->state) == MQFQ_RUNNABLE && likely(!mq->is_away))
+		mqfq_arm(mq);
+}
+
+/* Is the first entry armed? It is, but for the rare reasons that make a queue RUNNABLE. */
+static bool mqfq_is_armed(struct mqfq_queue *mq)
+{
+	if (unlikely(mq->is_away) && !mqfq_come_home(mq))
+		return false;
+	if (atomic_read(&mq->state) == MQFQ_RUNNABLE)
+		mqfq_arm(mq);
+	return atomic_read(&mq->state) == MQFQ_ARMED;
+}
+
+struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
+{
+	struct mqfq_entry *e;
+	int state;
+
+	lockdep_assert_held(&mq->lock);
+
+	if (unlikely(READ_ONCE(mq->is_recalled)))
+		mqfq_come_back(mq);
+	state = atomic_read(&mq->state);
+	if (!mq->nr || (state != MQFQ_ARMED && state != MQFQ_RUNNABLE))
 		return NULL;
-	mq->verdict = MQFQ_GO;
-	if (unlikely(e->flow & MQFQ_ENTRY_SLOW)) {
-		mq->nr_permits--;
-		WRITE_ONCE(mq->slow_taken, mq->slow_taken + 1);
+	if (mq->throttled_flow)
+		mqfq_note_unthrottled(mq);
+	for (;;) {
+		if (!mqfq_is_armed(mq))
+			return NULL;
+		e = mqfq_first(mq);
+		if (likely(!(e->flow & MQFQ_ENTRY_SLOW)))
+			break;
+		if (mqfq_has_permit(mq)) {
+			mq->nr_permits--;
+			WRITE_ONCE(mq->slow_taken, mq->slow_taken + 1);
+			break;
+		}
+		/* It came after the queue was armed. */
+		mqfq_disarm(mq);
+		mqfq_step_aside(mq, e);
 	}
 	mqfq_dequeue(mq, e);
 	mqfq_count_out(mq, e);
-	return e;
-}
-
-/* Brings the token that lies at @at to the nearest READY queue, if there is one. */
-static noinline void mqfq_bring(struct mqfq_queue *mq, unsigned int at)
-{
-	struct mqfq_policy *p = mq->policy;
-	int target = ready_set_nearest(&p->ready, mq->leaf);
-
-	if (target == READY_SET_NONE)
-		return;
-	token_tree_move(&p->tokens, at, target);
-	mqfq_wake_nearest(p, mq->leaf);
-}
-
-/* A queue is READY: puts the token where that queue finds it. */
-static noinline void mqfq_release_to_nearest(struct mqfq_queue *mq)
-{
-	struct mqfq_policy *p = mq->policy;
-	int target = ready_set_nearest(&p->ready, mq->leaf);
-	unsigned int at;
-
-	if (target != READY_SET_NONE)
-		at = token_tree_put(&p->tokens, mq->leaf, target);
+	if (likely(!mq->is_away))
+		mqfq_arm(mq);
 	else
-		at = token_tree_rest(&p->tokens, mq->leaf);
-	/* Token before bits. Pairs with ready_set_add() in mqfq_find_slot(). */
-	smp_mb__after_atomic();
-	mqfq_bring(mq, at);
+		mqfq_set_state(mq, MQFQ_RUNNABLE);
+	return e;
 }
 
 void mqfq_release(struct mqfq_queue *mq)
 {
-	struct mqfq_policy *p = mq->policy;
-	unsigned int at;
 	/* Count and debt at once: mqfq_stuck.c tells why. Pairs with mqfq_tally_lend(). */
 	s64 tally = atomic64_add_return(MQFQ_TALLY_ONE, &mq->tally);
 
-	if (unlikely(mqfq_tally_lent(tally)) && mqfq_pay(mq))
-		return;
-	if (!ready_set_is_empty(&p->ready)) {
-		mqfq_release_to_nearest(mq);
-		return;
-	}
-	at = token_tree_rest(&p->tokens, mq->leaf);
-	/* Token before bits. Pairs with ready_set_add() in mqfq_find_slot(). */
-	smp_mb__after_atomic();
-	if (!ready_set_is_empty(&p->ready))
-		mqfq_bring(mq, at);
+	if (likely(!mqfq_tally_lent(tally)) || !mqfq_pay(mq))
+		mqfq_give(mq);
 }
 
 /* ---- making, changing ---- */
@@ -762,9 +667,9 @@ void mqfq_set_throttle(struct mqfq_policy *p, u64 throttle_vt)
 void mqfq_set_slots(struct mqfq_policy *p, unsigned int slots)
 {
 	token_tree_resize(&p->tokens, slots);
-	/* Tokens before states. Pairs with ready_set_add() in mqfq_find_slot(). */
+	/* Tokens before bits. Pairs with ready_set_add() in mqfq_seek_slot(). */
 	smp_mb();
-	mqfq_wake_all(p, MQFQ_READY);
+	mqfq_share_out(&p->queue[0]);
 	/* There may be more permits now. Pairs with ready_set_add() in mqfq_park(). */
 	mqfq_recall(p);
 }

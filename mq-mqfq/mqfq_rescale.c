@@ -92,8 +92,10 @@ void mqfq_rescale(struct mqfq_policy *p, struct flow *changed)
 			mqfq_rescale_entries(mq);
 			if (mindicator_leaf(&p->vt, mq->leaf) != VT_NONE)
 				mqfq_publish(mq, mqfq_earliest(mq)->start);
-			/* It may wait for another tag now: let it ask again. */
-			mqfq_wake(mq, MQFQ_THROTTLED);
+			/* Its first tag is another one now: let it ask again. */
+			mqfq_disarm(mq);
+			if (!mqfq_wake(mq, MQFQ_THROTTLED))
+				mqfq_wake(mq, MQFQ_READY);
 		}
 		spin_unlock(&mq->lock);
 	}

@@ -7,16 +7,16 @@
  * holds virtual time. So two things are done, both by mqfq_look(), which a work calls every
  * MQFQ_LOOK_MS while there are flows. No request pays for it, but for one count when it completes.
  *
- * Virtual time. A queue that could run, shows a tag, and has taken nothing for MQFQ_STUCK_NS is
- * stopped, quiesced, or has leftovers of the driver. Its leaf leaves the mindicator. So does that
- * of a queue that is found stuck.
+ * Virtual time. A queue that could run, and has taken nothing for MQFQ_STUCK_NS, is stopped,
+ * quiesced, or has leftovers of the driver. Its leaf leaves the mindicator, and it gives the slot
+ * in its hand back. So does a queue that is found stuck.
  *
  * Slots. A queue is stuck if it has requests in flight, none has come back for MQFQ_STUCK_NS, and
  * the others go on: they had MQFQ_STUCK_ROUNDS times D back meanwhile, or, for MQFQ_STUCK_LONG_NS,
  * have nothing in flight and wait for what the queue holds. Then the slots that it holds are lent
  * to the others: as many tokens are added to the tree. So
  *
- *	tokens in the tree + requests in flight = D + tokens lent
+ *	tokens in the tree + ARMED queues + requests in flight = D + tokens lent
  *
  * While it is in debt the queue may have one more request in flight than its debt. So a queue that
  * was found stuck wrongly, or is not stuck any more, gets on, and a stuck one takes one slot from
@@ -50,10 +50,10 @@
  * One of the two sees the other. If the queue does, it goes on or looks again. Some release will
  * come, and find a debt: the queue has more in flight than its debt, which is not 0.
  *
- * The tokens that are lent are idle tokens, and the looking CPU is an agent until it has woken all
- * READY queues, as mqfq_set_slots() is. A queue that enters STUCK may have been woken for a token:
- * it passes on. A slow entry of a STUCK queue is not parked: it would get a permit that it cannot
- * use. The queue parks when it comes home, which it does because the first payment recalls it.
+ * The tokens that are lent are idle tokens: the CPU that looks hands them out, as mqfq_set_slots()
+ * does. A queue gives its own token back when it leaves, and before it enters STUCK. A slow entry
+ * of a STUCK queue is not parked: it would get a permit that it cannot use. The queue parks when it
+ * comes home, which it does because the first payment recalls it.
  */
 #include <linux/lockdep.h>
 #include <linux/minmax.h>
@@ -97,6 +97,7 @@ static u32 mqfq_tally_lend(atomic64_t *tally, u32 taken)
 static void mqfq_leave(struct mqfq_queue *mq)
 {
 	mq->is_away = true;
+	mqfq_disarm(mq);
 	if (atomic_read(&mq->state) == MQFQ_THROTTLED)
 		return;
 	if (mindicator_leaf(&mq->policy->vt, mq->leaf) != VT_NONE)
@@ -114,9 +115,9 @@ static void mqfq_lend(struct mqfq_queue *mq)
 		mqfq_leave(mq);
 		mqfq_give_permits(mq, mqfq_tally_lend(&mq->slow_tally, mq->slow_taken));
 		token_tree_lend(&p->tokens, n);
-		/* Tokens before states. Pairs with ready_set_add() in mqfq_find_slot(). */
+		/* Tokens before bits. Pairs with ready_set_add() in mqfq_seek_slot(). */
 		smp_mb();
-		mqfq_wake_all(p, MQFQ_READY);
+		mqfq_share_out(mq);
 		mq->nr_stuck++;
 	}
 	spin_unlock(&mq->lock);
@@ -125,8 +126,13 @@ static void mqfq_lend(struct mqfq_queue *mq)
 /* Has the queue a run coming that does not come? */
 static bool mqfq_is_stopped(const struct mqfq_queue *mq)
 {
-	return mq->nr && atomic_read(&mq->state) == MQFQ_RUNNABLE && !mq->is_away &&
-	       mindicator_leaf(&mq->policy->vt, mq->leaf) != VT_NONE;
+	int state = atomic_read(&mq->state);
+
+	if (!mq->nr || mq->is_away)
+		return false;
+	return state == MQFQ_ARMED ||
+	       (state == MQFQ_RUNNABLE &&
+		mindicator_leaf(&mq->policy->vt, mq->leaf) != VT_NONE);
 }
 
 static bool mqfq_is_stuck(const struct mqfq_policy *p, const struct mqfq_queue *mq,

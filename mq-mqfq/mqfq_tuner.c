@@ -82,7 +82,7 @@ static void mqfq_tuner_sum(struct mqfq_data *md, struct mqfq_auto_window *sum)
 	for (i = 0; i < p->nr_queues; i++) {
 		struct mqfq_queue *mq = &p->queue[i];
 
-		sum->slot_waits += READ_ONCE(mq->slot_waits);
+		sum->slot_waits += atomic64_read(&mq->slot_waits);
 		sum->throttles += READ_ONCE(mq->throttles);
 		largest = max(largest, mqfq_tuner_largest_bytes(mq));
 	}

@@ -72,12 +72,15 @@ static void sim_check_wait(struct simulation *s, unsigned int queue)
 static void sim_check_tokens(struct simulation *s)
 {
 	int lent = atomic_read(&s->policy.tokens.nr_lent);
-	unsigned int i, sum = 0;
+	unsigned int i, sum = 0, armed = 0;
 
-	SIM_CHECK(s, token_tree_nr_free(&s->policy.tokens) + (int)s->nr_out == (int)s->slots + lent,
-		  "slots in flight and in the tree are not D and what is lent");
-	for (i = 0; i < s->mix.nr_queues; i++)
+	for (i = 0; i < s->mix.nr_queues; i++) {
 		sum += sim_lent(&s->policy.queue[i]);
+		armed += atomic_read(&s->policy.queue[i].state) == MQFQ_ARMED;
+	}
+	SIM_CHECK(s, token_tree_nr_free(&s->policy.tokens) + (int)(armed + s->nr_out) ==
+		     (int)s->slots + lent,
+		  "slots in flight, in hands and in the tree are not D and what is lent");
 	SIM_CHECK(s, (int)sum == lent, "the debts of all queues are not what is lent");
 }
 
@@ -204,6 +207,25 @@ u64 sim_window(const struct simulation *s, unsigned int f)
 	return MQFQ_ALONE_WINDOWS * s->throttle_vt;
 }
 
+/*
+ * Windows may become smaller now. The first entry of a queue that waits for a slot only, or for its
+ * run, was allowed to go by the window of before, and still is.
+ */
+void sim_note_grants(struct simulation *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < s->mix.nr_queues; i++) {
+		int state = atomic_read(&s->policy.queue[i].state);
+		const struct mqfq_entry *e = sim_first(s, i);
+
+		if (e && (state == MQFQ_ARMED || state == MQFQ_READY))
+			s->granted_vt[i] = max(s->granted_vt[i],
+					       sim_window(s, container_of(e, struct sim_request,
+									  e)->flow));
+	}
+}
+
 /* By how much what it was sent is further ahead than T, and its largest request, allow. */
 static u64 sim_lead(const struct simulation *s, const struct sim_flow *f)
 {
@@ -291,22 +313,23 @@ static u64 sim_ahead(const struct simulation *s, const struct sim_flow *f)
 	return usual;
 }
 
-/* (2), or for D = 1 all the time (3). */
-static u64 sim_completed_bound(const struct simulation *s, u64 sent, u64 largest_f, u64 largest_m)
+/* (2), or for D = 1 all the time (3), and what a flow that was alone is ahead. */
+static u64 sim_completed_bound(const struct simulation *s, u64 sent, u64 lead, u64 largest_f,
+			       u64 largest_m)
 {
 	if (s->mix.kind == SIM_THEOREM_1)
-		return max(sent, s->throttle_vt + 2 * max(largest_f, largest_m));
+		return max(sent, s->throttle_vt + 2 * max(largest_f, largest_m) + lead);
 	return sent + s->window_depth * (largest_f + largest_m);
 }
 
 static void sim_judge(struct simulation *s, unsigned int a, unsigned int b)
 {
 	u64 largest_f = sim_largest_vt(&s->flow[a]), largest_m = sim_largest_vt(&s->flow[b]);
-	u64 slack = s->slack_vt + s->pair[a][b].lead;
+	u64 lead = s->pair[a][b].lead, slack = s->slack_vt + lead;
 	u64 sent = sim_ahead(s, &s->flow[a]) + sim_ahead(s, &s->flow[b]) + slack;
-	u64 completed = sim_completed_bound(s, sent, largest_f, largest_m);
+	u64 completed = sim_completed_bound(s, sent, lead, largest_f, largest_m);
 	u64 depth = s->window_depth > 1 ? s->window_depth + 1 : 1;
-	u64 paper = depth * (2 * s->throttle_vt + largest_f + largest_m) + s->pair[a][b].lead;
+	u64 paper = depth * (2 * s->throttle_vt + largest_f + largest_m) + lead;
 	const u64 *worst = s->pair[a][b].worst;
 	u64 theorem = worst[depth > 1 ? SIM_COMPLETED : SIM_COMPLETED_SINCE];
 

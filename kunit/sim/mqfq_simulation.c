@@ -142,16 +142,20 @@ static void sim_dispatch(struct simulation *s, struct mqfq_entry *e, u64 earlies
 	struct sim_request *r = container_of(e, struct sim_request, e);
 	struct sim_flow *f = &s->flow[r->flow];
 	const struct mqfq_entry *next = sim_first(s, r->queue);
+	u64 window_vt = max(sim_window(s, r->flow), s->granted_vt[r->queue]);
 
+	s->granted_vt[r->queue] = 0;
 	SIM_TRACE(s, "dispatch flow %u queue %u start %+lld bytes %u inflight %u", r->flow,
 		  r->queue, (s64)(e->start - s->mix.first_vt), r->bytes, s->nr_out + 1);
-	SIM_CHECK(s, (int)s->nr_out < (int)s->slots + atomic_read(&s->policy.tokens.nr_lent),
+	SIM_CHECK(s, (int)s->nr_out < (int)s->slots + atomic_read(&s->policy.tokens.nr_lent) ||
+		     s->armed_before & 1U << r->queue,
 		  "more than D and what is lent in flight");
+	s->armed_before &= ~(1U << r->queue);
 	if (sim_is_slow(r) && !s->mix.change_every && !s->mix.stall_ticks)
 		SIM_CHECK(s, s->nr_slow_out < sim_permits(s), "more slow requests than permits");
 	SIM_CHECK(s, !next || !vt_after(e->start, next->start), "not the first of its queue");
 	if (!s->unguarded)
-		SIM_CHECK(s, !vt_after(e->start, earliest + sim_window(s, r->flow)),
+		SIM_CHECK(s, !vt_after(e->start, earliest + window_vt),
 			  "dispatched more than T ahead of the earliest tag");
 	SIM_CHECK(s, mqfq_entry_flow(e) == f->flow, "the entry has changed its flow");
 
@@ -168,22 +172,22 @@ static void sim_dispatch(struct simulation *s, struct mqfq_entry *e, u64 earlies
 	sim_to_device(s, r);
 }
 
-/* The queue has got nothing: was that right? */
-static void sim_check_verdict(struct simulation *s, struct mqfq_queue *q, enum mqfq_verdict verdict)
+/* The queue has nothing to send: is that right? */
+static void sim_check_wait(struct simulation *s, struct mqfq_queue *q)
 {
-	switch (verdict) {
-	case MQFQ_TOO_FAR_AHEAD:
+	switch (atomic_read(&q->state)) {
+	case MQFQ_THROTTLED:
 		SIM_CHECK(s, vt_after(sim_first(s, q->number)->start,
 				      mqfq_vt(&s->policy) + s->throttle_vt),
 			  "throttled although not ahead");
 		break;
-	case MQFQ_NO_SLOT:
+	case MQFQ_READY:
 		SIM_CHECK(s, token_tree_nr_free(&s->policy.tokens) <= 0,
 			  "no slot although there is one");
 		break;
 	default:
 		/* Slow entries have stepped aside, or one came back and waits like all others. */
-		SIM_CHECK(s, !q->nr || atomic_read(&q->state) != MQFQ_RUNNABLE,
+		SIM_CHECK(s, !q->nr || atomic_read(&q->state) == MQFQ_STUCK,
 			  "nothing to send although there is work");
 	}
 }
@@ -198,10 +202,8 @@ static void sim_run_queue(struct simulation *s, unsigned int number)
 		spin_lock(&q->lock);
 		e = mqfq_take(q);
 		spin_unlock(&q->lock);
-		if (!e) {
-			sim_check_verdict(s, q, q->verdict);
+		if (!e)
 			break;
-		}
 		/* Of what waited in order: slow entries may have stepped aside. */
 		sim_dispatch(s, e, vt_min(sim_earliest(s), e->start));
 		/* The driver is busy, or the worker's time is up. */
@@ -210,6 +212,8 @@ static void sim_run_queue(struct simulation *s, unsigned int number)
 			break;
 		}
 	}
+	if (!mqfq_has_work(q))
+		sim_check_wait(s, q);
 	/* From now on virtual time must not pass what waits here. */
 	e = sim_first(s, number);
 	if (!e || !vt_after(mqfq_vt(&s->policy), e->start))
@@ -336,6 +340,8 @@ static void sim_insert(struct simulation *s, struct sim_request *r, u64 start)
 	/* A queue that waits for a slot tells of an earlier entry at once; others when run. */
 	if (atomic_read(&q->state) != MQFQ_READY)
 		s->unguarded |= 1U << r->queue;
+	if (!f->waiting)
+		sim_note_grants(s);
 	spin_lock(&q->lock);
 	mqfq_insert(q, &r->e, start);
 	spin_unlock(&q->lock);
@@ -607,11 +613,21 @@ static void sim_pass(struct simulation *s)
 
 static void sim_change_throttle(struct simulation *s)
 {
+	sim_note_grants(s);
 	s->throttle_vt = sim_draw(s, 8) ? sim_draw_log(s, 12, 26) : 0;
 	SIM_TRACE(s, "T %llu", s->throttle_vt);
 	mqfq_set_throttle(&s->policy, s->throttle_vt);
 	/* A leaf may lag by the old T until its queue is run. */
 	s->grain_vt = max(s->grain_vt, s->throttle_vt / 4);
+}
+
+static void sim_note_armed(struct simulation *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < s->mix.nr_queues; i++)
+		if (atomic_read(&s->policy.queue[i].state) == MQFQ_ARMED)
+			s->armed_before |= 1U << i;
 }
 
 static void sim_change(struct simulation *s)
@@ -627,6 +643,7 @@ static void sim_change(struct simulation *s)
 	case 0:
 		s->slots = 1 + sim_draw(s, min(2 * s->mix.slots, SIM_SLOTS_MAX));
 		SIM_TRACE(s, "D %u", s->slots);
+		sim_note_armed(s);
 		mqfq_set_slots(&s->policy, s->slots);
 		break;
 	case 1:

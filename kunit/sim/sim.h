@@ -276,6 +276,8 @@ struct simulation {
 	u64 throttle_vt, last_vt, grain_vt, slack_vt, window_vt;
 	unsigned int window_depth;
 	u32 pending, unguarded;		/* masks of queues */
+	u32 armed_before;		/* and those that had a slot in hand when D changed */
+	u64 granted_vt[SIM_QUEUES_MAX];	/* see sim_note_grants() */
 
 	u64 step, nr_looks;
 	struct sim_ratios ratios;
@@ -318,6 +320,7 @@ u64 sim_largest_vt(const struct sim_flow *f);
 bool sim_tracks(const struct simulation *s);
 void sim_note_lead(struct simulation *s, unsigned int f);
 u64 sim_window(const struct simulation *s, unsigned int f);
+void sim_note_grants(struct simulation *s);
 void sim_begin_pairs(struct simulation *s, unsigned int f);
 void sim_serve(struct simulation *s, const struct sim_request *r, enum sim_measure k, u64 service);
 void sim_end_window(struct simulation *s);

@@ -32,6 +32,7 @@
 
 #include "../../../mq-mqfq/mqfq_policy.c"
 #include "../../../mq-mqfq/mqfq_rescale.c"
+#include "../../../mq-mqfq/mqfq_slots.c"
 #include "../../../mq-mqfq/mqfq_stuck.c"
 #include "../../../mq-mqfq/mqfq_auto.c"
 
@@ -376,7 +377,7 @@ static void end_window(struct machine *m)
 		t->seen = bytes;
 	}
 	for (i = 0; i < m->world->nr_queues; i++) {
-		sum.slot_waits += m->policy.queue[i].slot_waits;
+		sum.slot_waits += atomic64_read(&m->policy.queue[i].slot_waits);
 		sum.throttles += m->policy.queue[i].throttles;
 	}
 	w = (struct mqfq_auto_window) {

@@ -21,8 +21,9 @@
  *
  * The device serves PLACES requests at the same time, for SERVICE_NS on average: 12 million a
  * second. What it has beyond that waits in the device, in order. All requests are reads of 4 KiB,
- * all weights are equal. A tenant keeps its requests outstanding: each is submitted again, on the
- * same CPU, when it has completed. A run is over before mqfq_look() would be called.
+ * all weights are equal, and T is what mq-mqfq begins with. A tenant keeps its requests
+ * outstanding: each is submitted again, on the same CPU, when it has completed. A run is over
+ * before mqfq_look() would be called.
  *
  * Three loads:
  *
@@ -36,14 +37,13 @@
  * ===========
  *	spread		by how much the tenant that is furthest from its share is off
  *	throttles	a queue is THROTTLED; slot waits: it is READY
- *	full looks	at all nodes of the token tree: a look for a token that found none, or a
- *			sum
+ *	full looks	for a token, at all nodes of the token tree
  *	empty disp.	a dispatch returned nothing although has_work had said yes
  *	wake-ups	runs that the policy asked for
  *	idle runs	has_work said no at the beginning: blk-mq then takes the queue's lock
  *	runs of all	queues, since the first dispatch of a run returned nothing
- *	lines		nodes of the token tree, a cache line each, that full looks read, and looks
- *			that found a token; per request, and per look
+ *	lines		nodes of the token tree, a cache line each, that are read by looks for a
+ *			token beyond the queue's path; per request, and per look
  *
  * A bound is the figure of the day on which it was written, and BOUND_PCT beyond: a regression is
  * seen. It is no goal. Goals are printed beside the figures, and missing them is no failure.
@@ -53,18 +53,17 @@
 #include <string.h>
 
 #include "../../../lib/token_tree.h"
+#include "../../../mq-mqfq/mqfq_auto.h"
 
-static bool scale_steal(struct token_tree *t, unsigned int leaf);
-static int scale_sum(const struct token_tree *t);
+static bool scale_steal(struct token_tree *t, unsigned int leaf, bool *more);
 
 /* What the policy calls of the token tree, counted. */
 #define token_tree_steal	scale_steal
-#define token_tree_nr_free	scale_sum
 #include "../../../mq-mqfq/mqfq_policy.c"
 #include "../../../mq-mqfq/mqfq_rescale.c"
+#include "../../../mq-mqfq/mqfq_slots.c"
 #include "../../../mq-mqfq/mqfq_stuck.c"
 #undef token_tree_steal
-#undef token_tree_nr_free
 
 enum {
 	QUEUES_MAX	= 256,
@@ -75,7 +74,6 @@ enum {
 
 	KB_SHIFT	= 10 + VT_SHIFT,
 	REQUEST_BYTES	= 4096,
-	THROTTLE_KB	= 64,
 	REQUESTS_PER_QUEUE = 32,
 	REQUESTS_MIN	= 4096,
 
@@ -115,8 +113,8 @@ struct scale_case {
 struct counts {
 	u64 completed;
 	u64 throttles, slot_waits;
-	/* Looks for a token in all nodes; sums of all nodes; nodes read by both. */
-	u64 looks, failed, sums, lines;
+	/* Looks for a token beyond the queue's path; of these, at all nodes; nodes read. */
+	u64 looks, full, lines;
 	/* Runs asked for; runs that found no work. */
 	u64 wakes, idle_runs;
 	/* Dispatches that returned nothing, and of these the first ones of a run. */
@@ -191,25 +189,15 @@ void scale_touch(const volatile void *at)
 		nr_touched++;
 }
 
-static bool scale_steal(struct token_tree *t, unsigned int leaf)
+static bool scale_steal(struct token_tree *t, unsigned int leaf, bool *more)
 {
 	u64 before = nr_touched;
-	bool found = token_tree_steal(t, leaf);
+	bool found = token_tree_steal(t, leaf, more);
 
 	machine.counts.looks++;
-	machine.counts.failed += !found;
+	machine.counts.full += nr_touched - before >= t->topology->nr_nodes;
 	machine.counts.lines += nr_touched - before;
 	return found;
-}
-
-static int scale_sum(const struct token_tree *t)
-{
-	u64 before = nr_touched;
-	int sum = token_tree_nr_free(t);
-
-	machine.counts.sums++;
-	machine.counts.lines += nr_touched - before;
-	return sum;
 }
 
 /* From three quarters of @ns to five. */
@@ -493,7 +481,7 @@ static void sum_up(struct machine *m, struct counts *sum)
 	*sum = m->counts;
 	for (i = 0; i < m->c.queues; i++) {
 		sum->throttles += m->policy.queue[i].throttles;
-		sum->slot_waits += m->policy.queue[i].slot_waits;
+		sum->slot_waits += atomic64_read(&m->policy.queue[i].slot_waits);
 	}
 }
 
@@ -516,14 +504,14 @@ static struct figures figures(const struct machine *m, const struct counts *from
 			      const struct counts *to)
 {
 	double n = max(to->completed - from->completed, 1ULL);
-	double looks = max(to->looks + to->sums - from->looks - from->sums, 1ULL);
+	double looks = max(to->looks - from->looks, 1ULL);
 
 	return (struct figures) {
 		.of_device	= n / MEASURE_MS / DEVICE_PER_MS,
 		.spread_pct	= spread_pct(m, n),
 		.throttles	= (to->throttles - from->throttles) / n,
 		.slot_waits	= (to->slot_waits - from->slot_waits) / n,
-		.full_looks	= (to->failed + to->sums - from->failed - from->sums) / n,
+		.full_looks	= (to->full - from->full) / n,
 		.lines_per_look	= (to->lines - from->lines) / looks,
 		.lines		= (to->lines - from->lines) / n,
 		.wakes		= (to->wakes - from->wakes) / n,
@@ -603,7 +591,8 @@ static struct scale_case case_of(unsigned int queues, unsigned int tenants, enum
 				 unsigned int wake_us)
 {
 	return (struct scale_case) {
-		queues, tenants, loads[load].slots, loads[load].batch, wake_us, THROTTLE_KB,
+		queues, tenants, loads[load].slots, loads[load].batch, wake_us,
+		mqfq_auto_first_throttle_kb(queues),
 	};
 }
 
@@ -770,7 +759,7 @@ static bool test_all(unsigned int number)
 
 static int one_case(int argc, char **argv)
 {
-	struct scale_case c = { .throttle_kb = THROTTLE_KB };
+	struct scale_case c = {};
 	unsigned int *const word[] = { &c.queues, &c.tenants, &c.slots, &c.batch, &c.wake_us,
 				       &c.throttle_kb };
 	struct figures f;
@@ -778,6 +767,8 @@ static int one_case(int argc, char **argv)
 
 	for (i = 1; i < argc && i <= 6; i++)
 		*word[i - 1] = strtoul(argv[i], NULL, 0);
+	if (argc == 6)
+		c.throttle_kb = mqfq_auto_first_throttle_kb(c.queues);
 	if (argc < 6 || argc > 7 || !c.queues || c.queues > QUEUES_MAX ||
 	    c.tenants > TENANTS_MAX || !c.slots || !c.batch) {
 		fprintf(stderr, "usage: %s [--long | --bounds | QUEUES TENANTS SLOTS BATCH WAKE_US "

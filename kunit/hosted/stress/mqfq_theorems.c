@@ -14,6 +14,7 @@
 
 #include "../../../mq-mqfq/mqfq_policy.c"
 #include "../../../mq-mqfq/mqfq_rescale.c"
+#include "../../../mq-mqfq/mqfq_slots.c"
 #include "../../../mq-mqfq/mqfq_stuck.c"
 #include "../../sim/sim.h"
 

@@ -10,16 +10,17 @@
  * healed, everything stands still, and the main thread, which only looks on, says so and fails.
  *
  * A standstill of everything is rare: the next completion heals much. So every few milliseconds
- * all but the workers are stopped, until these have nothing left to do. Then there are no agents
- * in the sense of mqfq_policy.c, and what it claims must be true: no slot is idle while a queue is
- * READY, no permit is idle while a slow entry is aside, no queue is THROTTLED that may go, none is
- * RUNNABLE with entries, and if there are entries, one is in flight.
+ * all but the workers are stopped, until these have nothing left to do. Then what mqfq_policy.c
+ * claims must be true: no slot is idle while a queue is READY, no permit is idle while a slow entry
+ * is aside, no queue is THROTTLED that may go, none is ARMED, or RUNNABLE with entries, and if
+ * there are entries, one is in flight.
  *
  * Machines, D and T are small, so that all queues wait most of the time. At the end of a round all
  * slots must be there, all queues empty, and virtual time must not have gone back.
  */
 #include "../../../mq-mqfq/mqfq_policy.c"
 #include "../../../mq-mqfq/mqfq_rescale.c"
+#include "../../../mq-mqfq/mqfq_slots.c"
 #include "../../../mq-mqfq/mqfq_stuck.c"
 
 #include "storm.h"
@@ -360,6 +361,8 @@ static void check_claims(void)
 			forgotten("has slow entries aside and a permit is idle", i);
 		if (state == MQFQ_READY && token_tree_nr_free(&policy.tokens) > 0)
 			forgotten("is READY and a slot is idle", i);
+		if (state == MQFQ_ARMED)
+			forgotten("is ARMED and was not run", i);
 		if (state == MQFQ_RUNNABLE && q->nr)
 			forgotten("is RUNNABLE and has entries", i);
 		if (state == MQFQ_THROTTLED &&

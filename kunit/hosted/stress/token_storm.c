@@ -2,7 +2,7 @@
 /*
  * token_storm.c - the slots of a device under threads: none lost, none made, a debt always paid
  *
- * Threads take, steal, put, rest and move tokens; in every second round another one changes D.
+ * Threads take, steal and rest tokens; in every second round another one changes D.
  * While they run, no more may be out than the largest D of the round. After the round all
  * tokens are taken out and given back, which pays what slipped past a smaller D. Then D can be
  * taken out, and not one more.
@@ -37,24 +37,19 @@ static void gives(void)
 
 static void one_operation(unsigned int *mine)
 {
-	unsigned int leaf = draw(topology.nr_queues), other = draw(topology.nr_queues);
-	unsigned int what = draw(10);
+	unsigned int leaf = draw(topology.nr_queues), what = draw(10);
+	bool more;
 
 	if (what < 5) {
-		if (what < 4 ? token_tree_take(&t, leaf, 1 + draw(4)) :
-			       token_tree_steal(&t, leaf)) {
+		if (what < 3 ? token_tree_take(&t, leaf, 1 + draw(4)) :
+			       token_tree_steal(&t, leaf, &more)) {
 			++*mine;
 			took();
 		}
-	} else if (what == 5) {
-		token_tree_move(&t, draw(topology.nr_nodes), leaf);
 	} else if (*mine) {
 		--*mine;
 		gives();
-		if (what < 8)
-			token_tree_put(&t, leaf, other);
-		else
-			token_tree_rest(&t, leaf);
+		token_tree_rest(&t, leaf);
 	}
 	storm_at_barrier();
 }
@@ -80,9 +75,10 @@ static void *user(void *data)
 
 static int take_all(void)
 {
+	bool more;
 	int n = 0;
 
-	while (token_tree_steal(&t, draw(topology.nr_queues)))
+	while (token_tree_steal(&t, draw(topology.nr_queues), &more))
 		n++;
 	return n;
 }
@@ -102,7 +98,7 @@ static void check_round(void)
 	if (taken != t.slots)
 		storm_fail("%d tokens found again, D is %d", taken, t.slots);
 	for (i = 0; i < taken; i++)
-		token_tree_put(&t, draw(topology.nr_queues), draw(topology.nr_queues));
+		token_tree_rest(&t, draw(topology.nr_queues));
 }
 
 static void one_round(void)
