@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from . import cache
+from . import cache, coherence
 from .root import enter_argv
 from .say import LabError, say
 
@@ -41,6 +41,7 @@ class Request:
     command: list           # argv
     cwd: str
     checkout: str
+    counted: coherence.Coherence | None = None
 
 
 def kvm_works(root):
@@ -103,8 +104,9 @@ def _vm_argv(kernel, request, run, console_fd, out_fd, err_fd):
               "nowatchdog", "rcupdate.rcu_cpu_stall_timeout=180",
               "rcupdate.rcu_exp_cpu_stall_timeout=0", f"init={GUEST_INIT}", f"mqfair.run={run}"]
     if request.virtual_time:
+        # Under a hypervisor the kernel's spinlocks spin on one word; otherwise they queue.
         argv += ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-rtc", "clock=vm",
-                 "-cpu", "qemu64"]
+                 "-cpu", "qemu64,-hypervisor" if request.counted else "qemu64"]
         append += ["tsc=reliable", "no_timer_check", "norandmaps"]
     elif kvm_works(kernel.root):
         argv += ["-accel", "kvm", "-cpu", "host"]
@@ -122,6 +124,8 @@ def _vm_argv(kernel, request, run, console_fd, out_fd, err_fd):
              "-device", "virtserialport,chardev=out,name=stdout",
              "-chardev", f"file,id=err,path=/proc/self/fd/{err_fd}",
              "-device", "virtserialport,chardev=err,name=stderr"]
+    if request.counted:
+        argv += coherence.argv(kernel.root, request.counted, run)
     if kernel.initramfs:
         argv += ["-initrd", _initramfs(kernel)]
     else:
@@ -138,7 +142,8 @@ def _prepare(run, kernel, modules, request):
                      f"MQFAIR_CHECKOUT={shlex.quote(request.checkout)}\n")
     with open(os.path.join(run, "command"), "w", encoding="utf-8") as handle:
         handle.write(f"export MQFAIR_BACKEND={request.backend} MQFAIR_KERNEL={kernel.name} "
-                     f"MQFAIR_VIRTUAL_TIME={int(request.virtual_time)}\n"
+                     f"MQFAIR_VIRTUAL_TIME={int(request.virtual_time)}"
+                     f"{f' MQFAIR_COHERENCE={run}/coherence' if request.counted else ''}\n"
                      f"exec {shlex.join(request.command)}\n")
 
 
@@ -224,6 +229,8 @@ def _run_in(run_dir, kernel, modules, request):
     out.drain()
     err.drain()
     log = _keep_log(run_dir, request.checkout)
+    if request.counted and not timed_out:
+        coherence.finish(request.counted, run_dir, kernel.root, modules, request.checkout)
     return _status(run_dir, log, timed_out, request)
 
 

@@ -13,7 +13,8 @@ import re
 from dataclasses import dataclass
 
 from . import cache
-from .root import SERIES, base_root, enter_argv, installed_series, unshare_argv
+from .root import (SERIES, base_root, enter_argv, installed_series, package_version,
+                   unshare_argv)
 from .say import LabError, run_logged
 
 CONFIG_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "config")
@@ -103,18 +104,10 @@ def _root_with(base, series):
     return cache.artifact(f"root-with-{series}", cache.key_of(base, series, _ADD_SERIES), make)
 
 
-def _package_version(root, package):
-    """The version of a package installed in @root."""
-    with open(os.path.join(root, "var/lib/dpkg/status"), encoding="utf-8") as handle:
-        found = re.search(rf"^Package: {re.escape(package)}\n(?:.+\n)*?Version: (.+)$",
-                          handle.read(), re.MULTILINE)
-    return found.group(1)
-
-
 def _source_versions(root):
     """What a kernel is made of besides its configuration: Debian's source and the compiler."""
-    return [_package_version(root, f"linux-source-{SOURCE_SERIES}"),
-            _package_version(root, "gcc-14")]
+    return [package_version(root, f"linux-source-{SOURCE_SERIES}"),
+            package_version(root, "gcc-14")]
 
 
 # Three places in Debian's source are patched, all for User-Mode Linux with several CPUs.

@@ -11,6 +11,7 @@ Without root, a user namespace maps the caller to root inside; that takes newuid
 and a range in /etc/subuid, which Debian's adduser gives every user.
 """
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -234,3 +235,11 @@ def installed_series(root):
     for release in sorted(os.listdir(folder) if os.path.isdir(folder) else []):
         found[".".join(release.split(".")[:2])] = release
     return found
+
+
+def package_version(root, package):
+    """The version of a package installed in @root."""
+    with open(os.path.join(root, "var/lib/dpkg/status"), encoding="utf-8") as handle:
+        found = re.search(rf"^Package: {re.escape(package)}\n(?:.+\n)*?Version: (.+)$",
+                          handle.read(), re.MULTILINE)
+    return found.group(1)

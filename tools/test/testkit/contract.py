@@ -2,6 +2,7 @@
 """The group "lab": what other scripts expect of tools/lab/lab, and how it fails."""
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -14,7 +15,8 @@ import time
 from .report import CHECKOUT, LAB, Group
 
 sys.path.insert(0, os.path.join(CHECKOUT, "tools", "lab"))
-from labkit import cache       # noqa: E402
+from labkit import cache, coherence     # noqa: E402
+from labkit.say import LabError         # noqa: E402
 
 VM = ["--backend", "vm", "--kernel", "7.2"]
 
@@ -218,7 +220,120 @@ def bad_cache(report):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-CASES = [streams([]), streams(VM), timeout, splats, wrong_use, two_at_once, interrupted, bad_cache]
+def known_transfers(report):
+    """The plugin that counts cache lines, on a machine whose transfers are known."""
+    report.begin("coherence-known")
+    status, _, err = report.command([LAB, "enter", "--", "qemu-system-x86_64", "--version"])
+    if status != 0:
+        report.skip("coherence-known", "the lab's root has no qemu-system-x86_64", detail=err)
+        return False
+    status, out, err = report.command([LAB, "enter", "--", "tools/lab/coherence/test/known"])
+    wrong = [line for line in out.splitlines() if not line.startswith("ok ")]
+    report.expect("coherence-known",
+                  "; ".join(wrong) or (f"status {status}" if status else None), detail=err)
+    if report.long:
+        report.begin("coherence-mutants")
+        status, out, err = report.command([LAB, "enter", "--", "tools/test/mutants",
+                                           "tools/lab/coherence/test/mutants.table"],
+                                          timeout_s=1800)
+        wrong = [line for line in out.splitlines() if line.startswith("not ok")]
+        report.expect("coherence-mutants", "; ".join(wrong) or
+                      (f"status {status}" if status else None), detail=err)
+    return True
+
+
+def counted_guest(report):
+    """A window around a command: the module's transfers are there, and no line of it is our own."""
+    report.begin("coherence-guest")
+    os.makedirs(os.path.join(CHECKOUT, "results"), exist_ok=True)
+    path = os.path.join(CHECKOUT, f"results/counted.{os.getpid()}.json")
+    script = ("modprobe null_blk submit_queues=2 irqmode=2 && modprobe mq-k2 && "
+              "echo mq-k2 > /sys/block/nullb0/queue/scheduler && "
+              "tools/lab/coherence/window.py reads --cause mq-k2 -- sh -c '"
+              "for cpu in 0 1; do taskset -c $cpu dd if=/dev/nullb0 of=/dev/null bs=4k count=200 "
+              "iflag=direct 2>/dev/null & done; wait'")
+    status, _, err = lab_run(report, ["--backend", "vm", "--kernel", "6.12", "--virtual-time",
+                                      "--coherence", path], ["sh", "-c", script])
+    wrong = f"status {status}"
+    if status == 0:
+        with open(path, encoding="utf-8") as handle:
+            windows = json.load(handle)["windows"]
+        os.unlink(path)
+        window = windows[0] if windows else {"name": "none"}
+        dispatched = window.get("calls", {}).get("k2_dispatch_request [mq_k2]", 0)
+        wrong = "; ".join(text for text, bad in (
+            (f"windows {[found['name'] for found in windows]}", len(windows) != 1),
+            (f"{dispatched} dispatches of 400 requests", dispatched < 400),
+            ("no transfer is mq-k2's", not window.get("caused")),
+            ("all transfers are mq-k2's", window.get("caused") == window.get("transfers")),
+            (f"{window.get('cpus')} CPUs", window.get("cpus") != 2),
+            ("no line has a named site", not any(site["module"] == "mq_k2"
+                                                 for line in window.get("lines", ())
+                                                 for site in line["sites"])),
+        ) if bad)
+    report.expect("coherence-guest", wrong, detail=err)
+
+
+def coherence_refusals(report):
+    """Wrong use of --coherence, and logs without an end: a sentence each."""
+    path = os.path.join(CHECKOUT, "results", "counted.json")
+    virtual = ["--backend", "vm", "--kernel", "6.12", "--virtual-time"]
+    for name, options in (("real-time", ["--coherence", path]),
+                          ("cpus", [*virtual, "--cpus", "300", "--coherence", path]),
+                          ("folder", [*virtual, "--coherence", "/nowhere/counted.json"])):
+        report.begin(f"coherence-{name}")
+        status, _, err = lab_run(report, options, ["true"], timeout_s=300)
+        refused(report, f"coherence-{name}", status, err)
+    for name, log, console, word in (
+            ("never-closed", "open reads\n", "", "never closed"),
+            ("cut-short", "window reads\ncpus 2 slice 100\n", "", "cut short"),
+            ("other-level", "", "coherence: the plugin is built for level 4\n", "level 4"),
+            ("not-loaded", "", "qemu: Could not load plugin x: version\n", "load plugin")):
+        report.begin(f"coherence-{name}")
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(os.path.join(folder, "coherence", "symbols"))
+            for where, text in (("coherence/log", log), ("console", console)):
+                with open(os.path.join(folder, where), "w", encoding="ascii") as handle:
+                    handle.write(text)
+            try:
+                coherence.finish(coherence.Coherence(path, 100), folder)
+                wrong = "nothing was said"
+            except LabError as error:
+                wrong = None if word in str(error) else str(error)
+        report.expect(f"coherence-{name}", wrong)
+
+
+def window_ranges(report):
+    """The code that a window names: a module's pages, and a built-in's functions."""
+    report.begin("coherence-ranges")
+    path = os.path.join(CHECKOUT, "tools/lab/coherence")
+    symbols = ("ffffffff81000000 T a\nffffffff81000100 t dd_one\nffffffff81000180 t __pfx_dd_two\n"
+               "ffffffff81000190 t dd_two\nffffffff810001a0 t deadline_three\n"
+               "ffffffff810001a0 t alias\nffffffff810001c0 T b\nffffffff810002c0 t dd_cold\n"
+               "ffffffff810002d0 T c\nffffffffc0001010 t f\t[mq_k2]\n"
+               "ffffffffc0003010 T g\t[mq_k2]\nffffffffc0013010 d g\t[mq_k2]\n")
+    script = ("import sys, window; sys.stdout.write(repr([window.ranges(sys.stdin.buffer.read(), "
+              "sys.argv[1])]))")
+    wrong = []
+    for name, wanted in (("mq-deadline", [[0xffffffff81000100, 0xffffffff810001c0],
+                                          [0xffffffff810002c0, 0xffffffff810002d0]]),
+                         ("mq-k2", [(0xffffffffc0001000, 0xffffffffc0004000)]), ("kyber", [])):
+        said = subprocess.run([sys.executable, "-B", "-c", script, name], cwd=path, input=symbols,
+                              stdout=subprocess.PIPE, text=True, check=False).stdout
+        wrong += [f"{name}: {said}"] if said != repr([wanted]) else []
+    report.expect("coherence-ranges", "; ".join(wrong))
+
+
+def counts(report):
+    """Of what counts cache lines."""
+    if known_transfers(report):
+        counted_guest(report)
+    window_ranges(report)
+    coherence_refusals(report)
+
+
+CASES = [streams([]), streams(VM), timeout, splats, wrong_use, two_at_once, interrupted, bad_cache,
+         counts]
 
 
 def contract(report):
