@@ -119,5 +119,5 @@ help:
 	@echo '                     tables and pictures'
 	@echo '  make bench NAME=X  a benchmark: fairness, latency, full, cost, throughput, tabs,'
 	@echo '                     octofas, timeline, postgres, octokv, balancer, peers, auto,'
-	@echo '                     shallow, k2-auto, defaults, filesystems'
+	@echo '                     shallow, k2-auto, defaults, filesystems, scale'
 	@echo '  make lab           make the guests that test, bench and demo run in'

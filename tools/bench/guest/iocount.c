@@ -14,9 +14,13 @@
  * submission to the last completion of any worker. The first window warms up and is not counted.
  * The program prints a line per window: nanoseconds per I/O of all workers together.
  *
- *	iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...] [FLOWS]
+ *	iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...] [FLOWS [GROUPS [NAME[:START-END]...]]]
  *
  * The batches have FLOWS (1 to 16, default 1) I/O priorities in turn, all of the best-effort class.
+ * With GROUPS (default 0) the workers are processes instead of threads, and worker k enters cgroup
+ * (k modulo GROUPS) below /sys/fs/cgroup, whose names are iocount0, iocount1 and so on. NAME makes
+ * the windows one of the lab's coherence plugin, of that name, with these ranges of code: the
+ * plugin follows the window that warms up and counts those after it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,21 +28,26 @@
 #include <liburing.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <linux/fs.h>
 #include <linux/ioprio.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "../../lab/coherence/marker.h"
+
 enum {
 	BLOCK_BYTES	= 4096,
 	MAX_DEPTH	= 512,
-	MAX_CPUS	= 64,
+	MAX_CPUS	= 256,
 	MAX_WINDOWS	= 64,
 	STACK_BYTES	= 256 << 10,
 	MAX_FLOWS	= 16,
@@ -57,12 +66,15 @@ struct worker {
 
 static struct {
 	int fd;
-	unsigned int depth, batch, nr_ios, nr_windows, nr_workers, nr_flows;
+	unsigned int depth, batch, nr_ios, nr_windows, nr_workers, nr_flows, nr_groups;
 	uint64_t nr_blocks;
-	pthread_barrier_t barrier;
+	bool is_counted;
+	struct mark_window mark;
+	pthread_barrier_t *barrier;
 } run;
 
-static struct worker workers[MAX_CPUS];
+/* Shared, as the workers may be processes. */
+static struct worker *workers;
 
 static _Noreturn void die(const char *what, int error)
 {
@@ -149,6 +161,22 @@ static void window(struct worker *w, unsigned int nr_ios)
 	}
 }
 
+/* All workers are here, and worker 0 tells the plugin. */
+static void meet(struct worker *w, void (*mark)(void))
+{
+	pthread_barrier_wait(run.barrier);
+	if (!run.is_counted || !mark)
+		return;
+	if (w == workers)
+		mark();
+	pthread_barrier_wait(run.barrier);
+}
+
+static void mark_this(void)
+{
+	mark_arm(&run.mark);
+}
+
 static void *work(void *arg)
 {
 	struct worker *w = arg;
@@ -170,7 +198,7 @@ static void *work(void *arg)
 	for (unsigned int i = 0; i <= run.nr_windows; i++) {
 		uint64_t start, end;
 
-		pthread_barrier_wait(&run.barrier);
+		meet(w, i == 0 ? mark_this : i == 1 ? mark_open : NULL);
 		start = now_ns();
 		window(w, run.nr_ios);
 		end = now_ns();
@@ -179,6 +207,9 @@ static void *work(void *arg)
 			w->end_ns[i - 1] = end;
 		}
 	}
+	/* No worker ends within a window of the plugin. */
+	if (run.is_counted)
+		meet(w, mark_close);
 	return NULL;
 }
 
@@ -197,16 +228,27 @@ static void print_windows(void)
 	}
 }
 
-static void start_workers(char *cpus)
+static void *shared(size_t bytes)
 {
-	pthread_attr_t attr;
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
+	if (at == MAP_FAILED)
+		die("memory", errno);
+	return at;
+}
+
+static void prepare_workers(char *cpus)
+{
+	pthread_barrierattr_t attr;
+
+	workers = shared(MAX_CPUS * sizeof(*workers));
+	run.barrier = shared(sizeof(*run.barrier));
 	for (char *cpu = strtok(cpus, ","); cpu && run.nr_workers < MAX_CPUS;
 	     cpu = strtok(NULL, ","))
 		workers[run.nr_workers++].cpu = atoi(cpu);
-	pthread_barrier_init(&run.barrier, NULL, run.nr_workers);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_barrierattr_init(&attr);
+	pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_barrier_init(run.barrier, &attr, run.nr_workers);
 	for (unsigned int k = 0; k < run.nr_workers; k++) {
 		struct worker *w = &workers[k];
 
@@ -216,18 +258,86 @@ static void start_workers(char *cpus)
 			die("buffers", ENOMEM);
 		memset(w->buffers, 0, (size_t)run.depth * BLOCK_BYTES);
 	}
+}
+
+static void run_threads(void)
+{
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	for (unsigned int k = 0; k < run.nr_workers; k++)
 		if (pthread_create(&workers[k].thread, &attr, work, &workers[k]))
 			die("thread", errno);
+	for (unsigned int k = 0; k < run.nr_workers; k++)
+		pthread_join(workers[k].thread, NULL);
+}
+
+static void enter_group(unsigned int number)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/fs/cgroup/iocount%u/cgroup.procs", number);
+	fd = open(path, O_WRONLY);
+	if (fd < 0 || write(fd, "0", 1) != 1)
+		die(path, errno);
+	close(fd);
+}
+
+static void run_processes(void)
+{
+	pid_t children[MAX_CPUS];
+	int status, failed = 0;
+
+	for (unsigned int k = 0; k < run.nr_workers; k++) {
+		children[k] = fork();
+		if (children[k] < 0)
+			die("process", errno);
+		if (children[k])
+			continue;
+		enter_group(k % run.nr_groups);
+		/* A child has its parent's memory, but not its locks on it. */
+		if (mlockall(MCL_CURRENT | MCL_FUTURE))
+			die("mlockall", errno);
+		work(&workers[k]);
+		exit(0);
+	}
+	for (unsigned int k = 0; k < run.nr_workers; k++) {
+		if (wait(&status) > 0 && !status)
+			continue;
+		/* One that fails lets the others wait at the barrier. */
+		for (unsigned int i = 0; i < run.nr_workers && !failed; i++)
+			kill(children[i], SIGKILL);
+		failed = 1;
+	}
+	if (failed)
+		exit(1);
+}
+
+/* NAME[:START-END]... */
+static void read_window(char *text)
+{
+	char *range = strtok(text, ":");
+
+	snprintf(run.mark.name, sizeof(run.mark.name), "%s", range);
+	while ((range = strtok(NULL, ":")) && run.mark.nr_ranges < MARK_RANGES) {
+		uint64_t *pair = run.mark.ranges[run.mark.nr_ranges];
+
+		if (sscanf(range, "%lx-%lx", &pair[0], &pair[1]) != 2)
+			die(range, EINVAL);
+		run.mark.nr_ranges++;
+	}
+	run.is_counted = true;
 }
 
 int main(int argc, char **argv)
 {
 	uint64_t bytes;
 
-	if (argc != 7 && argc != 8) {
-		fprintf(stderr,
-			"usage: iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...] [FLOWS]\n");
+	if (argc < 7 || argc > 10) {
+		fprintf(stderr, "usage: iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...] "
+			"[FLOWS [GROUPS [NAME[:START-END]...]]]\n");
 		return 2;
 	}
 	run.depth = atoi(argv[2]);
@@ -235,6 +345,9 @@ int main(int argc, char **argv)
 	run.nr_ios = atoi(argv[4]);
 	run.nr_windows = atoi(argv[5]);
 	run.nr_flows = argc > 7 ? atoi(argv[7]) : 1;
+	run.nr_groups = argc > 8 ? atoi(argv[8]) : 0;
+	if (argc > 9)
+		read_window(argv[9]);
 	if (!run.depth || run.depth > MAX_DEPTH || !run.batch || run.depth % run.batch ||
 	    !run.nr_ios || run.nr_ios % run.batch || !run.nr_windows ||
 	    run.nr_windows > MAX_WINDOWS || !run.nr_flows || run.nr_flows > MAX_FLOWS) {
@@ -249,9 +362,11 @@ int main(int argc, char **argv)
 	run.nr_blocks = bytes / BLOCK_BYTES;
 	if (mlockall(MCL_CURRENT | MCL_FUTURE))
 		die("mlockall", errno);
-	start_workers(argv[6]);
-	for (unsigned int k = 0; k < run.nr_workers; k++)
-		pthread_join(workers[k].thread, NULL);
+	prepare_workers(argv[6]);
+	if (run.nr_groups)
+		run_processes();
+	else
+		run_threads();
 	print_windows();
 	return 0;
 }

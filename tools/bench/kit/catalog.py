@@ -20,6 +20,7 @@ BENCHMARKS = {
     "k2-auto": "cases.k2_auto",
     "defaults": "cases.tabs_defaults",
     "filesystems": "cases.filesystems",
+    "scale": "cases.all_scale",
 }
 # The two parts of `make demo`, by the name in "drawn_by" of their results.
 PARTS = {"neighbour": "demo.neighbour", "tail": "demo.tail"}

@@ -43,13 +43,18 @@ class Guest:
     cpus: int
     virtual_time: bool = False
     timeout_s: int = 3600
+    coherence: str = ""     # where the counts of cache lines go; empty: none are counted
+    slice_insns: int = 0    # a CPU's turn while they are counted
+    mem: str = "2G"
 
     def argv(self):
         """The start of the lab's command line, up to --."""
         argv = [LAB, "run", "--backend", self.backend, "--cpus", str(self.cpus),
-                "--timeout", str(self.timeout_s)]
+                "--timeout", str(self.timeout_s), "--mem", self.mem]
         if self.backend == "vm":
             argv += ["--kernel", self.kernel]
+        if self.coherence:
+            argv += ["--coherence", self.coherence, "--slice", str(self.slice_insns)]
         return argv + (["--virtual-time"] if self.virtual_time else [])
 
     def words(self):
@@ -60,6 +65,12 @@ class Guest:
 def virtual(kernel, cpus):
     """A guest under virtual time."""
     return Guest("vm", kernel, cpus, virtual_time=True)
+
+
+def counted(kernel, cpus, path, slice_insns):
+    """A guest under virtual time whose cache lines are counted, into the file @path."""
+    return Guest("vm", kernel, cpus, virtual_time=True, coherence=path, slice_insns=slice_insns,
+                 mem="2G" if cpus <= 16 else "4G")
 
 
 @dataclass(frozen=True)
