@@ -594,6 +594,77 @@ static void new_test(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, c->law.is_new);
 }
 
+/* With so many slots, or more: thousands of requests, and the part of the first of two flows. */
+struct level {
+	u32 slots, requests, first_ppm;
+};
+
+enum {
+	LEVELS	= 4,
+	OUTSTANDING = 16,
+};
+
+static const struct walk {
+	const char *name;
+	struct level level[LEVELS];
+	u32 least, best, next;
+} walks[] = {
+	/* What is above the best was unfair, so it is not tried once more. */
+	{ "half is no help, a quarter is",
+	  { { 16, 100, 900000 }, { 8, 90, 890000 }, { 0, 70, 500000 } }, 4, 4, 6 },
+	{ "the flow with least loses half",
+	  { { 16, 100, 900000 }, { 8, 100, 980000 }, { 0, 70, 500000 } }, 8, OPEN_SLOTS, 12 },
+	{ "all lose half",
+	  { { 16, 100, 900000 }, { 8, 45, 800000 }, { 0, 40, 500000 } }, 8, OPEN_SLOTS, 12 },
+	/* A Jain's index of 0.986: three quarters are next, not more, nor half once more. */
+	{ "half is the best, and not quite fair",
+	  { { 16, 100, 900000 }, { 8, 90, 560000 }, { 6, 50, 560000 }, { 0, 44, 500000 } },
+	  4, 8, 6 },
+	/* From 0.98 on, for a tenth of the service. */
+	{ "a step that is worth it below 0.99",
+	  { { 16, 100, 571429 }, { 8, 91, 500000 }, { 0, 50, 500000 } }, 8, 8, 12 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(walk, walks, name);
+
+static void window_of_level(struct context *c, const struct level *l)
+{
+	u32 now = min_t(u32, mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), OUTSTANDING);
+	struct mqfq_auto_window w = {
+		.ns = WINDOW_NS, .slot_waits = now < OUTSTANDING, .in_flight = now,
+	};
+
+	while (now < l->slots)
+		l++;
+	w.requests = 1000 * l->requests;
+	w.bytes = w.requests << 12;
+	end_window(c, &w, l->first_ppm);
+}
+
+/* New flows: how far halving goes, what is the best of it, and what is tried next. */
+static void walk_test(struct kunit *test)
+{
+	const struct walk *p = test->param_value;
+	struct context *c = context(test);
+	unsigned int n = 0;
+	u32 least = U32_MAX;
+
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, OPEN_SLOTS);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	while (c->law.is_new) {
+		least = min(least, slots(c));
+		window_of_level(c, p->level);
+		KUNIT_ASSERT_LT(test, n++, 20U);
+	}
+	KUNIT_EXPECT_EQ(test, least, p->least);
+	KUNIT_EXPECT_EQ(test, slots(c), p->best);
+	while (mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS) == p->best) {
+		window_of_level(c, p->level);
+		KUNIT_ASSERT_LT(test, n++, 40U);
+	}
+	KUNIT_EXPECT_EQ(test, mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), p->next);
+}
+
 /* The flow that has least has less with each step: steps are no help to it. */
 static void no_help_test(struct kunit *test)
 {
@@ -776,6 +847,7 @@ static struct kunit_case mqfq_auto_cases[] = {
 	KUNIT_CASE(shrink_test),
 	KUNIT_CASE(unfair_test),
 	KUNIT_CASE(new_test),
+	KUNIT_CASE_PARAM(walk_test, walk_gen_params),
 	KUNIT_CASE(no_help_test),
 	KUNIT_CASE(nothing_yet_test),
 	KUNIT_CASE(amid_test),

@@ -21,10 +21,10 @@
  * Both rates must rise. With a larger D, large requests may displace small ones. That is more
  * bytes, fewer requests, and no gain; it is less fairness. A flow that displaces one of its like
  * shows in Jain's index of the flows' service over their weights. A hundredth of that index, all
- * that a fixed setting may be better by, is worth 4% of throughput. But where both rates rise,
- * fairness counts only if the smaller value gives the flow that has least of its share at least
- * half, in percent, of what it takes from the total. Otherwise the device is not what they compete
- * for, and a smaller D would only hold all of them back.
+ * that a fixed setting may be better by, is worth 4% of throughput, and 16% where the index is less
+ * than 0.99. But where both rates rise, fairness counts only if the smaller value gives the flow
+ * that has least of its share at least half, in percent, of what it takes from the total. Otherwise
+ * the device is not what they compete for, and a smaller D would only hold all of them back.
  *
  *	up:	if the gain of twice the value is at least RISE, 2%.
  *	down:	if the gain over half the value, together with those of the steps down before, is at
@@ -45,10 +45,12 @@
  * one. After PAIRS_MAX pairs D stays or becomes the larger one, and T stays.
  *
  * Flows that have just come are made equal first, and without comparisons, each of which waits for
- * what is outstanding: as long as it is not fair, each leg has half the D and T of the one before.
- * If a leg has a quarter less than the first one, of bytes and of requests, or the flow that has
- * least of its share has less than in the leg before, the last step is taken back. Then comparisons
- * go on from there.
+ * what is outstanding. As long as it is not fair, each leg has half the D and T of the one before.
+ * This ends when it is fair, or when all, or the flow that has least of its share, have less than
+ * half of what they had in the first leg. It does not end where a step does not help: a flow with
+ * few requests outstanding may get its share only with a D that is a quarter of them. Then the best
+ * leg's values are set, by the gain as above, and comparisons go on from there. What was in force
+ * just above the best leg is known to be unfair.
  *
  * A step is tried only if it can mean something. D up: a queue waited for a slot, and so large a D
  * was not unfair under this load. D down: so many requests are at the device that half of D would
@@ -61,12 +63,13 @@
  * One flow alone needs no D. It has all the slots that there are, and nothing is tried, until the
  * first window with another flow.
  *
- * A round tries each step of each knob; a step that is taken is tried again. When no step is left
- * the law rests: a second, after rounds without a step two, four, up to 16, so that trying costs
- * little. It ends the rest early if the load has become another one: bytes or requests per second
- * are a quarter off the usual twice in a row, or queues wait for what they did not wait for before.
- * A comparison ends early if the load has become another one meanwhile, or has shrunk so far that
- * neither value holds anything back. The next round begins with the values found.
+ * A round tries each step of each knob, and the steps down first while it is not fair; a step that
+ * is taken is tried again. When no step is left the law rests: a second, after rounds without a
+ * step two, four, up to 16, so that trying costs little. It ends the rest early if the load has
+ * become another one: bytes or requests per second are a quarter off the usual twice in a row, or
+ * queues wait for what they did not wait for before. A comparison ends early if the load has become
+ * another one meanwhile, or has shrunk so far that neither value holds anything back. The next
+ * round begins with the values found.
  *
  * What it costs
  * =============
@@ -100,6 +103,9 @@ enum {
 	MQFQ_AUTO_SCATTER_WINDOWS = 4,
 	/* The worth of a part of Jain's index, in parts of throughput. */
 	MQFQ_AUTO_UNFAIR	= 4,
+	/* And more below this. */
+	MQFQ_AUTO_VERY_UNFAIR	= 12,
+	MQFQ_AUTO_VERY_UNFAIR_PPM = 990000,
 	/* A D that is worse than a smaller one by so much is unfair. */
 	MQFQ_AUTO_UNFAIR_PPM	= 100000,
 	/* Flows whose Jain's index is this have their shares. */
@@ -114,9 +120,9 @@ enum {
 	MQFQ_AUTO_LEG_REQUESTS	= 1000,
 	MQFQ_AUTO_LEG_WINDOWS	= 500 / MQFQ_AUTO_WINDOW_MS,
 	MQFQ_AUTO_LEG_LEAST	= 10,
-	/* With new flows, a leg has so many, and must not have less of the first by so much. */
+	/* With new flows, a leg has so many, and one that has so much less of the first ends it. */
 	MQFQ_AUTO_NEW_REQUESTS	= 5 * MQFQ_AUTO_LEG_LEAST,
-	MQFQ_AUTO_NEW_COST_PPM	= 250000,
+	MQFQ_AUTO_NEW_COST_PPM	= 500000,
 
 	MQFQ_AUTO_WAIT_MIN	= 1000 / MQFQ_AUTO_REST_WINDOW_MS,
 	MQFQ_AUTO_WAIT_MAX	= 16 * MQFQ_AUTO_WAIT_MIN,
@@ -240,24 +246,46 @@ static s64 mqfq_auto_least_rise_ppm(const struct mqfq_auto_leg *large,
 	return mqfq_auto_rise_ppm(large->shares.least, large->ns, small->shares.least, small->ns);
 }
 
-/*
- * The gain of the larger value of a comparison over the smaller one. Unfairness counts against it,
- * unless it is only that all have more: the flow that has least of its share must gain by the
- * smaller value half of what the total loses.
- */
-static s64 mqfq_auto_gain_ppm(const struct mqfq_auto *a)
+/* The larger of the two rates' rise. */
+static s64 mqfq_auto_leg_rise_ppm(const struct mqfq_auto_leg *now, const struct mqfq_auto_leg *then)
 {
-	bool up = mqfq_auto_is_up(a->way);
-	const struct mqfq_auto_leg *large = &a->leg[up], *small = &a->leg[!up];
-	s64 unfair_ppm = (s64)mqfq_auto_jain_ppm(&small->shares) -
-			 mqfq_auto_jain_ppm(&large->shares);
+	return max(mqfq_auto_rise_ppm(now->bytes, now->ns, then->bytes, then->ns),
+		   mqfq_auto_rise_ppm(now->requests, now->ns, then->requests, then->ns));
+}
+
+/* What Jain's index of a leg is worth, in millionths of throughput. */
+static s64 mqfq_auto_worth_ppm(const struct mqfq_auto_leg *leg)
+{
+	s64 jain_ppm = mqfq_auto_jain_ppm(&leg->shares);
+
+	return MQFQ_AUTO_UNFAIR * jain_ppm +
+	       MQFQ_AUTO_VERY_UNFAIR * min_t(s64, jain_ppm, MQFQ_AUTO_VERY_UNFAIR_PPM);
+}
+
+/*
+ * The gain of a larger value over a smaller one. Unfairness counts against it, unless it is only
+ * that all have more: the flow that has least of its share must gain by the smaller value half of
+ * what the total loses.
+ */
+static s64 mqfq_auto_gain_of_ppm(const struct mqfq_auto_leg *large,
+				 const struct mqfq_auto_leg *small)
+{
+	s64 unfair_ppm = mqfq_auto_worth_ppm(small) - mqfq_auto_worth_ppm(large);
 	s64 rise_ppm = min(mqfq_auto_rise_ppm(large->bytes, large->ns, small->bytes, small->ns),
 			   mqfq_auto_rise_ppm(large->requests, large->ns, small->requests,
 					      small->ns));
+	s64 loss_ppm = -mqfq_auto_leg_rise_ppm(small, large);
 
-	if (rise_ppm > 0 && 2 * mqfq_auto_least_rise_ppm(small, large) < rise_ppm)
+	if (rise_ppm > 0 && 2 * mqfq_auto_least_rise_ppm(small, large) < loss_ppm)
 		return rise_ppm;
-	return rise_ppm - MQFQ_AUTO_UNFAIR * max_t(s64, unfair_ppm, 0);
+	return rise_ppm - max_t(s64, unfair_ppm, 0);
+}
+
+static s64 mqfq_auto_gain_ppm(const struct mqfq_auto *a)
+{
+	bool up = mqfq_auto_is_up(a->way);
+
+	return mqfq_auto_gain_of_ppm(&a->leg[up], &a->leg[!up]);
 }
 
 /* ---- which steps there are ---- */
@@ -279,6 +307,12 @@ static unsigned int mqfq_auto_felt(const struct mqfq_auto_window *w)
 	       mqfq_auto_is_felt(MQFQ_AUTO_THROTTLE_KB, w) << MQFQ_AUTO_THROTTLE_KB;
 }
 
+/* With the base, as far as that is known; or else in this window. */
+static bool mqfq_auto_is_fair(const struct mqfq_auto *a)
+{
+	return (a->jain_ppm ?: mqfq_auto_jain_ppm(&a->shares)) >= MQFQ_AUTO_FAIR_PPM;
+}
+
 /*
  * A smaller D. Where D holds nothing back, half of it may not do so either: half of what is at the
  * device does. Small steps are for the sake of fairness.
@@ -289,8 +323,7 @@ static u32 mqfq_auto_fewer_slots(const struct mqfq_auto *a, enum mqfq_auto_way w
 	u32 base = a->knob[MQFQ_AUTO_SLOTS].base, held = min(base, a->in_flight);
 	bool felt = mqfq_auto_is_felt(MQFQ_AUTO_SLOTS, w) || base > MQFQ_AUTO_PLENTY ||
 		    a->in_flight > base / 2;
-	u32 jain_ppm = a->jain_ppm ?: mqfq_auto_jain_ppm(&a->shares);
-	bool fair = jain_ppm >= MQFQ_AUTO_FAIR_PPM;
+	bool fair = mqfq_auto_is_fair(a);
 	u32 fewer = way == MQFQ_AUTO_TRIM ? held - held / 4 : held / 2;
 
 	if (fair && (!felt || way == MQFQ_AUTO_TRIM))
@@ -526,12 +559,6 @@ static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window
 
 /* ---- new flows ---- */
 
-static s64 mqfq_auto_leg_rise_ppm(const struct mqfq_auto_leg *now, const struct mqfq_auto_leg *then)
-{
-	return max(mqfq_auto_rise_ppm(now->bytes, now->ns, then->bytes, then->ns),
-		   mqfq_auto_rise_ppm(now->requests, now->ns, then->requests, then->ns));
-}
-
 /* The next leg of new flows, with these values. */
 static void mqfq_auto_new_leg(struct mqfq_auto *a, u32 slots, u32 throttle_kb)
 {
@@ -539,6 +566,26 @@ static void mqfq_auto_new_leg(struct mqfq_auto *a, u32 slots, u32 throttle_kb)
 	a->knob[MQFQ_AUTO_THROTTLE_KB].base = throttle_kb;
 	a->in_flight = min(a->in_flight, slots);
 	mqfq_auto_begin_legs(a);
+}
+
+/* Is the leg that is over the best so far? If by far, what was in force before it is unfair. */
+static void mqfq_auto_find_best(struct mqfq_auto *a)
+{
+	const struct mqfq_auto_leg *leg = &a->leg[MQFQ_AUTO_BASE];
+	unsigned int which;
+
+	if (a->best.ns) {
+		s64 gain_ppm = mqfq_auto_gain_of_ppm(&a->best, leg);
+
+		if (gain_ppm > 0 || mqfq_auto_jain_ppm(&leg->shares) <=
+				    mqfq_auto_jain_ppm(&a->best.shares))
+			return;
+		if (gain_ppm < -MQFQ_AUTO_UNFAIR_PPM)
+			a->unfair_slots = a->last_slots;
+	}
+	a->best = *leg;
+	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
+		a->knob[which].best = a->knob[which].base;
 }
 
 /* A leg is over: D is halved once more, and T, or this was the last one. */
@@ -551,20 +598,21 @@ static void mqfq_auto_halve(struct mqfq_auto *a, const struct mqfq_auto_window *
 
 	if (!a->first.ns)
 		a->first = *leg;
-	if (mqfq_auto_leg_rise_ppm(leg, &a->first) < -MQFQ_AUTO_NEW_COST_PPM ||
-	    mqfq_auto_least_rise_ppm(leg, &a->before) < 0) {
-		a->is_new = false;
-		mqfq_auto_new_leg(a, d->former, t->former);
-	} else if (mqfq_auto_jain_ppm(&leg->shares) >= MQFQ_AUTO_FAIR_PPM ||
-		   held < 2 * MQFQ_SLOTS_MIN) {
-		a->is_new = false;
-	} else {
-		a->before = *leg;
-		a->knob[MQFQ_AUTO_SLOTS].former = d->base;
-		a->knob[MQFQ_AUTO_THROTTLE_KB].former = t->base;
+	mqfq_auto_find_best(a);
+	if (mqfq_auto_jain_ppm(&leg->shares) < MQFQ_AUTO_FAIR_PPM && held >= 2 * MQFQ_SLOTS_MIN &&
+	    mqfq_auto_leg_rise_ppm(leg, &a->first) > -MQFQ_AUTO_NEW_COST_PPM &&
+	    mqfq_auto_least_rise_ppm(leg, &a->first) > -MQFQ_AUTO_NEW_COST_PPM) {
+		a->last_slots = held;
 		mqfq_auto_new_leg(a, held / 2,
 				  t->is_on ? mqfq_auto_less_throttle_kb(a, w) : t->base);
+		return;
 	}
+	a->is_new = false;
+	if (d->base == d->best)
+		return;
+	/* Half of the best was not better just now. */
+	a->done |= mqfq_auto_step(MQFQ_AUTO_SLOTS, MQFQ_AUTO_DOWN);
+	mqfq_auto_new_leg(a, d->best, t->best);
 }
 
 static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window *w)
@@ -597,10 +645,13 @@ static void mqfq_auto_rest(struct mqfq_auto *a, const struct mqfq_auto_window *w
 
 static void mqfq_auto_next_step(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
-	unsigned int which, way;
+	/* What is not fair now is less fair with more. */
+	unsigned int first = mqfq_auto_is_fair(a) ? MQFQ_AUTO_UP : MQFQ_AUTO_DOWN;
+	unsigned int which, i;
 
 	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++) {
-		for (way = 0; way < MQFQ_AUTO_NR_WAYS; way++) {
+		for (i = 0; i < MQFQ_AUTO_NR_WAYS; i++) {
+			enum mqfq_auto_way way = (first + i) % MQFQ_AUTO_NR_WAYS;
 			u32 tried = mqfq_auto_next(a, which, way, w);
 
 			if (!a->knob[which].is_on || a->done & mqfq_auto_step(which, way) ||
@@ -668,7 +719,7 @@ static void mqfq_auto_restart(struct mqfq_auto *a)
 	a->done = 0;
 	a->skip = 1;
 	a->is_new = a->knob[MQFQ_AUTO_SLOTS].is_on;
-	a->first = a->before = (struct mqfq_auto_leg) {};
+	a->first = a->best = (struct mqfq_auto_leg) {};
 	mqfq_auto_begin_legs(a);
 }
 

@@ -101,14 +101,14 @@ struct mqfq_auto_flow {
  * @is_on:	it is found, not given
  * @base:	what has been found so far
  * @tried:	what it is compared with
- * @former:	what it was before it was halved for new flows
+ * @best:	the best so far, while it is halved for new flows
  * @debt_ppm:	what the steps down have cost since the load was last another
  */
 struct mqfq_auto_knob {
 	bool is_on;
 	u32 base;
 	u32 tried;
-	u32 former;
+	u32 best;
 	u32 debt_ppm;
 };
 
@@ -143,7 +143,8 @@ struct mqfq_auto_leg {
  * @drain:	requests that were sent before the last change, and have not been completed
  * @is_new:	the flows are new: D is brought down without comparisons
  * @first:	service before the first step of that
- * @before:	and before the last one
+ * @best:	and with the best value so far
+ * @last_slots:	D before the last step
  * @probing:	a comparison is under way
  * @which:	the knob that is compared
  * @way:	which way
@@ -178,7 +179,8 @@ struct mqfq_auto {
 	unsigned int nr_void;
 	u64 drain;
 	bool is_new;
-	struct mqfq_auto_leg first, before;
+	struct mqfq_auto_leg first, best;
+	u32 last_slots;
 	bool probing;
 	enum mqfq_auto_which which;
 	enum mqfq_auto_way way;

@@ -6,7 +6,8 @@
  *	mqfq_auto_sweep long [WORLD]	all values and beginnings; only the world of that number
  *
  * The policy as it is runs between simulated tenants and a simulated device: events in a heap, a
- * seed, no clock. Each tenant keeps a number of requests outstanding. A hardware queue has a CPU,
+ * seed, no clock. Each tenant keeps a number of requests outstanding, and may need some time, alone
+ * or one after another, before the next one follows one that is done. A hardware queue has a CPU,
  * which takes some time for each request, and for the wake-up of a queue by another one. The device
  * has dies: a request goes to one at random, or to the first that is free, and then over a bus that
  * all share.
@@ -42,7 +43,7 @@ enum {
 	DIES_MAX	= 256,
 	REQUESTS_MAX	= 8192,
 	KB_SHIFT	= 10 + VT_SHIFT,
-	EVENTS_MAX	= 2 * REQUESTS_MAX,
+	EVENTS_MAX	= 3 * REQUESTS_MAX,
 	OPEN_SLOTS	= 4096,
 
 	FIXED_RAMP_MS	= 50,
@@ -81,6 +82,8 @@ struct world {
 	bool stays;			/* a tenant has one queue */
 	struct tenants tenants[2];
 	struct tenants later[2];	/* after LEARN_MS, if there are any */
+	/* A tenant's, per request; and until it hears that one is done. */
+	unsigned int task_ns, back_ns;
 };
 
 /* Reads of 16 KiB or less per die take as long as on the default drive of ssdsim. */
@@ -90,6 +93,9 @@ struct world {
 #define MANY_DIES								\
 	.nr_queues = 4, .nr_dies = 64, .striped = true, .read_us = 107, .bus_mbps = 8000,	\
 	.cpu_ns = 1000, .wake_ns = 5000
+
+/* With few requests outstanding, some of them are on their way and not here. */
+#define TAKES_TIME	.stays = true, .task_ns = 15000, .back_ns = 20000
 
 #define START(label, dies, depth, kb, kb_beside, weight, weight_beside, ...)	\
 	{ dies, .name = label,							\
@@ -126,6 +132,12 @@ static const struct world starts[] = {
 	START("a queue each: 8k:96k, 2 x 8", FEW_DIES, 8, 8, 96, 100, 100, .stays = true),
 	START("a queue each: 8k:96k, 2 x 32", FEW_DIES, 32, 8, 96, 100, 100, .stays = true),
 	START("a queue each: 4k:256k, 2 x 8", FEW_DIES, 8, 4, 256, 100, 100, .stays = true),
+	START("tasks that take time: 8k:96k, 2 x 8", FEW_DIES, 8, 8, 96, 100, 100, TAKES_TIME),
+	START("tasks that take time: 4k:256k, 2 x 8", FEW_DIES, 8, 4, 256, 100, 100, TAKES_TIME),
+	START("tasks that take time: weights 1:10, 2 x 8", FEW_DIES, 8, 4, 4, 100, 1000,
+	      TAKES_TIME),
+	START("tasks that take time: weights 1:10, 2 x 32", FEW_DIES, 32, 4, 4, 100, 1000,
+	      TAKES_TIME),
 	{ .name = "one slow die, 4k x 64 beside 64k x 96",
 	  .nr_queues = 4, .nr_dies = 1, .striped = true, .read_us = 214, .bus_mbps = 1000,
 	  .cpu_ns = 8000, .wake_ns = 8000,
@@ -187,7 +199,7 @@ struct tenant {
 	struct flow *flow;
 	const struct tenants *now;
 	unsigned int next_queue, outstanding;
-	u64 bytes, counted, seen;
+	u64 bytes, counted, seen, busy_until;
 	struct mqfq_auto_flow note;
 };
 
@@ -195,6 +207,7 @@ enum event_kind {
 	RUN,
 	DONE,
 	WINDOW,
+	NEXT,
 };
 
 struct machine {
@@ -309,6 +322,12 @@ static void submit(struct machine *m, unsigned int number)
 	run_at(m, r->queue, m->now);
 }
 
+/* From half to one and a half of @ns. */
+static u64 about(struct machine *m, u64 ns)
+{
+	return ns * (500 + events_draw(&m->random, 1000)) / 1000;
+}
+
 static void run_queue(struct machine *m, unsigned int number)
 {
 	struct mqfq_queue *q = &m->policy.queue[number];
@@ -324,12 +343,19 @@ static void run_queue(struct machine *m, unsigned int number)
 	spin_unlock(&q->lock);
 	if (!e)
 		return;
-	/* From half to one and a half of the time that it should take. */
-	m->busy_until[number] = m->now + m->world->cpu_ns *
-				(500 + events_draw(&m->random, 1000)) / 1000;
+	m->busy_until[number] = m->now + about(m, m->world->cpu_ns);
 	atomic64_add(container_of(e, struct request, e)->bytes, &mqfq_entry_flow(e)->service_bytes);
 	send(m, container_of(e, struct request, e) - m->request);
 	run_at(m, number, m->now);
+}
+
+/* The tenant sends what it may. */
+static void next(struct machine *m, unsigned int number)
+{
+	struct tenant *t = &m->tenant[number];
+
+	while (t->outstanding < t->now->depth)
+		submit(m, number);
 }
 
 static void done(struct machine *m, unsigned int number)
@@ -342,8 +368,13 @@ static void done(struct machine *m, unsigned int number)
 	m->completed++;
 	m->free[m->nr_free++] = number;
 	mqfq_release(&m->policy.queue[r->queue]);
-	while (t->outstanding < t->now->depth)
-		submit(m, r->flow);
+	if (!m->world->task_ns) {
+		next(m, r->flow);
+		return;
+	}
+	t->busy_until = max(t->busy_until, m->now + m->world->back_ns) +
+			about(m, m->world->task_ns);
+	events_push(&m->events, t->busy_until, NEXT, r->flow);
 }
 
 /* ---- the law ---- */
@@ -457,8 +488,7 @@ static void come(struct machine *m, const struct tenants *tenants)
 		struct tenant *t = &m->tenant[i];
 
 		t->now = &tenants[i >= m->world->tenants[0].nr];
-		while (t->outstanding < t->now->depth)
-			submit(m, i);
+		next(m, i);
 	}
 }
 
@@ -472,6 +502,8 @@ static void run_until(struct machine *m, u64 ms)
 			run_queue(m, event.number);
 		else if (event.kind == DONE)
 			done(m, event.number);
+		else if (event.kind == NEXT)
+			next(m, event.number);
 		else
 			end_window(m);
 	}
