@@ -707,6 +707,25 @@ static void nothing_yet_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slots(c), SLOTS / 2U);
 }
 
+/* What was sent at once comes back flow by flow: fair when all of it has. */
+static void burst_test(struct kunit *test)
+{
+	struct mqfq_auto_window w = {
+		.ns = WINDOW_NS, .bytes = REQUESTS << 12, .requests = REQUESTS,
+		.in_flight = 4 * REQUESTS,
+	};
+	struct context *c = context(test);
+	unsigned int i;
+
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, 8 * REQUESTS);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
+	/* Three windows say only that there is another flow, and that D has changed. */
+	for (i = 0; i < 3 + 4; i++)
+		end_window(c, &w, i < 3 + 2 ? 990000 : 10000);
+	KUNIT_EXPECT_FALSE(test, c->law.is_new);
+	KUNIT_EXPECT_EQ(test, slots(c), 8U * REQUESTS);
+}
+
 /* Another load amid a comparison: it is no verdict on the value that is tried. */
 static void amid_test(struct kunit *test)
 {
@@ -850,6 +869,7 @@ static struct kunit_case mqfq_auto_cases[] = {
 	KUNIT_CASE_PARAM(walk_test, walk_gen_params),
 	KUNIT_CASE(no_help_test),
 	KUNIT_CASE(nothing_yet_test),
+	KUNIT_CASE(burst_test),
 	KUNIT_CASE(amid_test),
 	KUNIT_CASE(alike_test),
 	KUNIT_CASE(off_test),

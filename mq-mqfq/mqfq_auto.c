@@ -45,7 +45,8 @@
  * one. After PAIRS_MAX pairs D stays or becomes the larger one, and T stays.
  *
  * Flows that have just come are made equal first, and without comparisons, each of which waits for
- * what is outstanding. As long as it is not fair, each leg has half the D and T of the one before.
+ * what is outstanding. As long as it is not fair, each leg has half the D and T of the one before,
+ * and lasts until as many requests are back as were at the device: these may come flow by flow.
  * This ends when it is fair, or when all, or the flow that has least of its share, have less than
  * half of what they had in the first leg. It does not end where a step does not help: a flow with
  * few requests outstanding may get its share only with a D that is a quarter of them. Then the best
@@ -617,11 +618,15 @@ static void mqfq_auto_halve(struct mqfq_auto *a, const struct mqfq_auto_window *
 
 static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
+	const struct mqfq_auto_leg *leg = &a->leg[MQFQ_AUTO_BASE];
+
 	mqfq_auto_count(a, w);
-	/* A flow that has had nothing yet does not show in Jain's index. */
-	if ((a->leg_requests >= MQFQ_AUTO_NEW_REQUESTS &&
-	     a->leg[MQFQ_AUTO_BASE].shares.nr >= w->nr_flows) ||
-	    a->leg_windows >= MQFQ_AUTO_LEG_WINDOWS)
+	/*
+	 * A flow that has had nothing yet does not show in Jain's index. What was sent at once is
+	 * completed flow by flow.
+	 */
+	if ((a->leg_requests >= MQFQ_AUTO_NEW_REQUESTS && leg->requests >= a->in_flight &&
+	     leg->shares.nr >= w->nr_flows) || a->leg_windows >= MQFQ_AUTO_LEG_WINDOWS)
 		mqfq_auto_halve(a, w);
 }
 
