@@ -512,7 +512,8 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	}
 	rcu_read_lock();
 	if (mqfq_leaves_share(md, mq, opf, used, depth))
-		data->shallow_depth = tag_share_shallow(data->hctx);
+		data->shallow_depth = used + data->nr_tags > tag_share(depth) ?
+				      tag_share_tight(data->hctx) : tag_share_shallow(data->hctx);
 	rcu_read_unlock();
 }
 

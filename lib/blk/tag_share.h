@@ -49,14 +49,29 @@ static inline unsigned int tag_share_sched_depth(const struct blk_mq_hw_ctx *hct
 	return READ_ONCE(tag_share_map(hctx)->depth);
 }
 
-/* What limit_depth says to the tag allocator for a task that must leave the share: never 0. */
-static inline unsigned int tag_share_shallow(const struct blk_mq_hw_ctx *hctx)
+/* The tags for which one limit counts. */
+static inline unsigned int tag_share_limited(const struct blk_mq_hw_ctx *hctx)
 {
 	unsigned int depth = tag_share_sched_depth(hctx);
 
-	if (tag_share_is_per_word)
-		depth = min(depth, 1U << tag_share_map(hctx)->shift);
-	return tag_share(depth);
+	return tag_share_is_per_word ? min(depth, 1U << tag_share_map(hctx)->shift) : depth;
+}
+
+/* What limit_depth says to the tag allocator for a task that must leave the share: never 0. */
+static inline unsigned int tag_share_shallow(const struct blk_mq_hw_ctx *hctx)
+{
+	return tag_share(tag_share_limited(hctx));
+}
+
+/*
+ * The same when so many tags are in use that only the share is left. The limit is on numbers of
+ * tags. A task that took its first ones without a limit has some of the share's numbers, and could
+ * still take all others: 128 of 256 in order, then 48 of 64 in each word that is left, are 224.
+ * With this limit it gets nearly none, until others or its own come back.
+ */
+static inline unsigned int tag_share_tight(const struct blk_mq_hw_ctx *hctx)
+{
+	return max(1U, tag_share_limited(hctx) >> TAG_SHARE_SHIFT);
 }
 
 /**
@@ -109,7 +124,7 @@ static inline void tag_share_set_room(const struct blk_mq_alloc_data *data, unsi
 }
 
 /*
- * The smallest limit that tag_share_shallow() can give on a hardware queue of @q. Tags that the
+ * The smallest limit that tag_share_tight() can give on a hardware queue of @q. Tags that the
  * hardware queues share may get their new depth later than depth_updated: 1 is the least of all.
  */
 static inline unsigned int tag_share_least(struct request_queue *q)
@@ -121,7 +136,7 @@ static inline unsigned int tag_share_least(struct request_queue *q)
 	if (q->tag_set->flags & BLK_MQ_F_TAG_HCTX_SHARED)
 		return 1;
 	queue_for_each_hw_ctx(q, hctx, i)
-		least = min(least, tag_share_shallow(hctx));
+		least = min(least, tag_share_tight(hctx));
 	return least;
 }
 
