@@ -465,6 +465,7 @@ static void finish_info(struct request *r)
 		     word++)
 			to[word] += from[word];
 		sum.nr_refusing += r->jobs[i].stats.nr_refusing;
+		sum.nr_failing += r->jobs[i].stats.nr_failing;
 		nr_keys += r->jobs[i].nr_keys;
 	}
 	if (req_nr(r) == 1)

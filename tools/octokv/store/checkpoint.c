@@ -33,8 +33,6 @@
 #include "partition.h"
 #include "segment.h"
 
-enum { NR_TRIES = 3 };
-
 /* ---- writing ---- */
 
 /* A number that no attempt has had, of this process or of one before it. */
@@ -68,19 +66,44 @@ static void end(struct okv_partition *p)
 	struct okv_checkpoint *c = &p->checkpoint;
 
 	c->step = OKV_CHECKPOINT_NONE;
+	c->waits = false;
 	mem_free(c->buf);
 	c->buf = NULL;
 	mem_free(c->root);
 	c->root = NULL;
 }
 
-/* No root names the chunks: free them and try again later. After NR_TRIES, refuse writes. */
+static void note_failure(struct okv_partition *p)
+{
+	okv_outage_note(p, &p->checkpoint_outage);
+	if (okv_outage_is_long(p, &p->checkpoint_outage))
+		okv_log_stop(p);
+}
+
+/* No root names the chunks: free them and begin another checkpoint later. */
 static void give_up(struct okv_partition *p)
 {
 	okv_segments_release(p, p->checkpoint.root->segments, p->checkpoint.root->nr_segments);
 	end(p);
-	if (++p->nr_checkpoint_failures >= NR_TRIES)
-		okv_log_stop(p);
+	note_failure(p);
+}
+
+/* The root may be there or not: only writing it again helps. */
+static void try_root_again(struct okv_partition *p)
+{
+	p->checkpoint.step = OKV_CHECKPOINT_ROOT;
+	p->checkpoint.waits = true;
+	note_failure(p);
+	okv_checkpoint_resume(p);
+}
+
+void okv_checkpoint_resume(struct okv_partition *p)
+{
+	if (!p->checkpoint.waits || okv_outage_pauses(p, &p->checkpoint_outage) ||
+	    (p->is_hurried && p->refusing))
+		return;
+	p->checkpoint.waits = false;
+	step(p);
 }
 
 static void io_done(struct okv_io *io)
@@ -90,16 +113,10 @@ static void io_done(struct okv_io *io)
 
 	if (io->result) {
 		p->stats.nr_write_errors++;
-		if (c->step != OKV_CHECKPOINT_ROOT && c->step != OKV_CHECKPOINT_ROOT_FLUSH) {
+		if (c->step != OKV_CHECKPOINT_ROOT && c->step != OKV_CHECKPOINT_ROOT_FLUSH)
 			give_up(p);
-		} else if (++p->nr_checkpoint_failures < NR_TRIES) {
-			/* The root may be there or not: only writing it again helps. */
-			c->step = OKV_CHECKPOINT_ROOT;
-			step(p);
-		} else {
-			end(p);
-			okv_log_stop(p);
-		}
+		else
+			try_root_again(p);
 	} else {
 		switch (c->step) {
 		case OKV_CHECKPOINT_FLUSH:
@@ -224,10 +241,14 @@ static void finish(struct okv_partition *p)
 	root->segments = mem_zalloc(root->nr_segments * sizeof(*root->segments));
 	memcpy(root->segments, c->root->segments, root->nr_segments * sizeof(*root->segments));
 	p->generation = root->generation;
-	p->nr_checkpoint_failures = 0;
+	okv_outage_end(&p->checkpoint_outage);
 	p->stats.nr_checkpoints++;
 	if (c->clears_doubt && p->nr_roots_in_doubt)
 		p->nr_roots_in_doubt--;
+	if (p->refusing && !p->nr_roots_in_doubt) {
+		p->refusing = false;
+		p->log_outage.since_ms = p->now_ms;
+	}
 	end(p);
 	okv_segments_reclaim(p);
 }
@@ -311,14 +332,15 @@ int okv_checkpoint_wait(struct okv_partition *p)
 	uint64_t generation;
 	int error = 0;
 
-	while (p->checkpoint.step != OKV_CHECKPOINT_NONE && !error)
+	while (p->checkpoint.step != OKV_CHECKPOINT_NONE && !p->checkpoint.waits && !error)
 		error = p->disk->ops->wait(p->disk);
 	generation = p->generation;
 	while (!error && p->generation == generation && !p->refusing) {
 		okv_segment_allocate(p, !okv_log_is_idle(p));
 		if (p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->allocating)
 			okv_checkpoint_start(p);
-		if (p->checkpoint.step != OKV_CHECKPOINT_NONE || p->allocating)
+		if ((p->checkpoint.step != OKV_CHECKPOINT_NONE && !p->checkpoint.waits) ||
+		    p->allocating)
 			error = p->disk->ops->wait(p->disk);
 	}
 	while (!error && p->allocating)

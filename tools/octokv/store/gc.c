@@ -11,9 +11,10 @@
  * for a checkpoint costs as much for one of them as for many. A checkpoint that is due anyway takes
  * all that there are.
  *
- * A record that cannot be read, or has a wrong checksum, is not moved. The segment is BAD from then
- * on and stays as it is. So reads of the record go on to fail or, if only that one read was at
- * fault, succeed.
+ * A record that cannot be read, or has a wrong checksum, is not moved. The segment is BAD then and
+ * stays as it is. So reads of the record go on to fail or, if only that one read was at fault,
+ * succeed. It is tried again after a second, and then each time after twice as long, up to an hour:
+ * an outage of the device ends, and damage remains.
  *
  * No wedge. The kept segments (segment.h) suffice to finish any victim that is begun. A segment of
  * nothing but tombstones is drained without moving anything. If a write waits for room, and there
@@ -31,6 +32,8 @@ enum {
 	SWEEP_SLOTS	= 4096,	/* of the index, looked at in a tick */
 	SWEEP_OPS	= 16,	/* reads at a time of records that may have expired */
 	SWEEP_OPS_MORE	= 112,	/* and so many more where much has */
+	BAD_MS_MIN	= 1000,
+	BAD_DOUBLINGS	= 12,	/* of that: an hour and a bit */
 	SWEEP_GAIN	= 4,	/* more reads for each record that had expired; else one less */
 };
 
@@ -42,6 +45,33 @@ void okv_gc_forget_vain(struct okv_partition *p)
 	if (p->gc.nr_puts_then != p->nr_puts_begun)
 		p->gc.nr_in_vain = 0;
 	p->gc.nr_puts_then = p->nr_puts_begun;
+}
+
+static void set_bad(struct okv_partition *p, struct okv_segment *s)
+{
+	uint32_t doublings = s->nr_bad < BAD_DOUBLINGS ? s->nr_bad : BAD_DOUBLINGS;
+
+	s->state = OKV_SEGMENT_BAD;
+	s->bad_until_ms = p->now_ms + ((uint64_t)BAD_MS_MIN << doublings);
+	s->nr_bad++;
+	p->gc.has_bad = true;
+}
+
+void okv_gc_try_bad(struct okv_partition *p)
+{
+	if (!p->gc.has_bad)
+		return;
+	p->gc.has_bad = false;
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		struct okv_segment *s = &p->segments[i];
+
+		if (s->state != OKV_SEGMENT_BAD)
+			continue;
+		if (p->now_ms < s->bad_until_ms)
+			p->gc.has_bad = true;
+		else
+			s->state = OKV_SEGMENT_SEALED;
+	}
 }
 
 static void gc_end(struct okv_partition *p)
@@ -56,7 +86,7 @@ static void gc_end(struct okv_partition *p)
 	gc->nr_in_vain++;
 	p->stats.nr_gc_segments++;
 	if (s->live_bytes && !gc->gave_up)
-		s->state = OKV_SEGMENT_BAD;
+		set_bad(p, s);
 	okv_changed(p);
 }
 

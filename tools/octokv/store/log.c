@@ -33,8 +33,13 @@
  * gives up the segment, and what was not acknowledged gets new numbers in another one. The failed
  * write may be on the device all the same, in part or as a whole, and must not count beside what is
  * written again. So two checkpoints come first, one for each root, and no root has the failed write
- * in its tail any more. After three such segments in a row the partition refuses writes, and what
- * was in flight has failed: it may turn up after the next open, or not.
+ * in its tail any more. That is tried again and again, with pauses (outage.c).
+ *
+ * Refusing. When that has not helped for some seconds, what waits has failed, and the partition
+ * refuses writes. If the process ends then, they may turn up at the next open, or not. Meanwhile
+ * the checkpoints are tried on. When both are durable, no root has the failed writes in its tail:
+ * they have not happened and never will, memory says what the device says, and the partition takes
+ * writes again.
  *
  * Plug. While the log is plugged, what is submitted gathers in the queues. The log plugs itself
  * while it acknowledges, so that what the answers cause becomes one batch, and so that no write and
@@ -511,7 +516,8 @@ void okv_log_send(struct okv_partition *p)
 
 	if (p->nr_plugs)
 		return;
-	while (!p->nr_preparing && !p->failing && !p->refusing && !p->nr_roots_in_doubt) {
+	while (!p->nr_preparing && !p->failing && !p->refusing && !p->nr_roots_in_doubt &&
+	       !okv_outage_pauses(p, &p->log_outage)) {
 		op = next_op(p);
 		if (!op)
 			break;
@@ -589,11 +595,12 @@ static void fail_queue(struct okv_partition *p, struct okv_queue *q, enum okv_st
 	}
 }
 
-/* No more writes until the next open. */
+/* "Refusing" above. */
 void okv_log_stop(struct okv_partition *p)
 {
+	if (!p->refusing)
+		p->nr_roots_in_doubt = OKV_NR_ROOTS;
 	p->refusing = true;
-	p->nr_roots_in_doubt = 0;
 	for (int i = 0; i < OKV_NR_CLASSES; i++)
 		fail_queue(p, &p->queues[i], OKV_IO_ERROR);
 }
@@ -661,7 +668,8 @@ static void go_back(struct okv_partition *p)
 	okv_log_seal(p);
 	p->failing = false;
 	p->nr_roots_in_doubt = OKV_NR_ROOTS;
-	if (p->refusing || p->nr_retries++ >= OKV_NR_RETRIES) {
+	okv_outage_note(p, &p->log_outage);
+	if (p->refusing || okv_outage_is_long(p, &p->log_outage)) {
 		okv_log_stop(p);
 		return;
 	}
@@ -742,7 +750,7 @@ static void acknowledge(struct okv_partition *p)
 			continue;
 		}
 		*at = b->next;
-		p->nr_retries = 0;
+		okv_outage_end(&p->log_outage);
 		while ((op = okv_queue_take(&b->ops))) {
 			leave(p, op);
 			p->ops->applied(op);

@@ -17,6 +17,7 @@
  *	segment.c	the space of the partition
  *	known.c		keys of records that were written or read not long ago
  *	index.c		where records lie
+ *	outage.c	how long to go on trying when the device fails
  *	format.c	what lies on the device
  *
  * Words:
@@ -51,7 +52,8 @@
  *	FREE -> OPEN -> SEALED -> (no live record left) DRAINED -> (in no checkpoint) FREE
  *	FREE -> CHECKPOINT -> (its root is gone) FREE
  *	HOLE -> (the file system has room for it) FREE, on a sparse device
- *	SEALED -> BAD, when garbage collection cannot read its way through it: it stays as it is
+ *	SEALED -> BAD, when garbage collection cannot read its way through it
+ *	BAD -> SEALED, when it is time for another try
  *
  * On a sparse device, every segment that an open does not find in use begins as a hole.
  */
@@ -64,7 +66,8 @@
 
 enum {
 	OKV_NR_LOCK_LISTS	= 256,
-	OKV_NR_RETRIES		= 3,		/* in another segment, before writes are refused */
+	OKV_NR_RETRIES		= 3,		/* at once; then with pauses */
+	OKV_PATIENCE_MS		= 5000,		/* before writes are refused */
 	OKV_CHUNK_BYTES		= 256 << 10,
 	OKV_NR_LANES		= 16,
 };
@@ -98,6 +101,8 @@ enum okv_segment_state {
  * @live_bytes:		of records that the index points to
  * @nr_headers:		header blocks, and zeros before them, that are being written. Until they
  *			are done, the segment may not become something else
+ * @nr_bad:		how often collection could not read it, in this life
+ * @bad_until_ms:	BAD: when to try again
  * @is_known:		recovery would find it: its header or its first batch is durable
  */
 struct okv_segment {
@@ -106,6 +111,8 @@ struct okv_segment {
 	uint64_t drained_generation;
 	uint32_t live_bytes;
 	uint32_t nr_headers;
+	uint32_t nr_bad;
+	uint64_t bad_until_ms;
 	bool is_known;
 	enum okv_segment_state state;
 };
@@ -178,8 +185,19 @@ enum okv_checkpoint_step {
 	OKV_CHECKPOINT_ROOT_FLUSH,
 };
 
+/*
+ * Failures in a row of what is tried again: the writes of the log, or checkpoints.
+ * @until_ms: the end of the pause before the next try, of @pause_ms if that fails, too
+ */
+struct okv_outage {
+	uint32_t nr_failures;
+	uint32_t pause_ms;
+	uint64_t since_ms, until_ms;
+};
+
 struct okv_checkpoint {
 	enum okv_checkpoint_step step;
+	bool waits;			/* to write its root again: nothing is in flight */
 	bool clears_doubt;		/* it began when a root was in doubt already */
 	struct okv_root_disk *root;	/* a page */
 	struct okv_io io;
@@ -198,6 +216,7 @@ struct okv_gc {
 	struct okv_bounds batch;	/* the one at @offset */
 	uint32_t offset;
 	uint32_t nr_moving, round_head_bytes, round_apart_bytes;
+	bool has_bad;			/* perhaps: there are segments that are BAD */
 	uint32_t nr_in_vain;		/* victims since a write of a user last began */
 	uint64_t nr_puts_then;		/* nr_puts_begun when nr_in_vain was last looked at */
 	bool in_step, gave_up;
@@ -231,8 +250,9 @@ struct okv_partition {
 	uint32_t segment_bytes, nr_segments;
 	uint64_t offset_bytes;		/* of segment 0 on the device */
 	uint64_t now_ms;
-	bool refusing;			/* writes, after errors */
+	bool refusing;			/* writes, after errors, until nr_roots_in_doubt is 0 */
 	bool is_quiet;			/* no more work in the background */
+	bool is_hurried;		/* no pauses: what fails again and again has failed */
 
 	struct okv_index index;
 	struct okv_known_table known;
@@ -268,7 +288,7 @@ struct okv_partition {
 	uint32_t open_segment;		/* nr_segments: none */
 	uint32_t open_offset;
 	uint64_t next_seq;
-	uint32_t nr_retries;
+	struct okv_outage log_outage;
 	uint32_t nr_roots_in_doubt;	/* so many checkpoints come before the next batch */
 	bool failing;
 	uint32_t nr_plugs;
@@ -281,7 +301,7 @@ struct okv_partition {
 	uint64_t generation;		/* of the newest on the device */
 	struct okv_checkpoint checkpoint;
 	uint64_t bytes_since_checkpoint;
-	uint32_t nr_checkpoint_failures;
+	struct okv_outage checkpoint_outage;
 	uint64_t attempt_seed, nr_attempts;	/* of this open: make the numbers of attempts */
 
 	/* gc.c */
@@ -416,11 +436,24 @@ bool okv_log_has_room(const struct okv_partition *p, uint32_t record_bytes);
 bool okv_log_is_idle(const struct okv_partition *p);
 uint64_t okv_log_durable_seq(const struct okv_partition *p);
 
+/* outage.c */
+void okv_outage_note(struct okv_partition *p, struct okv_outage *o);
+void okv_outage_end(struct okv_outage *o);
+
+/* It is not time for the next try. */
+bool okv_outage_pauses(const struct okv_partition *p, const struct okv_outage *o);
+
+/* Refuse writes meanwhile. */
+bool okv_outage_is_long(const struct okv_partition *p, const struct okv_outage *o);
+
 /* checkpoint.c */
 
 /* A chunk ends behind the shard with which it has so many bytes. */
 uint32_t okv_chunk_limit(const struct okv_partition *p);
 void okv_checkpoint_start(struct okv_partition *p);
+
+/* If one waits to write its root again, and the pause is over: let it. */
+void okv_checkpoint_resume(struct okv_partition *p);
 int okv_checkpoint_wait(struct okv_partition *p);
 bool okv_checkpoint_is_due(const struct okv_partition *p);
 int okv_checkpoint_load(struct okv_partition *p, const struct okv_root_disk *root);
@@ -440,6 +473,9 @@ uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max);
 /* False: there is no memory for a segment now. */
 bool okv_gc_start(struct okv_partition *p, uint32_t victim);
 void okv_gc_forget_vain(struct okv_partition *p);
+
+/* BAD segments get another try when it is time. */
+void okv_gc_try_bad(struct okv_partition *p);
 void okv_expire(struct okv_partition *p, uint16_t tenant, uint64_t hash);
 void okv_expire_some(struct okv_partition *p);
 

@@ -22,6 +22,7 @@ uint32_t okv_segment_take(struct okv_partition *p, enum okv_segment_state state)
 			s->life = p->next_life++;
 			s->last_seq = 0;
 			s->is_known = false;
+			s->nr_bad = 0;
 			p->nr_free--;
 			return i;
 		}

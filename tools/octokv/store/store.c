@@ -46,6 +46,7 @@ static uint32_t mark_drained(struct okv_partition *p)
 static void start_checkpoint(struct okv_partition *p)
 {
 	if (p->checkpoint.step == OKV_CHECKPOINT_NONE &&
+	    !okv_outage_pauses(p, &p->checkpoint_outage) &&
 	    p->nr_free >= okv_segments_of_checkpoint(p))
 		okv_checkpoint_start(p);
 }
@@ -112,18 +113,32 @@ static void make_room(struct okv_partition *p, bool stalled)
 	}
 }
 
+/*
+ * Begin a checkpoint for a root in doubt. What is in flight comes first, as it may fail, too: the
+ * checkpoint has to begin behind all that has failed.
+ */
+static void clear_doubt(struct okv_partition *p)
+{
+	if (p->batches || (p->refusing && p->is_hurried) ||
+	    okv_outage_pauses(p, &p->checkpoint_outage))
+		return;
+	mark_drained(p);
+	start_checkpoint(p);
+	if (p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->allocating && !p->refusing)
+		okv_log_stop(p);
+}
+
 static void maintain_once(struct okv_partition *p)
 {
 	bool stalled;
 
+	okv_checkpoint_resume(p);
 	okv_segment_allocate(p, !okv_log_is_idle(p));
 	stalled = !p->nr_preparing && !p->allocating &&
 		  (okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) ||
 		   okv_log_is_stalled(p, OKV_MOVES));
 	if (p->nr_roots_in_doubt) {
-		start_checkpoint(p);
-		if (p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->allocating)
-			okv_log_stop(p);
+		clear_doubt(p);
 		return;
 	}
 	if (p->is_quiet) {
@@ -152,7 +167,7 @@ static void maintain(struct okv_partition *p)
 	if (p->nr_plugs || p->nr_changes++)
 		return;
 	for (uint32_t i = 0; i < ROUNDS && seen != p->nr_changes; i++) {
-		if (p->refusing || p->failing)
+		if (p->failing)
 			break;
 		seen = p->nr_changes;
 		maintain_once(p);
@@ -181,6 +196,8 @@ static void free_partition(struct okv_partition *p)
 	okv_known_free(&p->known);
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
 		mem_free(p->roots[i].segments);
+	mem_free(p->checkpoint.buf);
+	mem_free(p->checkpoint.root);
 	mem_free(p->usage);
 	mem_free(p->segments);
 	mem_free(p);
@@ -217,13 +234,13 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 	p->segments = mem_zalloc(p->nr_segments * sizeof(*p->segments));
 	p->usage = mem_zalloc(OKV_NR_TENANTS * sizeof(*p->usage));
 	okv_known_init(&p->known, options->nr_known ? options->nr_known : OKV_NR_KNOWN);
-	p->is_quiet = true;
+	p->is_quiet = p->is_hurried = true;
 	p->attempt_seed = options->attempt_seed;
 	if (!p->attempt_seed)
 		error = okv_draw(&p->attempt_seed, sizeof(p->attempt_seed));
 	if (!error)
 		error = okv_recover(p);
-	p->is_quiet = false;
+	p->is_quiet = p->is_hurried = false;
 	if (error)
 		free_partition(p);
 	else
@@ -309,15 +326,21 @@ err_store:
 
 static bool is_busy(const struct okv_partition *p)
 {
+	bool checkpoints = p->checkpoint.step != OKV_CHECKPOINT_NONE || p->nr_roots_in_doubt;
+
+	/* A partition that refuses writes tries its checkpoints later, wherever it is then. */
+	if (p->refusing && (p->checkpoint.step == OKV_CHECKPOINT_NONE || p->checkpoint.waits))
+		checkpoints = false;
 	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight ||
-	       p->nr_headers || p->nr_preparing || p->allocating || p->nr_roots_in_doubt ||
-	       p->checkpoint.step != OKV_CHECKPOINT_NONE;
+	       p->nr_headers || p->nr_preparing || p->allocating || checkpoints;
 }
 
 static void close_partition(struct okv_partition *p)
 {
 	int error = 0;
 
+	p->is_hurried = true;
+	changed(p);
 	while (p->nr_ops > p->gc.nr_moving && !error)
 		error = p->disk->ops->wait(p->disk);
 	p->is_quiet = true;
@@ -346,15 +369,16 @@ bool okv_partition_quiesce(struct okv_partition *p)
 	if (!p->is_quiet) {
 		if (p->nr_ops > p->gc.nr_moving)
 			return false;
-		p->is_quiet = true;
-		maintain(p);
+		p->is_quiet = p->is_hurried = true;
+		changed(p);
 	}
 	return !is_busy(p);
 }
 
 bool okv_partition_is_working(const struct okv_partition *p)
 {
-	return p->gc.active || p->checkpoint.step != OKV_CHECKPOINT_NONE || p->nr_roots_in_doubt;
+	return p->gc.active || p->checkpoint.step != OKV_CHECKPOINT_NONE || p->nr_roots_in_doubt ||
+	       p->log_outage.nr_failures || p->checkpoint_outage.nr_failures;
 }
 
 void okv_partition_set_clock(struct okv_partition *p, uint64_t now_ms)
@@ -366,6 +390,7 @@ void okv_partition_tick(struct okv_partition *p, uint64_t now_ms)
 {
 	okv_partition_set_clock(p, now_ms);
 	okv_expire_some(p);
+	okv_gc_try_bad(p);
 	changed(p);
 }
 
@@ -383,7 +408,7 @@ void okv_store_attach(struct okv_store *store, struct okv_partition *p)
 	p->store = store;
 	p->disk = store->disk;
 	p->layout = &store->layout;
-	p->is_quiet = false;
+	p->is_quiet = p->is_hurried = false;
 	maintain(p);
 }
 
@@ -420,6 +445,7 @@ static void add_stats(const struct okv_partition *p, struct okv_stats *sum)
 	sum->nr_segments += p->nr_segments;
 	sum->nr_free_segments += p->nr_free + p->nr_holes;
 	sum->nr_refusing += p->refusing;
+	sum->nr_failing += p->log_outage.nr_failures || p->checkpoint_outage.nr_failures;
 }
 
 void okv_store_stats(const struct okv_store *store, struct okv_stats *stats)

@@ -18,8 +18,8 @@
  *
  * Durability. OKV_OK for a PUT, UPDATE, TOUCH or DELETE means that it survives power loss, and no
  * GET ever returns what would not. OKV_IO_ERROR for one of them leaves open whether it happened.
- * The partition refuses writes from then on until it is opened again. All other failures mean that
- * nothing was changed.
+ * The partition refuses writes from then on until the device takes them again. Then a write that
+ * failed has not happened, and never will. All other failures mean that nothing was changed.
  */
 #ifndef OKV_STORE_H
 #define OKV_STORE_H
@@ -264,6 +264,7 @@ struct okv_stats {
 	uint64_t nr_gc_segments, gc_bytes;
 	uint64_t nr_replayed_records, recovered_bytes;
 	uint32_t nr_refusing;		/* partitions that take no writes after errors */
+	uint32_t nr_failing;		/* those that try a failed write again, sooner or later */
 };
 
 /**

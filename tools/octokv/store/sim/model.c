@@ -180,7 +180,8 @@ static void check_ok(struct sim *s, struct client *c)
 			model_fail(s, "deleted what is not there");
 		k->now.exists = false;
 	}
-	if (model_lies(s))
+	/* A write that failed before this one will never show. */
+	if (model_lies(s) || is_write(&c->op))
 		forget_maybe(k);
 	if (took_suspect(&c->op))
 		doubt_others(s, k);
@@ -192,7 +193,8 @@ static void leave_open(struct sim *s, struct client *c)
 	struct key *k = c->key;
 	struct version v = c->to;
 
-	if (!is_write(&c->op))
+	/* What could not be read was not written. */
+	if (!is_write(&c->op) || c->op.io.result || c->op.value_io.result)
 		return;
 	if (c->op.kind == OKV_OP_DELETE)
 		v.exists = false;

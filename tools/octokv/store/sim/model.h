@@ -71,10 +71,13 @@ struct sim {
 	uint32_t nr_busy;
 	uint32_t next_version;
 	uint64_t nr_submitted, nr_ops, nr_acknowledged, nr_opens;
-	uint64_t nr_cuts, nr_corrupt, nr_refused_opens, nr_full;
+	uint64_t nr_cuts, nr_corrupt, nr_refused_opens, nr_full, nr_outages;
 	bool has_failed, trace, was_open;
+	bool is_open;		/* okv_store_open() has returned */
+	bool has_outages;
+	uint64_t outage_ends_us;
 	bool gave_up;		/* the store refused to open, rightly */
-	bool refuses;		/* writes, after an error: the next open mends it */
+	bool refuses;		/* writes, after an error: wait until it takes them again */
 };
 
 /* Does the device lie at times? */

@@ -22,8 +22,11 @@
  *		could be lost without a trace. So the device lies no more some time before the cut.
  *		A plain put or deletion may replace a record that cannot be read: where hashes
  *		collide, another key may be gone for it.
- *	mixed	Both. The run ends when the store refuses writes after errors: nothing can be
- *		written any more that shows what was lost before.
+ *	mixed	Both.
+ *
+ * Where the device fails, the store may refuse writes for a while. Then the clients wait until it
+ * takes them again, which it has to do by itself. What failed before must not show from then on
+ * where another write was acknowledged. There are outages, too, in which all writes fail.
  *
  * Where the device keeps its word, the run may spoil one of the two roots of a partition between
  * two lives, or make a sector of the newer root's checkpoint unreadable. No reply may show that.
@@ -43,8 +46,13 @@
 
 static struct {
 	uint64_t nr_cuts, nr_ops, nr_acknowledged, nr_corrupt, nr_refused_opens, nr_full;
-	uint64_t nr_gc, nr_checkpoints, nr_replayed;
+	uint64_t nr_gc, nr_checkpoints, nr_replayed, nr_outages;
 } total;
+
+enum {
+	PAUSE_US	= 10000,
+	NR_PAUSES_MAX	= 4000,
+};
 
 /* ---- clients ---- */
 
@@ -167,8 +175,26 @@ static void tick(struct sim *s)
 		okv_partition_tick(okv_store_partition(s->store, i), s->now_ms);
 }
 
+/* Nothing is in flight, but the store waits for the clock before it tries a write again. */
+static bool is_pausing(const struct sim *s)
+{
+	struct okv_stats stats = { 0 };
+
+	if (s->store && s->is_open && !s->disk.in_flight && !s->disk.is_dead)
+		okv_store_stats(s->store, &stats);
+	return stats.nr_failing;
+}
+
+static void pass_time(struct sim *s)
+{
+	s->disk.now_us += PAUSE_US;
+	tick(s);
+}
+
 static bool step(struct sim *s)
 {
+	for (int i = 0; i < NR_PAUSES_MAX && is_pausing(s); i++)
+		pass_time(s);
 	if (s->disk.disk.ops->wait(&s->disk.disk)) {
 		if (s->nr_busy)
 			model_fail(s, "%u operations wait and the device has nothing to do",
@@ -198,18 +224,56 @@ static void check_all(struct sim *s)
 	}
 }
 
+/* An outage begins or ends: all writes fail, or all requests. */
+static void draw_outage(struct sim *s)
+{
+	if (s->kind != ERRORS && s->kind != MIXED)
+		return;
+	if (s->disk.now_us >= s->outage_ends_us)
+		s->disk.outage = SIM_NO_OUTAGE;
+	if (s->has_outages && !s->disk.outage && !sim_draw(&s->random, 800)) {
+		s->disk.outage = 1 + sim_draw(&s->random, 2);
+		s->outage_ends_us = s->disk.now_us + sim_draw(&s->random, 12000000);
+		s->nr_outages++;
+	}
+}
+
+/* The store refuses writes after errors: wait until it takes them again. False: it cannot. */
+static bool outlast(struct sim *s)
+{
+	struct okv_stats stats;
+
+	for (uint32_t i = 0; i < NR_PAUSES_MAX && !s->has_failed; i++) {
+		okv_store_stats(s->store, &stats);
+		s->refuses = stats.nr_refusing;
+		if (!s->refuses || s->disk.is_dead)
+			return !s->disk.is_dead;
+		pass_time(s);
+		draw_outage(s);
+		while (s->disk.in_flight && !s->has_failed)
+			s->disk.disk.ops->wait(&s->disk.disk);
+	}
+	/* With little room there may be none for the checkpoints. */
+	if (s->disk.room_bytes == UINT64_MAX)
+		model_fail(s, "a partition refuses writes and does not try again");
+	return false;
+}
+
 static void run_clients(struct sim *s, uint32_t nr_ops)
 {
-	for (uint32_t i = 0; i < nr_ops && !s->has_failed && !s->disk.is_dead && !s->refuses; ) {
+	for (uint32_t i = 0; i < nr_ops && !s->has_failed && !s->disk.is_dead; ) {
 		struct client *c = &s->clients[sim_draw(&s->random, s->nr_clients)];
 		struct key *k = &s->keys[sim_draw(&s->random, s->nr_keys)];
 
 		if (!sim_draw(&s->random, 64))
 			tick(s);
+		draw_outage(s);
+		if (s->refuses && !outlast(s))
+			return;
 		if (!c->busy && sim_draw(&s->random, 4)) {
 			submit(s, c, k, draw_kind(s));
 			i++;
-		} else if (s->disk.in_flight && !step(s)) {
+		} else if ((s->disk.in_flight || is_pausing(s)) && !step(s)) {
 			return;
 		}
 	}
@@ -256,10 +320,12 @@ static bool be_quiet(struct sim *s)
 {
 	uint32_t nr_partitions = okv_store_info(s->store)->nr_partitions;
 	struct sim_plan plan = s->disk.plan;
-	bool written = true;
+	bool written;
 
 	s->disk.plan = (struct sim_plan){ .slow_ppm = plan.slow_ppm };
+	s->disk.outage = SIM_NO_OUTAGE;
 	drain(s);
+	written = outlast(s);
 	/* All of it: a witness speaks only of what is before the oldest write in flight. */
 	while (s->disk.in_flight && step(s))
 		;
@@ -369,13 +435,33 @@ static void add_up(struct sim *s)
 	total.nr_replayed += stats.nr_replayed_records;
 }
 
+/* All that is in flight completes. */
+static void settle(struct sim *s)
+{
+	while (s->disk.in_flight)
+		s->disk.disk.ops->wait(&s->disk.disk);
+}
+
 static void drop_store(struct sim *s)
 {
 	add_up(s);
-	while (s->disk.in_flight)
-		s->disk.disk.ops->wait(&s->disk.disk);
+	settle(s);
+	for (int i = 0; i < NR_PAUSES_MAX && s->nr_busy && !s->has_failed; i++) {
+		pass_time(s);
+		settle(s);
+	}
 	if (s->nr_busy && !s->has_failed)
 		model_fail(s, "%u operations were never answered", s->nr_busy);
+	for (uint32_t i = 0; i < s->nr_partitions && !s->has_failed; i++) {
+		struct okv_partition *p = okv_store_partition(s->store, i);
+
+		for (int nr = 0; nr < NR_PAUSES_MAX && !okv_partition_quiesce(p); nr++) {
+			pass_time(s);
+			settle(s);
+		}
+		if (!okv_partition_quiesce(p))
+			model_fail(s, "a partition does not come to rest");
+	}
 	okv_store_drop(s->store);
 	s->store = NULL;
 }
@@ -444,7 +530,8 @@ static void live(struct sim *s)
 		spoil_a_root(s);
 	else if (!model_lies(s) && !sim_draw(&s->random, 4))
 		spoil_a_chunk(s);
-	s->refuses = s->was_open = false;
+	s->refuses = s->was_open = s->is_open = false;
+	s->disk.outage = SIM_NO_OUTAGE;
 	if (!closes)
 		s->disk.cut_at = s->disk.nr_completed + 1 +
 				 sim_draw(&s->random, sim_draw(&s->random, 3) ? 1500 : 60);
@@ -457,7 +544,7 @@ static void live(struct sim *s)
 		s->nr_cuts += s->disk.is_dead;
 		return;
 	}
-	s->was_open = true;
+	s->was_open = s->is_open = true;
 	check_all(s);
 	run_clients(s, 40 + sim_draw(&s->random, 800));
 	if (model_lies(s) && !s->has_failed && !be_quiet(s)) {
@@ -544,6 +631,7 @@ static bool run_seed(uint64_t seed, bool trace)
 	s->nr_clients = 1 + sim_draw(&s->random, NR_CLIENTS_MAX);
 	s->ttl_pct = sim_draw(&s->random, 2) * 20;
 	s->apart_pct = sim_draw(&s->random, 3) * 40;
+	s->has_outages = sim_draw(&s->random, 2);
 	block_bytes = sim_draw(&s->random, 3) ? 512 : 4096;
 	s->nr_partitions = format.nr_partitions = 1 << sim_draw(&s->random, 2);
 	format.segment_bytes = block_bytes == 512 ? 16 << 10 : 32 << 10;
@@ -568,6 +656,7 @@ static bool run_seed(uint64_t seed, bool trace)
 	total.nr_corrupt += s->nr_corrupt;
 	total.nr_refused_opens += s->nr_refused_opens;
 	total.nr_full += s->nr_full;
+	total.nr_outages += s->nr_outages;
 	for (uint32_t i = 0; i < NR_CLIENTS_MAX; i++)
 		free(s->clients[i].value);
 	sim_disk_free(&s->disk);
@@ -603,12 +692,13 @@ int main(int argc, char **argv)
 			       (unsigned long)total.nr_cuts);
 	}
 	printf("%lu seeds passed: %lu cuts, %lu operations, %lu acknowledged, %lu full, "
-	       "%lu replayed; %lu checkpoints, %lu segments collected; "
+	       "%lu replayed; %lu checkpoints, %lu segments collected, %lu outages; "
 	       "%lu corrupt and %lu opens refused, rightly\n",
 	       to - from + 1, (unsigned long)total.nr_cuts, (unsigned long)total.nr_ops,
 	       (unsigned long)total.nr_acknowledged, (unsigned long)total.nr_full,
 	       (unsigned long)total.nr_replayed, (unsigned long)total.nr_checkpoints,
-	       (unsigned long)total.nr_gc, (unsigned long)total.nr_corrupt,
+	       (unsigned long)total.nr_gc, (unsigned long)total.nr_outages,
+	       (unsigned long)total.nr_corrupt,
 	       (unsigned long)total.nr_refused_opens);
 	return 0;
 }

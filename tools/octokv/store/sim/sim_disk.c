@@ -235,11 +235,14 @@ static int do_request(struct sim_disk *d, struct sim_request *r)
 	}
 	switch (io->kind) {
 	case OKV_READ:
-		if (sim_chance(&d->random, d->plan.read_error_ppm) || meets_bad(d, io))
+		if (sim_chance(&d->random, d->plan.read_error_ppm) || meets_bad(d, io) ||
+		    d->outage == SIM_ALL_FAIL)
 			return -EIO;
 		memcpy(io->buf, d->cache + io->offset_bytes, io->bytes);
 		return 0;
 	case OKV_WRITE:
+		if (d->outage)
+			return -EIO;
 		if (!allocate(d, io))
 			return -ENOSPC;
 		if (sim_chance(&d->random, d->plan.write_error_ppm)) {
@@ -255,7 +258,7 @@ static int do_request(struct sim_disk *d, struct sim_request *r)
 		do_write(d, io);
 		return 0;
 	case OKV_FLUSH:
-		if (sim_chance(&d->random, d->plan.flush_error_ppm))
+		if (sim_chance(&d->random, d->plan.flush_error_ppm) || d->outage)
 			return -EIO;
 		do_flush(d, r->submitted);
 		return 0;

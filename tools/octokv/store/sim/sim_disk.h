@@ -28,9 +28,12 @@ struct sim_plan {
 	uint32_t lost_ppm, misdirected_ppm, flip_ppm;
 };
 
+enum sim_outage { SIM_NO_OUTAGE, SIM_WRITES_FAIL, SIM_ALL_FAIL };
+
 struct sim_disk {
 	struct okv_disk disk;
 	struct sim_plan plan;
+	enum sim_outage outage;
 	uint64_t random;
 	uint64_t now_us;
 	uint64_t nr_completed;

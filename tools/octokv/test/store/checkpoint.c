@@ -147,8 +147,13 @@ static void crash(bool is_kill)
 	if (watch.held)
 		sim_ops->submit(&disk.disk, watch.held);
 	wait_idle(&disk);
-	if (store)
+	/* What is tried again fails as well. */
+	if (store) {
+		p->is_hurried = true;
+		okv_partition_tick(p, p->now_ms);
+		wait_idle(&disk);
 		okv_store_drop(store);
+	}
 	store = NULL;
 	sim_disk_revive(&disk);
 	watch_for(NULL, 0, 0);
