@@ -35,6 +35,44 @@ enum { BLOCK_BYTES_MIN = 512, BLOCK_BYTES_MAX = 4096 };
 
 static_assert(ZERO_BYTES % BLOCK_BYTES_MAX == 0, "zeros come in blocks");
 
+/* ---- ages ---- */
+
+static void note_begin(struct disk_uring *d, struct okv_io *io)
+{
+	io->mark = d->age;
+	d->ages[d->age].nr++;
+}
+
+static void end_io(struct disk_uring *d, struct okv_io *io)
+{
+	d->ages[io->mark].nr--;
+	io->done(io);
+}
+
+/* If the next place is that of requests still under way, what begins now looks a little older. */
+void disk_uring_tick(struct disk_uring *d, uint64_t now_ns)
+{
+	uint32_t next = (d->age + 1) % NR_AGES;
+
+	if (d->ages[next].nr)
+		return;
+	d->age = next;
+	d->ages[next].begun_ns = now_ns;
+}
+
+uint64_t disk_uring_oldest_ns(const struct disk_uring *d)
+{
+	for (uint32_t i = 1; i <= NR_AGES; i++) {
+		const struct disk_age *age = &d->ages[(d->age + i) % NR_AGES];
+
+		if (age->nr)
+			return age->begun_ns;
+	}
+	return 0;
+}
+
+/* ---- requests ---- */
+
 static void start_flush(struct disk_uring *d)
 {
 	struct io_uring_sqe *sqe = ring_sqe(d->ring);
@@ -64,7 +102,7 @@ static void flushed(struct disk_uring *d, int result)
 		struct okv_io *next = io->next;
 
 		io->result = result < 0 ? result : 0;
-		io->done(io);
+		end_io(d, io);
 		io = next;
 	}
 }
@@ -109,6 +147,7 @@ static void submit(struct okv_disk *disk, struct okv_io *io)
 	struct disk_uring *d = (struct disk_uring *)disk;
 	struct io_uring_sqe *sqe;
 
+	note_begin(d, io);
 	if (io->kind == OKV_FLUSH) {
 		submit_flush(d, io);
 		return;
@@ -156,7 +195,7 @@ void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result)
 	if (io->kind == OKV_DISCARD || io->kind == OKV_PREPARE ||
 	    (io->kind == OKV_ALLOCATE && result == -EOPNOTSUPP))
 		io->result = 0;
-	io->done(io);
+	end_io(d, io);
 }
 
 static int wait_for_one(struct okv_disk *disk)

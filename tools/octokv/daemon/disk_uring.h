@@ -12,7 +12,13 @@
 #include "store/disk.h"
 #include "ring.h"
 
-enum { ZERO_BYTES = 1 << 20, NR_ZERO_IOVECS = 64 };
+enum { ZERO_BYTES = 1 << 20, NR_ZERO_IOVECS = 64, NR_AGES = 64 };
+
+/* Requests under way, by the time at which they began: those of one tick of the clock together. */
+struct disk_age {
+	uint64_t begun_ns;
+	uint32_t nr;
+};
 
 struct disk_uring {
 	struct okv_disk disk;
@@ -20,6 +26,8 @@ struct disk_uring {
 	int fd;
 	struct okv_io *flushing;	/* a chain of flushes that one request of the ring does */
 	struct okv_io *to_flush;	/* those that the next one does */
+	struct disk_age ages[NR_AGES];	/* a circle */
+	uint32_t age;			/* of what begins now */
 	char *zeros;			/* for files */
 	struct iovec zero_iov[NR_ZERO_IOVECS];
 };
@@ -30,5 +38,11 @@ struct disk_uring {
 int disk_uring_init(struct disk_uring *d, struct io_uring *ring, int fd);
 void disk_uring_destroy(struct disk_uring *d);
 void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result);
+
+/* Call it some times a second: so exact is the age of a request. */
+void disk_uring_tick(struct disk_uring *d, uint64_t now_ns);
+
+/* When the oldest request under way began, on the clock of the ticks; 0: there is none. */
+uint64_t disk_uring_oldest_ns(const struct disk_uring *d);
 
 #endif

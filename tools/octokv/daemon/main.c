@@ -32,6 +32,7 @@
 
 #include "disk_uring.h"
 #include "listen.h"
+#include "log.h"
 #include "memory.h"
 #include "reactor.h"
 #include "server/stats.h"
@@ -82,6 +83,8 @@ static const char usage_text[] =
 	"  --weights DIRECTORY    write the users' weights to the scheduler there, for example\n"
 	"                         /sys/block/nvme0n1\n"
 	"  --memory SIZE          use at most so much memory (three quarters of what there is)\n"
+	"  --on-error HOW         when writes fail for seconds: retry until the device is\n"
+	"                         back, or exit (retry)\n"
 	"  --max-connections N    refuse further ones (10000)\n"
 	"  --idle-timeout SEC     close connections without a request for SEC (0: never)\n"
 	"  --stall-timeout SEC    close connections that stop within a command, or do not read\n"
@@ -120,7 +123,7 @@ enum {
 	OPT_DATA = 256, OPT_FORMAT, OPT_CHECK, OPT_STATS, OPT_HASH, OPT_BIND, OPT_PORT, OPT_CORES,
 	OPT_NETWORK, OPT_USERS, OPT_WEIGHTS, OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE,
 	OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE,
-	OPT_MEMORY, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP, OPT_VERSION,
+	OPT_MEMORY, OPT_ON_ERROR, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP, OPT_VERSION,
 };
 
 static const struct option long_options[] = {
@@ -135,6 +138,7 @@ static const struct option long_options[] = {
 	{ "idle-timeout", 1, NULL, OPT_IDLE }, { "stall-timeout", 1, NULL, OPT_STALL },
 	{ "size", 1, NULL, OPT_SIZE }, { "partitions", 1, NULL, OPT_PARTITIONS },
 	{ "force", 0, NULL, OPT_FORCE }, { "user", 1, NULL, OPT_USER },
+	{ "on-error", 1, NULL, OPT_ON_ERROR },
 	{ "balance", 1, NULL, OPT_BALANCE }, { "balance-window", 1, NULL, OPT_WINDOW },
 	{ "balance-overload", 1, NULL, OPT_OVERLOAD }, { "balance-gap", 1, NULL, OPT_GAP },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
@@ -184,9 +188,12 @@ static int word(const char *name, const char *const *words)
 	for (int i = 0; words[i]; i++)
 		if (!strcmp(words[i], optarg))
 			return i;
-	snprintf(why, sizeof(why), "--%s is one of %s, %s, %s", name, words[0], words[1], words[2]);
+	snprintf(why, sizeof(why), "--%s is one of %s, %s%s%s", name, words[0], words[1],
+		 words[2] ? ", " : "", words[2] ? words[2] : "");
 	wrong_use(why);
 }
+
+static const char *const on_error_words[] = { "retry", "exit", NULL };
 
 static void set_mode(struct options *o, enum mode mode)
 {
@@ -271,6 +278,9 @@ static void parse_one(struct options *o, int option)
 		break;
 	case OPT_MEMORY:
 		o->memory_bytes = number("memory", MEMORY_BYTES_MIN, 1ULL << 60);
+		break;
+	case OPT_ON_ERROR:
+		o->config.ends_on_error = word("on-error", on_error_words);
 		break;
 	case OPT_CONNECTIONS:
 		o->config.max_connections = number("max-connections", 1, 1 << 20);
@@ -706,6 +716,8 @@ static void run_serve(struct options *o)
 	sigaddset(&signals, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	/* A write beyond the limit of file sizes is an error like another one. */
+	signal(SIGXFSZ, SIG_IGN);
 	if (reactors_start(&rs))
 		die("%s", rs.failed);
 	fprintf(stderr, "octokvd: serving %s on %s port %u, %u reactors, with %llu MiB of memory\n",
@@ -714,6 +726,7 @@ static void run_serve(struct options *o)
 		(unsigned long long)(o->config.memory_bytes >> 20));
 	sigwait(&signals, &number);
 	reactors_stop(&rs);
+	log_end();
 	if (o->unix_path)
 		unlink(o->unix_path);
 	tenants_free(&tenants);

@@ -40,10 +40,12 @@
 #include "disk_uring.h"
 #include "link.h"
 #include "listen.h"
+#include "log.h"
 #include "mailbox.h"
 #include "store/mem.h"
 #include "server/mover.h"
 #include "reactor.h"
+#include "server/stats.h"
 #include "server/tenant.h"
 
 enum {
@@ -68,6 +70,7 @@ struct reactor {
 	int stop_fd;
 	bool stopping, quiet;
 	uint64_t tick_ns, unparked_ns, stopped_ns;
+	uint64_t nr_moves_said;
 	char why[256];
 };
 
@@ -234,6 +237,26 @@ static void unpark(struct reactor *r)
 			net_ready(&r->net, (struct link *)c);
 }
 
+/* What happened since the last tick that an operator should know of. */
+static void watch(struct reactor *r)
+{
+	struct worker *w = &r->worker;
+	uint64_t oldest_ns, nr_moves = worker_counter(w, COUNT_MIGRATED);
+
+	disk_uring_tick(&r->disk, w->now_ns);
+	oldest_ns = disk_uring_oldest_ns(&r->disk);
+	__atomic_store_n(&w->oldest_io_ns, oldest_ns, __ATOMIC_RELAXED);
+	if (oldest_ns && w->now_ns - oldest_ns >= SLOW_IO_MS * 1000000ULL)
+		log_say(LOG_SLOW, "reactor %u: the device has not answered a request for %.1f s",
+			w->id, (w->now_ns - oldest_ns) / 1e9);
+	if (nr_moves != r->nr_moves_said)
+		log_say(LOG_MOVES, "reactor %u has given %llu partitions to others since the start",
+			w->id, (unsigned long long)nr_moves);
+	r->nr_moves_said = nr_moves;
+	if (!w->id)
+		log_tick();
+}
+
 static void tick(struct reactor *r)
 {
 	struct worker *w = &r->worker;
@@ -246,6 +269,7 @@ static void tick(struct reactor *r)
 	for (uint32_t i = 0; i < w->server->nr_partitions; i++)
 		if (okv_store_partition(w->store, i))
 			okv_partition_tick(okv_store_partition(w->store, i), w->now_ms);
+	watch(r);
 	/* No other worker knows what the store deletes by itself. */
 	tenants_publish(w);
 	net_tick(&r->net);
@@ -326,9 +350,56 @@ static void show_progress(void *owner, uint32_t partition, uint64_t done_bytes,
 {
 	const struct reactor *r = owner;
 
-	fprintf(stderr, "octokvd: reactor %u: partition %u: recovered %llu of %llu MiB\n",
+	log_say(LOG_RECOVERY, "reactor %u: partition %u: recovered %llu of %llu MiB",
 		r->worker.id, partition, (unsigned long long)(done_bytes >> 20),
 		(unsigned long long)(total_bytes >> 20));
+}
+
+static void refuses(const struct reactor *r, uint32_t partition)
+{
+	log_say(LOG_REFUSES, "partition %u refuses writes, as they have failed for a while; it "
+		"goes on trying", partition);
+	if (!r->worker.server->config.ends_on_error)
+		return;
+	log_end();
+	fputs("octokvd: ends, as --on-error exit says\n", stderr);
+	_exit(1);
+}
+
+static void note_event(void *owner, const struct okv_event *e)
+{
+	unsigned long long at = e->offset_bytes;
+
+	switch (e->kind) {
+	case OKV_EVENT_READ_ERROR:
+		log_say(LOG_READ_ERROR, "partition %u: a read at byte %llu failed: %s",
+			e->partition, at, strerror(e->error));
+		break;
+	case OKV_EVENT_WRITE_ERROR:
+		log_say(LOG_WRITE_ERROR, "partition %u: a write at byte %llu, or a flush, failed: "
+			"%s", e->partition, at, strerror(e->error));
+		break;
+	case OKV_EVENT_WAITS:
+		log_say(LOG_WAITS, "partition %u: writes wait, and are tried again and again",
+			e->partition);
+		break;
+	case OKV_EVENT_REFUSES:
+		refuses(owner, e->partition);
+		break;
+	case OKV_EVENT_TAKES:
+		log_say(LOG_TAKES, "partition %u takes writes again, after it refused them for "
+			"%.1f s", e->partition, e->ms / 1e3);
+		break;
+	case OKV_EVENT_DAMAGE:
+		log_say(LOG_DAMAGE, "partition %u: the record at byte %llu is not what was written",
+			e->partition, at);
+		break;
+	case OKV_EVENT_BAD_SEGMENT:
+		log_say(LOG_SEGMENT, "partition %u: the segment at byte %llu cannot be collected; "
+			"the next try is in %llu s", e->partition, at,
+			(unsigned long long)e->ms / 1000);
+		break;
+	}
 }
 
 static bool open_ring(struct reactor *r)
@@ -350,7 +421,8 @@ static bool open_store(struct reactor *r)
 {
 	const struct server *s = r->worker.server;
 	struct okv_open_options options = {
-		.now_ms = r->worker.now_ms, .progress = show_progress, .owner = r,
+		.now_ms = r->worker.now_ms, .progress = show_progress,
+		.event = note_event, .owner = r,
 		.nr_known = s->config.nr_known,
 	};
 	int result = disk_uring_init(&r->disk, &r->ring, r->all->data_fd);

@@ -62,6 +62,7 @@ struct config {
 	uint32_t idle_timeout_s;	/* a connection that asks nothing; 0: never */
 	uint32_t stall_timeout_s;	/* half a command, or replies that are not read */
 	uint64_t memory_bytes;		/* the limit */
+	bool ends_on_error;		/* instead of refusing writes until the device is back */
 	uint32_t nr_known;		/* records of a partition whose keys are in memory */
 };
 
@@ -98,6 +99,7 @@ struct worker {
 	uint64_t now_ms;		/* unix */
 	uint64_t counters[NR_COUNTERS];
 	struct net *net;		/* its sockets (link.h) */
+	uint64_t oldest_io_ns;		/* atomic: when the oldest began; 0: there is none */
 	uint64_t nr_conns;		/* atomic: others may accept for it, too */
 	uint64_t next_conn;		/* ids of connections: one in MAX_WORKERS is ours */
 	struct conn *conns;		/* all of them */
@@ -136,6 +138,20 @@ static inline uint64_t server_sum(const struct server *s, enum counter which)
 	for (uint32_t i = 0; i < s->nr_workers; i++)
 		sum += worker_counter(s->workers[i], which);
 	return sum;
+}
+
+/* When the oldest device request under way began; 0: there is none. */
+static inline uint64_t server_oldest_io_ns(const struct server *s)
+{
+	uint64_t oldest_ns = 0;
+
+	for (uint32_t i = 0; i < s->nr_workers; i++) {
+		uint64_t ns = __atomic_load_n(&s->workers[i]->oldest_io_ns, __ATOMIC_RELAXED);
+
+		if (ns && (!oldest_ns || ns < oldest_ns))
+			oldest_ns = ns;
+	}
+	return oldest_ns;
 }
 
 /* The first owner of @partition. */

@@ -84,6 +84,25 @@ static void write_memory(struct page *p)
 	line(p, "memory_waits:%" PRIu64, mem.nr_short);
 }
 
+static uint64_t oldest_io_ms(const struct page *p)
+{
+	uint64_t oldest_ns = server_oldest_io_ns(p->w->server);
+
+	return oldest_ns && p->w->now_ns > oldest_ns ? (p->w->now_ns - oldest_ns) / 1000000 : 0;
+}
+
+/* Of several words the one that an operator has to know first. */
+static void write_health(struct page *p)
+{
+	uint64_t oldest_ms = oldest_io_ms(p);
+
+	line(p, "health:%s", p->store->nr_refusing ? "refusing" : p->store->nr_failing ? "failing" :
+	     oldest_ms >= SLOW_IO_MS ? "slow" : "ok");
+	line(p, "oldest_io_ms:%" PRIu64, oldest_ms);
+	line(p, "partitions_refusing_writes:%u", p->store->nr_refusing);
+	line(p, "partitions_retrying_writes:%u", p->store->nr_failing);
+}
+
 static void write_persistence(struct page *p)
 {
 	line(p, "loading:0");
@@ -105,7 +124,6 @@ static void write_persistence(struct page *p)
 	line(p, "write_errors:%" PRIu64, p->store->nr_write_errors);
 	line(p, "known_headers:%" PRIu64, p->store->nr_known_headers);
 	line(p, "refused_full:%" PRIu64, p->store->nr_full);
-	line(p, "partitions_refusing_writes:%u", p->store->nr_refusing);
 }
 
 static void write_stats(struct page *p)
@@ -177,6 +195,7 @@ static const struct {
 	{ "server", "Server", write_server },
 	{ "clients", "Clients", write_clients },
 	{ "memory", "Memory", write_memory },
+	{ "health", "Health", write_health },
 	{ "persistence", "Persistence", write_persistence },
 	{ "stats", "Stats", write_stats },
 	{ "replication", "Replication", write_replication },

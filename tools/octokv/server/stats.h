@@ -2,10 +2,10 @@
 /*
  * stats.h - what INFO and `octokvd --stats` say
  *
- * The text has the sections of Redis, with the names that clients and dashboards read, and two of
- * our own. "tenants" has a line for the tenant that asks, and none for others. "reactors" says how
- * many events of each stage each reactor had (network, store, disk), as Tables IV and V of the
- * OctoKV paper do.
+ * The text has the sections of Redis, with the names that clients and dashboards read, and three of
+ * our own. "health" says whether the device does its work. "tenants" has a line for the tenant that
+ * asks, and none for others. "reactors" says how many events of each stage each reactor had
+ * (network, store, disk), as Tables IV and V of the OctoKV paper do.
  */
 #ifndef OKV_STATS_H
 #define OKV_STATS_H
@@ -13,6 +13,9 @@
 #include "server.h"
 
 #define OCTOKVD_VERSION "0.1"
+/* The device is slow if a request is under way for so long. */
+enum { SLOW_IO_MS = 1000 };
+
 /* Clients that look at a version may rely on this one. */
 #define REDIS_VERSION "7.2.0"
 

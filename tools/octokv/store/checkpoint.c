@@ -112,7 +112,7 @@ static void io_done(struct okv_io *io)
 	struct okv_checkpoint *c = &p->checkpoint;
 
 	if (io->result) {
-		p->stats.nr_write_errors++;
+		okv_failed(p, OKV_EVENT_WRITE_ERROR, io);
 		if (c->step != OKV_CHECKPOINT_ROOT && c->step != OKV_CHECKPOINT_ROOT_FLUSH)
 			give_up(p);
 		else
@@ -247,6 +247,9 @@ static void finish(struct okv_partition *p)
 		p->nr_roots_in_doubt--;
 	if (p->refusing && !p->nr_roots_in_doubt) {
 		p->refusing = false;
+		okv_event(p, (struct okv_event){
+			.kind = OKV_EVENT_TAKES, .ms = p->now_ms - p->refusing_since_ms,
+		});
 		p->log_outage.since_ms = p->now_ms;
 	}
 	end(p);

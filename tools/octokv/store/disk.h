@@ -58,6 +58,7 @@ enum okv_io_flags {
  * @ioprio:		class, hint and level as in linux/ioprio.h; 0: the kernel chooses
  * @offset_bytes:	where on the device
  * @bytes:		how much
+ * @mark:		for the disk
  * @buf:		to read into or to write from
  * @result:		0, or a negative errno; valid in @done. A short read or write is an -EIO
  * @done:		called once
@@ -70,6 +71,7 @@ struct okv_io {
 	uint16_t ioprio;
 	uint64_t offset_bytes;
 	uint32_t bytes;
+	uint32_t mark;
 	void *buf;
 	int result;
 	void (*done)(struct okv_io *io);

@@ -53,6 +53,10 @@ static void set_bad(struct okv_partition *p, struct okv_segment *s)
 
 	s->state = OKV_SEGMENT_BAD;
 	s->bad_until_ms = p->now_ms + ((uint64_t)BAD_MS_MIN << doublings);
+	okv_event(p, (struct okv_event){
+		.kind = OKV_EVENT_BAD_SEGMENT, .ms = s->bad_until_ms - p->now_ms,
+		.offset_bytes = okv_segment_offset(p, s - p->segments),
+	});
 	s->nr_bad++;
 	p->gc.has_bad = true;
 }
@@ -222,7 +226,10 @@ static void gc_step(struct okv_partition *p)
 static void gc_loaded(struct okv_partition *p)
 {
 	if (p->gc.load.error) {
-		p->stats.nr_read_errors++;
+		okv_failed(p, OKV_EVENT_READ_ERROR, &(struct okv_io){
+			.offset_bytes = okv_segment_offset(p, p->gc.victim),
+			.result = p->gc.load.error,
+		});
 		p->gc.offset = p->segment_bytes;
 	}
 	gc_step(p);

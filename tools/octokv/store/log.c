@@ -598,9 +598,12 @@ static void fail_queue(struct okv_partition *p, struct okv_queue *q, enum okv_st
 /* "Refusing" above. */
 void okv_log_stop(struct okv_partition *p)
 {
-	if (!p->refusing)
+	if (!p->refusing) {
+		p->refusing = true;
+		p->refusing_since_ms = p->now_ms;
 		p->nr_roots_in_doubt = OKV_NR_ROOTS;
-	p->refusing = true;
+		okv_event(p, (struct okv_event){ .kind = OKV_EVENT_REFUSES });
+	}
 	for (int i = 0; i < OKV_NR_CLASSES; i++)
 		fail_queue(p, &p->queues[i], OKV_IO_ERROR);
 }
@@ -690,7 +693,8 @@ static void flush_done(struct okv_io *io)
 	struct okv_partition *p = io->owner;
 
 	p->flush_in_flight = false;
-	p->stats.nr_write_errors += io->result != 0;
+	if (io->result)
+		okv_failed(p, OKV_EVENT_WRITE_ERROR, io);
 	for (struct okv_batch *b = p->batches; b; b = b->next) {
 		if (!b->flushing)
 			continue;
@@ -732,7 +736,8 @@ static void write_done(struct okv_io *io)
 	b->failed = io->result;
 	if (!io->result && p->disk->has_fua)
 		note_durable(b);
-	p->stats.nr_write_errors += b->failed;
+	if (b->failed)
+		okv_failed(p, OKV_EVENT_WRITE_ERROR, io);
 	advance(p);
 }
 

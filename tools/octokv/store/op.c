@@ -181,7 +181,7 @@ static void op_take_value(struct okv_op *op, const void *value, uint32_t bytes)
 	struct okv_partition *p = op->partition;
 
 	if (op->out_len > bytes || !okv_value_is_good(p, value, op->out_len, op->sum)) {
-		p->stats.nr_corrupt++;
+		okv_damaged(p, op->at);
 		okv_op_finish(op, OKV_CORRUPT);
 		return;
 	}
@@ -193,7 +193,7 @@ static void op_take_value(struct okv_op *op, const void *value, uint32_t bytes)
 static void op_take_apart(struct okv_op *op)
 {
 	if (op->value_io.result) {
-		op->partition->stats.nr_read_errors++;
+		okv_failed(op->partition, OKV_EVENT_READ_ERROR, &op->value_io);
 		okv_op_finish(op, OKV_IO_ERROR);
 		return;
 	}
@@ -231,13 +231,13 @@ static void op_judge_record(struct okv_op *op)
 	bool same;
 
 	if (op->io.result) {
-		p->stats.nr_read_errors++;
+		okv_failed(p, OKV_EVENT_READ_ERROR, &op->io);
 		okv_op_finish(op, OKV_IO_ERROR);
 		return;
 	}
 	if (!okv_record_is_good(p, record, op->at, op->record_bytes) ||
 	    record->apart != op->apart) {
-		p->stats.nr_corrupt++;
+		okv_damaged(p, op->at);
 		op->nr_suspects++;
 		op->suspect_at = op->at;
 		op_probe(op, op->at + 1);

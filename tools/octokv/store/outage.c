@@ -27,6 +27,8 @@ void okv_outage_note(struct okv_partition *p, struct okv_outage *o)
 		o->since_ms = p->now_ms;
 		o->pause_ms = PAUSE_MS_MIN;
 	}
+	if (o->nr_failures == OKV_NR_RETRIES + 1 && !p->is_hurried)
+		okv_event(p, (struct okv_event){ .kind = OKV_EVENT_WAITS });
 	if (o->nr_failures <= OKV_NR_RETRIES || !is_over(p, o->until_ms))
 		return;
 	o->until_ms = p->now_ms + o->pause_ms;

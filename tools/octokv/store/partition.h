@@ -251,6 +251,7 @@ struct okv_partition {
 	uint64_t offset_bytes;		/* of segment 0 on the device */
 	uint64_t now_ms;
 	bool refusing;			/* writes, after errors, until nr_roots_in_doubt is 0 */
+	uint64_t refusing_since_ms;
 	bool is_quiet;			/* no more work in the background */
 	bool is_hurried;		/* no pauses: what fails again and again has failed */
 
@@ -411,6 +412,37 @@ static inline void okv_changed(struct okv_partition *p)
 {
 	if (!p->nr_plugs)
 		p->ops->changed(p);
+}
+
+static inline void okv_event(const struct okv_partition *p, struct okv_event event)
+{
+	const struct okv_open_options *options = &p->store->options;
+
+	event.partition = p->number;
+	if (options->event)
+		options->event(options->owner, &event);
+}
+
+static inline void okv_failed(struct okv_partition *p, enum okv_event_kind kind,
+			      const struct okv_io *io)
+{
+	if (kind == OKV_EVENT_WRITE_ERROR)
+		p->stats.nr_write_errors++;
+	else
+		p->stats.nr_read_errors++;
+	okv_event(p, (struct okv_event){
+		.kind = kind, .offset_bytes = io->offset_bytes, .error = -io->result,
+	});
+}
+
+/* The checksum is wrong of what lies there. */
+static inline void okv_damaged(struct okv_partition *p, uint64_t location)
+{
+	p->stats.nr_corrupt++;
+	okv_event(p, (struct okv_event){
+		.kind = OKV_EVENT_DAMAGE,
+		.offset_bytes = p->offset_bytes + location * OKV_ALIGN_BYTES,
+	});
 }
 
 /* Does the record of @op remove the key? */

@@ -217,6 +217,30 @@ struct okv_format_options {
 	uint64_t seed;
 };
 
+enum okv_event_kind {
+	OKV_EVENT_READ_ERROR,
+	OKV_EVENT_WRITE_ERROR,	/* of a flush, too */
+	OKV_EVENT_WAITS,	/* writes go on failing: they wait, and are tried again and again */
+	OKV_EVENT_REFUSES,	/* the partition refuses writes from now on */
+	OKV_EVENT_TAKES,	/* ... and takes them again */
+	OKV_EVENT_DAMAGE,	/* what the device returned is not what was written */
+	OKV_EVENT_BAD_SEGMENT,	/* one that cannot be collected now */
+};
+
+/**
+ * struct okv_event - what an operator should know of; see okv_open_options.event
+ * @offset_bytes:	on the device, where there is such a place
+ * @error:		of the device, as an errno
+ * @ms:			TAKES: how long it has refused; BAD_SEGMENT: until the next try
+ */
+struct okv_event {
+	enum okv_event_kind kind;
+	uint32_t partition;
+	uint64_t offset_bytes;
+	int error;
+	uint64_t ms;
+};
+
 /**
  * struct okv_open_options - 0 for a default
  * @first_partition, @nr_partitions: those to open; 0 partitions: all
@@ -229,6 +253,7 @@ struct okv_format_options {
  *			Default: drawn. Tests give it, to do the same again
  * @now_ms:		Unix time
  * @progress:		called now and then during recovery
+ * @event:		called from within the store, to be noted; may be called very often
  */
 struct okv_open_options {
 	uint32_t first_partition;
@@ -240,6 +265,7 @@ struct okv_open_options {
 	uint64_t now_ms;
 	void (*progress)(void *owner, uint32_t partition, uint64_t done_bytes,
 			 uint64_t total_bytes);
+	void (*event)(void *owner, const struct okv_event *event);
 	void *owner;
 };
 

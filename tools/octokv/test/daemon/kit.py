@@ -61,6 +61,12 @@ class Daemon:
             expect(time.monotonic() < until, f"does not serve: {self.said()}")
             time.sleep(0.02)
 
+    def restart(self):
+        """Start again what has ended by itself."""
+        with open(self.log, "w", encoding="utf-8"):
+            pass
+        self.start()
+
     def said(self):
         with open(self.log, encoding="utf-8") as log:
             return log.read()
