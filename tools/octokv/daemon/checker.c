@@ -71,6 +71,24 @@ static struct kv_msg *take(struct checker *c, bool *ends)
 	return msg;
 }
 
+static bool check(struct checker *c, struct kv_msg *msg)
+{
+	bool late;
+
+	pthread_mutex_lock(&c->checking);
+	late = auth_check(msg);
+	pthread_mutex_unlock(&c->checking);
+	return late;
+}
+
+void checker_pause(struct checker *c, bool pause)
+{
+	if (pause)
+		pthread_mutex_lock(&c->checking);
+	else
+		pthread_mutex_unlock(&c->checking);
+}
+
 static void *checker_main(void *argument)
 {
 	struct checker *c = argument;
@@ -80,7 +98,7 @@ static void *checker_main(void *argument)
 		struct kv_msg *msg = take(c, &ends);
 		uint32_t last = (c->late_first + c->nr_late) % CHECKER_MAX;
 
-		if (msg && auth_check(msg)) {
+		if (msg && check(c, msg)) {
 			c->late[last].msg = msg;
 			c->late[last].at_ns = now_ns() + AUTH_LATE_MS * 1000000ULL;
 			c->nr_late++;
@@ -123,6 +141,7 @@ int checker_start(struct checker *c, const int *ring_fds)
 	c->to = mem_aligned(64, sizeof(*c->to) * MAX_WORKERS);
 	memset(c->to, 0, sizeof(*c->to) * MAX_WORKERS);
 	pthread_mutex_init(&c->mutex, NULL);
+	pthread_mutex_init(&c->checking, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->more, &monotonic);
@@ -140,5 +159,6 @@ void checker_stop(struct checker *c)
 	io_uring_queue_exit(&c->ring);
 	pthread_cond_destroy(&c->more);
 	pthread_mutex_destroy(&c->mutex);
+	pthread_mutex_destroy(&c->checking);
 	mem_free(c->to);
 }

@@ -22,6 +22,7 @@ struct checker {
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t more;
+	pthread_mutex_t checking;	/* held while a password is being checked */
 	/* Under the mutex. */
 	struct kv_msg *first, *last;
 	uint32_t nr;			/* here, those that are late included */
@@ -34,6 +35,9 @@ struct checker {
 /* Returns 0, or the error of the ring or the thread. @ring_fds is read when a message goes back. */
 int checker_start(struct checker *c, const int *ring_fds);
 void checker_stop(struct checker *c);
+
+/* While it is paused, it does not look at users. */
+void checker_pause(struct checker *c, bool pause);
 
 /* From any thread. False: too many wait. */
 bool checker_add(struct checker *c, struct kv_msg *msg);

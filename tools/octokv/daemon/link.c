@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "link.h"
+#include "server/tenant.h"
 #include "store/mem.h"
 
 static char *buffer_of(const struct net *net, uint32_t id)
@@ -443,6 +444,17 @@ void net_end_all(struct net *net)
 	for (c = net->worker->conns; c; c = next) {
 		next = c->next;
 		if (!c->dead)
+			link_end(net, (struct link *)c);
+	}
+}
+
+void net_end_gone(struct net *net)
+{
+	struct conn *c, *next;
+
+	for (c = net->worker->conns; c; c = next) {
+		next = c->next;
+		if (!c->dead && c->tenant && c->tenant->is_gone)
 			link_end(net, (struct link *)c);
 	}
 }

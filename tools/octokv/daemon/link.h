@@ -84,4 +84,7 @@ void net_run(struct net *net);
 void net_tick(struct net *net);
 void net_end_all(struct net *net);
 
+/* Ends the links of users that are no more. */
+void net_end_gone(struct net *net);
+
 #endif

@@ -44,7 +44,9 @@ void log_say(enum log_kind kind, const char *format, ...)
 		held.kinds[kind].nr_held++;
 		strcpy(held.kinds[kind].last, text);
 	} else {
-		held.kinds[kind].held_until_ns = now + HOLD_NS;
+		/* Somebody asked for a line about the users, and waits for it. */
+		if (kind != LOG_USERS)
+			held.kinds[kind].held_until_ns = now + HOLD_NS;
 		fprintf(stderr, "octokvd: %s\n", text);
 	}
 	pthread_mutex_unlock(&held.mutex);

@@ -14,10 +14,8 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <libgen.h>
-#include <pthread.h>
 #include <linux/fs.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +35,7 @@
 #include "reactor.h"
 #include "server/stats.h"
 #include "server/tenant.h"
+#include "supervise.h"
 
 enum {
 	FILE_BYTES_DEFAULT_SHIFT	= 34,
@@ -44,9 +43,10 @@ enum {
 	FD_SPARE			= 64,
 	LOCK_TRIES			= 40,
 	LOCK_TRY_US			= 50000,
+	ANSWER_S			= 10,
 };
 
-enum mode { MODE_SERVE, MODE_FORMAT, MODE_CHECK, MODE_STATS, MODE_HASH };
+enum mode { MODE_SERVE, MODE_FORMAT, MODE_CHECK, MODE_STATS, MODE_HEALTH, MODE_HASH };
 
 struct options {
 	struct config config;
@@ -70,6 +70,8 @@ static const char usage_text[] =
 	"       octokvd --data FILE-OR-DEVICE --check     open it, recover, report what is there\n"
 	"       octokvd --stats [--user NAME]             print what a running octokvd does;\n"
 	"                                                 NAME's password on standard input\n"
+	"       octokvd --health [--user NAME]            print whether its device works: the\n"
+	"                                                 exit status is 0 if so\n"
 	"       octokvd --hash-password                   read a password, print its hash for the\n"
 	"                                                 users file\n"
 	"\n"
@@ -120,7 +122,8 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
 /* ---- options ---- */
 
 enum {
-	OPT_DATA = 256, OPT_FORMAT, OPT_CHECK, OPT_STATS, OPT_HASH, OPT_BIND, OPT_PORT, OPT_CORES,
+	OPT_DATA = 256, OPT_FORMAT, OPT_CHECK, OPT_STATS, OPT_HEALTH, OPT_HASH,
+	OPT_BIND, OPT_PORT, OPT_CORES,
 	OPT_NETWORK, OPT_USERS, OPT_WEIGHTS, OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE,
 	OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE,
 	OPT_MEMORY, OPT_ON_ERROR, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP, OPT_VERSION,
@@ -138,7 +141,7 @@ static const struct option long_options[] = {
 	{ "idle-timeout", 1, NULL, OPT_IDLE }, { "stall-timeout", 1, NULL, OPT_STALL },
 	{ "size", 1, NULL, OPT_SIZE }, { "partitions", 1, NULL, OPT_PARTITIONS },
 	{ "force", 0, NULL, OPT_FORCE }, { "user", 1, NULL, OPT_USER },
-	{ "on-error", 1, NULL, OPT_ON_ERROR },
+	{ "on-error", 1, NULL, OPT_ON_ERROR }, { "health", 0, NULL, OPT_HEALTH },
 	{ "balance", 1, NULL, OPT_BALANCE }, { "balance-window", 1, NULL, OPT_WINDOW },
 	{ "balance-overload", 1, NULL, OPT_OVERLOAD }, { "balance-gap", 1, NULL, OPT_GAP },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
@@ -198,7 +201,7 @@ static const char *const on_error_words[] = { "retry", "exit", NULL };
 static void set_mode(struct options *o, enum mode mode)
 {
 	if (o->mode != MODE_SERVE)
-		wrong_use("only one of --format, --check, --stats, --hash-password");
+		wrong_use("only one of --format, --check, --stats, --health, --hash-password");
 	o->mode = mode;
 }
 
@@ -261,6 +264,9 @@ static void parse_one(struct options *o, int option)
 	case OPT_STATS:
 		set_mode(o, MODE_STATS);
 		break;
+	case OPT_HEALTH:
+		set_mode(o, MODE_HEALTH);
+		break;
 	case OPT_HASH:
 		set_mode(o, MODE_HASH);
 		break;
@@ -314,6 +320,11 @@ static void parse_one(struct options *o, int option)
 	}
 }
 
+static bool asks(const struct options *o)
+{
+	return o->mode == MODE_STATS || o->mode == MODE_HEALTH;
+}
+
 static void parse(struct options *o, int argc, char **argv)
 {
 	long nr_cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -334,7 +345,7 @@ static void parse(struct options *o, int argc, char **argv)
 		parse_one(o, option);
 	if (optind < argc)
 		wrong_use("an argument is not an option");
-	if (!o->config.data && o->mode != MODE_STATS && o->mode != MODE_HASH)
+	if (!o->config.data && !asks(o) && o->mode != MODE_HASH)
 		wrong_use("--data is missing");
 	if (o->nr_partitions & (o->nr_partitions - 1))
 		wrong_use("--partitions is a power of two");
@@ -344,8 +355,8 @@ static void parse(struct options *o, int argc, char **argv)
 		wrong_use("--port 0 goes with --unix");
 	if (o->force && o->mode != MODE_FORMAT)
 		wrong_use("--force goes with --format");
-	if (o->user && o->mode != MODE_STATS)
-		wrong_use("--user goes with --stats");
+	if (o->user && !asks(o))
+		wrong_use("--user goes with --stats or --health");
 }
 
 /* ---- the device ---- */
@@ -535,7 +546,7 @@ static void run_check(const struct options *o)
 	disk_uring_destroy(&b.disk);
 }
 
-/* ---- --stats ---- */
+/* ---- --stats and --health ---- */
 
 static void read_password(char *password, size_t bytes)
 {
@@ -548,7 +559,7 @@ static void read_password(char *password, size_t bytes)
 static void read_line(FILE *file, const struct options *o, char *line, size_t bytes)
 {
 	if (!fgets(line, bytes, file))
-		die("port %u: the connection was closed", o->config.port);
+		die("port %u: it does not answer, or no more", o->config.port);
 	line[strcspn(line, "\r\n")] = 0;
 	if (!strncmp(line, "-NOAUTH", 7))
 		die("port %u: it has users: give --user NAME, and the password on standard input",
@@ -557,8 +568,10 @@ static void read_line(FILE *file, const struct options *o, char *line, size_t by
 		die("port %u: %s", o->config.port, line + 1);
 }
 
+/* octokvd may be there and not answer. */
 static FILE *connect_to(const struct options *o)
 {
+	struct timeval limit = { .tv_sec = ANSWER_S };
 	struct sockaddr_in at = {
 		.sin_family = AF_INET, .sin_port = htons(o->config.port),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
@@ -567,11 +580,14 @@ static FILE *connect_to(const struct options *o)
 
 	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)))
 		die("nothing answers on 127.0.0.1 port %u: %s", o->config.port, strerror(errno));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	return checked(fdopen(fd, "r+"));
 }
 
-static void run_stats(const struct options *o)
+/* Prints what INFO replies. For --health that is a section, and the status is 0 only for ok. */
+static int run_ask(const struct options *o)
 {
+	bool bad = o->mode == MODE_HEALTH;
 	char line[4096], password[1024];
 	FILE *file;
 
@@ -581,7 +597,7 @@ static void run_stats(const struct options *o)
 	if (o->user)
 		fprintf(file, "*3\r\n$4\r\nAUTH\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(o->user),
 			o->user, strlen(password), password);
-	fputs("INFO\r\nQUIT\r\n", file);
+	fputs(bad ? "INFO health\r\nQUIT\r\n" : "INFO\r\nQUIT\r\n", file);
 	fflush(file);
 	if (o->user)
 		read_line(file, o, line, sizeof(line));
@@ -592,10 +608,12 @@ static void run_stats(const struct options *o)
 	read_line(file, o, line, sizeof(line));
 	for (long left = atol(line + 1); left > 0; left -= strlen(line)) {
 		if (!fgets(line, sizeof(line), file))
-			die("port %u: the connection was closed", o->config.port);
+			die("port %u: it does not answer, or no more", o->config.port);
+		bad &= strcmp(line, "health:ok\r\n") != 0;
 		fputs(line, stdout);
 	}
 	fclose(file);
+	return bad;
 }
 
 static void run_hash(void)
@@ -679,16 +697,52 @@ static void write_weights(const struct options *o, const struct tenants *tenants
 		die("%s", why);
 }
 
+/* Ended by a signal while it recovers: the next start recovers again. */
+__attribute__((noreturn)) static void end_now(const struct options *o)
+{
+	fputs("octokvd: ends during recovery\n", stderr);
+	if (o->unix_path)
+		unlink(o->unix_path);
+	_exit(0);
+}
+
+static void serve(struct options *o, struct supervisor *s)
+{
+	const struct server *server = s->reactors->server;
+	int error = supervise_open(s);
+
+	if (error)
+		die("signals: %s", strerror(error));
+	reactors_start(s->reactors);
+	switch (supervise_start(s)) {
+	case SUPERVISED_FAILED:
+		reactors_free(s->reactors);
+		die("%s", s->reactors->failed);
+	case SUPERVISED_STOPPED:
+		end_now(o);
+	case SUPERVISED_SERVES:
+		break;
+	}
+	fprintf(stderr, "octokvd: serving %s on %s port %u, %u reactors, with %llu MiB of memory\n",
+		o->config.data, o->config.port ? o->config.bind : o->unix_path,
+		o->config.port, server->nr_workers,
+		(unsigned long long)(o->config.memory_bytes >> 20));
+	supervise(s);
+	reactors_stop(s->reactors);
+	log_end();
+}
+
 static void run_serve(struct options *o)
 {
 	struct reactors rs = { 0 };
 	struct tenants tenants;
 	struct server server = { 0 };
+	struct supervisor supervisor = {
+		.reactors = &rs, .tenants = &tenants, .weights = o->weights,
+	};
 	char why[512];
 	uint32_t nr_partitions;
-	sigset_t signals;
 	bool created;
-	int number = 0;
 
 	check_address(o);
 	if (tenants_load(&tenants, o->config.users, why, sizeof(why)))
@@ -705,28 +759,14 @@ static void run_serve(struct options *o)
 		.config = o->config, .balancer = o->balancer, .tenants = &tenants,
 		.started_ms = time(NULL) * 1000ULL, .nr_partitions = nr_partitions,
 	};
-	tenants_share_keys(&tenants, memory_keys());
+	supervisor.nr_keys = memory_keys();
+	tenants_share_keys(&tenants, supervisor.nr_keys);
 	server.nr_workers = o->nr_cores < server.nr_partitions ? o->nr_cores : server.nr_partitions;
 	rs.server = &server;
 	server.nr_listening = server.nr_workers;
 	if (o->nr_network && o->nr_network < server.nr_workers)
 		server.nr_listening = o->nr_network;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	pthread_sigmask(SIG_BLOCK, &signals, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	/* A write beyond the limit of file sizes is an error like another one. */
-	signal(SIGXFSZ, SIG_IGN);
-	if (reactors_start(&rs))
-		die("%s", rs.failed);
-	fprintf(stderr, "octokvd: serving %s on %s port %u, %u reactors, with %llu MiB of memory\n",
-		o->config.data, o->config.port ? o->config.bind : o->unix_path,
-		o->config.port, server.nr_workers,
-		(unsigned long long)(o->config.memory_bytes >> 20));
-	sigwait(&signals, &number);
-	reactors_stop(&rs);
-	log_end();
+	serve(o, &supervisor);
 	if (o->unix_path)
 		unlink(o->unix_path);
 	tenants_free(&tenants);
@@ -746,8 +786,8 @@ int main(int argc, char **argv)
 		run_check(&o);
 		break;
 	case MODE_STATS:
-		run_stats(&o);
-		break;
+	case MODE_HEALTH:
+		return run_ask(&o);
 	case MODE_HASH:
 		run_hash();
 		break;

@@ -23,7 +23,10 @@
  * Start. Each thread makes its ring (SINGLE_ISSUER requires that) and opens its partitions. After a
  * barrier all serve, or all end if one failed.
  *
- * End. A stop is a byte in an eventfd that all poll. Each reactor stops reading. It counts itself
+ * Change. What all reactors read and none may write, such as the users, changes while they wait at
+ * a barrier between two rounds. An eventfd that all poll calls them there.
+ *
+ * End. A stop comes through the same eventfd. Each reactor stops reading. It counts itself
  * quiet when no request of its connections is under way and their replies are sent; a client that
  * does not read has a second for that. It goes on serving mail until all are quiet. Then no reactor
  * can send anything, and each closes its store.
@@ -43,6 +46,7 @@
 #include "log.h"
 #include "mailbox.h"
 #include "store/mem.h"
+#include "server/clock.h"
 #include "server/mover.h"
 #include "reactor.h"
 #include "server/stats.h"
@@ -53,6 +57,8 @@ enum {
 	RING_COMPLETIONS	= 8192,
 	TICK_NS			= 100000000,
 	LAST_REPLIES_NS		= 1000000000,	/* after a stop */
+	ALIVE_NS		= 1000000000,	/* times ALIVE_TIMES: a round may take it */
+	ALIVE_TIMES		= 10,
 	/* While a tenant is at its bound of requests, on any reactor. */
 	PARKED_NS		= 1000000,
 	STACK_BYTES		= 2 << 20,
@@ -67,16 +73,23 @@ struct reactor {
 	struct disk_uring disk;
 	struct mailbox *to;		/* [MAX_WORKERS], ours to post */
 	pthread_t thread;
-	int stop_fd;
 	bool stopping, quiet;
 	uint64_t tick_ns, unparked_ns, stopped_ns;
+	uint64_t alive_ns;		/* atomic: the last tick */
+	struct clock_guard clock;
+	uint32_t recovering;		/* the partition, and how far it is */
+	uint64_t recovered_bytes, recovering_bytes;
 	uint64_t nr_moves_said;
 	char why[256];
 };
 
 static struct {
 	pthread_barrier_t ready;
-	int stop_fd;
+	pthread_barrier_t change;	/* with the first thread */
+	int call_fd;			/* polled by all: they change, or stop */
+	int ready_fd;
+	bool stops;			/* atomic */
+	uint64_t done_bytes, all_bytes;	/* atomic: of recovery */
 	uint32_t nr_quiet;
 	struct checker checker;
 	int ring_fds[MAX_WORKERS];
@@ -97,10 +110,13 @@ static uint64_t clock_ns(clockid_t clock)
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
-static void set_clock(struct worker *w)
+static void set_clock(struct reactor *r)
 {
+	struct worker *w = &r->worker;
+
 	w->now_ns = clock_ns(CLOCK_MONOTONIC);
-	w->now_ms = clock_ns(CLOCK_REALTIME) / 1000000;
+	w->now_ms = clock_guard(&r->clock, clock_ns(CLOCK_REALTIME) / 1000000,
+				clock_ns(CLOCK_BOOTTIME) / 1000000);
 }
 
 /* ---- mail ---- */
@@ -170,12 +186,12 @@ static void conn_is_freed(struct worker *w, struct conn *c)
 
 /* ---- the loop ---- */
 
-static void watch_stop(struct reactor *r)
+static void watch_calls(struct reactor *r)
 {
 	struct io_uring_sqe *sqe = ring_sqe(&r->ring);
 
-	io_uring_prep_poll_add(sqe, shared.stop_fd, POLLIN);
-	ring_tag(sqe, NULL, TAG_STOP);
+	io_uring_prep_poll_add(sqe, shared.call_fd, POLLIN);
+	ring_tag(sqe, NULL, TAG_CALL);
 }
 
 static void stop(struct reactor *r)
@@ -183,6 +199,25 @@ static void stop(struct reactor *r)
 	r->stopping = r->net.stopping = true;
 	r->stopped_ns = r->worker.now_ns;
 	net_stop_listening(&r->net);
+}
+
+/* "Change" above. The first thread changes something between the two barriers. */
+static void let_change(struct reactor *r)
+{
+	pthread_barrier_wait(&shared.change);
+	pthread_barrier_wait(&shared.change);
+	r->clock = (struct clock_guard){ 0 };
+	net_end_gone(&r->net);
+	tenants_publish(&r->worker);
+	watch_calls(r);
+}
+
+static void called(struct reactor *r)
+{
+	if (__atomic_load_n(&shared.stops, __ATOMIC_ACQUIRE))
+		stop(r);
+	else
+		let_change(r);
 }
 
 static void complete(struct reactor *r, const struct io_uring_cqe *cqe)
@@ -194,8 +229,8 @@ static void complete(struct reactor *r, const struct io_uring_cqe *cqe)
 		break;
 	case TAG_WAKE:
 		break;
-	case TAG_STOP:
-		stop(r);
+	case TAG_CALL:
+		called(r);
 		break;
 	default:
 		net_complete(&r->net, cqe->user_data, cqe->res, cqe->flags);
@@ -253,8 +288,12 @@ static void watch(struct reactor *r)
 		log_say(LOG_MOVES, "reactor %u has given %llu partitions to others since the start",
 			w->id, (unsigned long long)nr_moves);
 	r->nr_moves_said = nr_moves;
+	if (r->clock.jumped)
+		log_say(LOG_CLOCK, "the clock has jumped by more than an hour: keys expire by the "
+			"time before until it is back, or SIGHUP says that it is right");
 	if (!w->id)
 		log_tick();
+	__atomic_store_n(&r->alive_ns, w->now_ns, __ATOMIC_RELAXED);
 }
 
 static void tick(struct reactor *r)
@@ -317,7 +356,7 @@ static bool has_work(const struct reactor *r)
 
 static void serve(struct reactor *r)
 {
-	watch_stop(r);
+	watch_calls(r);
 	tenants_publish(&r->worker);
 	net_accept(&r->net);
 	while (!all_quiet(r)) {
@@ -331,7 +370,7 @@ static void serve(struct reactor *r)
 						 NULL);
 		if (busy)
 			io_uring_get_events(&r->ring);
-		set_clock(&r->worker);
+		set_clock(r);
 		take_completions(r);
 		take_mail(r);
 		tick(r);
@@ -348,8 +387,15 @@ static void serve(struct reactor *r)
 static void show_progress(void *owner, uint32_t partition, uint64_t done_bytes,
 			  uint64_t total_bytes)
 {
-	const struct reactor *r = owner;
+	struct reactor *r = owner;
 
+	if (r->recovering != partition + 1)
+		r->recovered_bytes = r->recovering_bytes = 0;
+	r->recovering = partition + 1;
+	__atomic_add_fetch(&shared.done_bytes, done_bytes - r->recovered_bytes, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&shared.all_bytes, total_bytes - r->recovering_bytes, __ATOMIC_RELAXED);
+	r->recovered_bytes = done_bytes;
+	r->recovering_bytes = total_bytes;
 	log_say(LOG_RECOVERY, "reactor %u: partition %u: recovered %llu of %llu MiB",
 		r->worker.id, partition, (unsigned long long)(done_bytes >> 20),
 		(unsigned long long)(total_bytes >> 20));
@@ -461,26 +507,42 @@ static bool open_net(struct reactor *r)
 	return !result;
 }
 
+static void say(int fd)
+{
+	uint64_t one = 1;
+
+	if (write(fd, &one, sizeof(one)) != sizeof(one))
+		perror("octokvd: eventfd");
+}
+
+/* True in one of the threads. */
+static bool wait_for_all(void)
+{
+	return pthread_barrier_wait(&shared.ready) == PTHREAD_BARRIER_SERIAL_THREAD;
+}
+
 static void *reactor_main(void *argument)
 {
 	struct reactor *r = argument;
 	bool have_ring, have_store, have_net;
 
-	set_clock(&r->worker);
+	set_clock(r);
 	have_ring = open_ring(r);
 	shared.ring_fds[r->worker.id] = have_ring ? r->ring.ring_fd : -1;
 	have_store = have_ring && open_store(r);
 	have_net = have_store && open_net(r);
 	if (!have_net)
 		__atomic_store_n(&r->all->failed, r->why, __ATOMIC_RELEASE);
-	pthread_barrier_wait(&shared.ready);
+	if (wait_for_all() && !__atomic_load_n(&r->all->failed, __ATOMIC_ACQUIRE))
+		say(shared.ready_fd);
 	if (!__atomic_load_n(&r->all->failed, __ATOMIC_ACQUIRE))
 		serve(r);
 	if (have_store)
 		okv_store_close(r->worker.store);
 	disk_uring_destroy(&r->disk);
 	/* No reactor may send a wake to a ring that is gone. */
-	pthread_barrier_wait(&shared.ready);
+	if (wait_for_all())
+		say(shared.ready_fd);
 	if (have_net)
 		net_close(&r->net);
 	if (have_ring)
@@ -505,7 +567,7 @@ static void make_worker(struct reactors *rs, uint32_t id)
 	mover_init(&r->worker);
 }
 
-static void free_workers(struct reactors *rs)
+void reactors_free(struct reactors *rs)
 {
 	for (uint32_t i = 0; i < rs->server->nr_workers; i++) {
 		struct reactor *r = reactor_of(rs, i);
@@ -519,20 +581,24 @@ static void free_workers(struct reactors *rs)
 		mem_free(r);
 	}
 	checker_stop(&shared.checker);
-	close(shared.stop_fd);
+	close(shared.call_fd);
+	close(shared.ready_fd);
 	pthread_barrier_destroy(&shared.ready);
+	pthread_barrier_destroy(&shared.change);
 }
 
-int reactors_start(struct reactors *rs)
+void reactors_start(struct reactors *rs)
 {
 	uint32_t nr = rs->server->nr_workers;
 	pthread_attr_t attributes;
 
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	pthread_barrier_init(&shared.ready, NULL, nr + 1);
+	pthread_barrier_init(&shared.ready, NULL, nr);
+	pthread_barrier_init(&shared.change, NULL, nr + 1);
 	shared.nr_quiet = 0;
-	shared.stop_fd = eventfd(0, EFD_CLOEXEC);
+	shared.call_fd = eventfd(0, EFD_CLOEXEC);
+	shared.ready_fd = eventfd(0, EFD_CLOEXEC);
 	if (checker_start(&shared.checker, shared.ring_fds)) {
 		perror("octokvd: the thread that checks passwords");
 		exit(1);
@@ -548,20 +614,54 @@ int reactors_start(struct reactors *rs)
 		}
 	}
 	pthread_attr_destroy(&attributes);
-	pthread_barrier_wait(&shared.ready);
-	if (!__atomic_load_n(&rs->failed, __ATOMIC_ACQUIRE))
-		return 0;
-	pthread_barrier_wait(&shared.ready);
-	free_workers(rs);
-	return -1;
+}
+
+int reactors_fd(const struct reactors *rs)
+{
+	(void)rs;
+	return shared.ready_fd;
+}
+
+void reactors_progress(const struct reactors *rs, uint64_t *done_bytes, uint64_t *all_bytes)
+{
+	(void)rs;
+	*done_bytes = __atomic_load_n(&shared.done_bytes, __ATOMIC_RELAXED);
+	*all_bytes = __atomic_load_n(&shared.all_bytes, __ATOMIC_RELAXED);
+}
+
+bool reactors_are_alive(const struct reactors *rs)
+{
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	for (uint32_t i = 0; i < rs->server->nr_workers; i++) {
+		uint64_t ns = __atomic_load_n(&reactor_of(rs, i)->alive_ns, __ATOMIC_RELAXED);
+
+		if (ns && now_ns > ns && (now_ns - ns) / ALIVE_NS >= ALIVE_TIMES)
+			return false;
+	}
+	return true;
+}
+
+void reactors_change(struct reactors *rs, void (*change)(void *owner), void *owner)
+{
+	uint64_t count;
+
+	(void)rs;
+	say(shared.call_fd);
+	pthread_barrier_wait(&shared.change);
+	checker_pause(&shared.checker, true);
+	if (change)
+		change(owner);
+	checker_pause(&shared.checker, false);
+	/* Before they poll again. */
+	if (read(shared.call_fd, &count, sizeof(count)) != sizeof(count))
+		perror("octokvd: eventfd");
+	pthread_barrier_wait(&shared.change);
 }
 
 void reactors_stop(struct reactors *rs)
 {
-	uint64_t one = 1;
-
-	if (write(shared.stop_fd, &one, sizeof(one)) != sizeof(one))
-		perror("octokvd: stop");
-	pthread_barrier_wait(&shared.ready);
-	free_workers(rs);
+	__atomic_store_n(&shared.stops, true, __ATOMIC_RELEASE);
+	say(shared.call_fd);
+	reactors_free(rs);
 }

@@ -12,11 +12,26 @@ struct reactors {
 	const char *failed;		/* why a reactor could not start; set once */
 };
 
+/* Starts the threads, which open their partitions and then serve. */
+void reactors_start(struct reactors *rs);
+
 /*
- * Starts the threads, which open their partitions and then serve. Returns 0 when all serve, or -1:
- * the reason is in @failed or was printed.
+ * Becomes readable when all serve, or when all have ended because one could not start, for the
+ * reason in @failed.
  */
-int reactors_start(struct reactors *rs);
+int reactors_fd(const struct reactors *rs);
+
+/* How much has been recovered so far, and of how much that is known so far. */
+void reactors_progress(const struct reactors *rs, uint64_t *done_bytes, uint64_t *all_bytes);
+
+/* All reactors have gone round not long ago. */
+bool reactors_are_alive(const struct reactors *rs);
+
+/*
+ * Stops all reactors between two rounds, calls @change, if there is one, and lets them go on. They
+ * end the connections of users that are gone, and believe the clock.
+ */
+void reactors_change(struct reactors *rs, void (*change)(void *owner), void *owner);
 
 /*
  * Takes no new connections, completes requests under way, closes the stores with a checkpoint, and
@@ -24,5 +39,7 @@ int reactors_start(struct reactors *rs);
  */
 void reactors_stop(struct reactors *rs);
 
+/* After a start that failed. */
+void reactors_free(struct reactors *rs);
 
 #endif

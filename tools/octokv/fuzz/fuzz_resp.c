@@ -51,6 +51,7 @@ static void begin(struct world *world)
 {
 	*world = (struct world){ 0 };
 	world->tenants.list = mem_zalloc(sizeof(*world->tenants.list));
+	world->tenants.list[0] = mem_zalloc(sizeof(**world->tenants.list));
 	world->tenants.nr = 1;
 	world->server = (struct server){
 		.tenants = &world->tenants, .nr_workers = 1, .nr_partitions = 4,
@@ -73,6 +74,7 @@ static void end(struct world *world)
 	resp_out_free(&world->said);
 	conn_kill(world->c);
 	memstore_free(world->worker.store);
+	free(world->tenants.list[0]);
 	free(world->tenants.list);
 }
 

@@ -81,7 +81,7 @@ bool auth_check(struct kv_msg *msg)
 		return true;
 	}
 	/* A wrong name takes as long as a wrong password. */
-	if (tenant_verify(t, a->tenant ? a->tenant : t->list, req_arg(r, a->arg),
+	if (tenant_verify(t, a->tenant ? a->tenant : t->list[0], req_arg(r, a->arg),
 			  req_len(r, a->arg)) && a->tenant) {
 		a->verdict = AUTH_RIGHT;
 	} else {
@@ -99,6 +99,8 @@ static void settle(struct request *r)
 	struct auth *a = r->auth;
 	struct conn *c = r->conn;
 
+	if (a->tenant && a->tenant->is_gone)
+		a->verdict = AUTH_WRONG;
 	if (a->verdict != AUTH_RIGHT) {
 		worker_count(c->worker, COUNT_WRONG_PASSWORDS, 1);
 		c->closing |= ++c->nr_wrong_passwords >= MAX_WRONG_PASSWORDS;

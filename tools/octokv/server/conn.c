@@ -56,7 +56,8 @@ static void conn_flush(struct conn *c)
 		c->nr_requests--;
 		c->command_bytes -= r->held_bytes;
 		c->reply_bytes -= r->reply_bytes;
-		tenant_request_end(r->tenant);
+		if (r->is_counted)
+			tenant_request_end(r->tenant);
 		request_free(r);
 	}
 }
@@ -126,6 +127,7 @@ static struct request *conn_queue(struct conn *c)
 {
 	struct request *r = request_new(c);
 
+	r->is_counted = c->tenant && c->tenant->max_requests;
 	if (c->last)
 		c->last->next = r;
 	else

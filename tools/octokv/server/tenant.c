@@ -106,18 +106,24 @@ static const char *parse_line(char *line, struct tenant *tenant)
 	return why;
 }
 
+static void add(struct tenants *t, const struct tenant *tenant)
+{
+	t->list = mem_grow(t->list, (t->nr + 1) * sizeof(*t->list));
+	t->list[t->nr] = mem_alloc(sizeof(*tenant));
+	*t->list[t->nr++] = *tenant;
+}
+
 static const char *add_line(struct tenants *t, char *line)
 {
 	struct tenant tenant = { 0 };
 	const char *why = parse_line(line, &tenant);
 
 	for (uint32_t i = 0; !why && i < t->nr; i++)
-		if (t->list[i].id == tenant.id || !strcmp(t->list[i].name, tenant.name))
+		if (t->list[i]->id == tenant.id || !strcmp(t->list[i]->name, tenant.name))
 			why = "a name or an ID is there twice";
 	if (why)
 		return why;
-	t->list = mem_grow(t->list, (t->nr + 1) * sizeof(*t->list));
-	t->list[t->nr++] = tenant;
+	add(t, &tenant);
 	return NULL;
 }
 
@@ -159,11 +165,9 @@ int tenants_load(struct tenants *t, const char *path, char *why, size_t why_byte
 	randombytes_buf(t->key, sizeof(t->key));
 	if (path)
 		return load_file(t, path, why, why_bytes);
-	t->list = mem_zalloc(sizeof(*t->list));
-	t->nr = 1;
-	t->list[0] = (struct tenant){
+	add(t, &(struct tenant){
 		.name = "default", .ioprio = tag(0), .weight = DEFAULT_WEIGHT,
-	};
+	});
 	return 0;
 }
 
@@ -172,32 +176,102 @@ void tenants_share_keys(struct tenants *t, uint64_t nr_keys)
 	uint64_t nr_given = 0, nr_sharing = 0;
 
 	for (uint32_t i = 0; i < t->nr; i++) {
-		nr_given += t->list[i].max_keys;
-		nr_sharing += !t->list[i].max_keys;
+		nr_given += t->list[i]->max_keys;
+		nr_sharing += !t->list[i]->max_keys;
 	}
 	for (uint32_t i = 0; i < t->nr && t->nr > 1; i++) {
-		if (!t->list[i].max_keys)
-			t->list[i].max_keys =
+		if (!t->list[i]->max_keys)
+			t->list[i]->max_keys =
 				nr_given < nr_keys ? (nr_keys - nr_given) / nr_sharing + 1 : 1;
 	}
 }
 
 void tenants_free(struct tenants *t)
 {
+	struct tenant *tenant;
+
+	for (uint32_t i = 0; i < t->nr; i++)
+		mem_free(t->list[i]);
+	while ((tenant = t->gone)) {
+		t->gone = tenant->next_gone;
+		mem_free(tenant);
+	}
 	mem_free(t->list);
 	sodium_memzero(t, sizeof(*t));
 }
 
+/* ---- another users file ---- */
+
+/* Takes the user with that ID out of @t. */
+static struct tenant *take_out(struct tenants *t, uint16_t id)
+{
+	struct tenant **at = &t->gone, *tenant;
+
+	for (uint32_t i = 0; i < t->nr; i++) {
+		tenant = t->list[i];
+		if (tenant && tenant->id == id) {
+			t->list[i] = NULL;
+			return tenant;
+		}
+	}
+	while (*at && (*at)->id != id)
+		at = &(*at)->next_gone;
+	tenant = *at;
+	if (tenant)
+		*at = tenant->next_gone;
+	return tenant;
+}
+
+/* What the file says of a user; the rest is what the user does. */
+static void set(struct tenant *tenant, const struct tenant *from)
+{
+	if (strcmp(tenant->hash, from->hash))
+		memset(tenant->known, 0, sizeof(tenant->known));
+	strcpy(tenant->name, from->name);
+	strcpy(tenant->hash, from->hash);
+	tenant->weight = from->weight;
+	tenant->max_bytes = from->max_bytes;
+	tenant->max_keys = from->max_keys;
+	tenant->max_connections = from->max_connections;
+	tenant->max_requests = from->max_requests;
+	tenant->is_gone = false;
+}
+
+void tenants_replace(struct tenants *t, struct tenants *fresh)
+{
+	for (uint32_t i = 0; i < fresh->nr; i++) {
+		struct tenant *tenant = take_out(t, fresh->list[i]->id);
+
+		if (!tenant)
+			continue;
+		set(tenant, fresh->list[i]);
+		mem_free(fresh->list[i]);
+		fresh->list[i] = tenant;
+	}
+	for (uint32_t i = 0; i < t->nr; i++) {
+		if (!t->list[i])
+			continue;
+		t->list[i]->is_gone = true;
+		t->list[i]->next_gone = t->gone;
+		t->gone = t->list[i];
+	}
+	mem_free(t->list);
+	t->list = fresh->list;
+	t->nr = fresh->nr;
+	fresh->list = NULL;
+	fresh->nr = 0;
+}
+
 struct tenant *tenants_default(struct tenants *t)
 {
-	return t->have_users ? NULL : t->list;
+	return t->have_users ? NULL : t->list[0];
 }
 
 struct tenant *tenants_find(struct tenants *t, const char *name, size_t len)
 {
 	for (uint32_t i = 0; i < t->nr; i++)
-		if (strlen(t->list[i].name) == len && !memcmp(t->list[i].name, name, len))
-			return &t->list[i];
+		if (strlen(t->list[i]->name) == len && !memcmp(t->list[i]->name, name, len))
+			return t->list[i];
 	return NULL;
 }
 
@@ -370,7 +444,7 @@ void tenants_publish(struct worker *w)
 	struct tenants *t = w->server->tenants;
 
 	for (uint32_t i = 0; i < t->nr; i++)
-		tenant_publish(w, &t->list[i]);
+		tenant_publish(w, t->list[i]);
 }
 
 void tenant_sum(const struct tenant *tenant, uint32_t nr_workers, struct tenant_usage *sum)
@@ -386,14 +460,49 @@ void tenant_sum(const struct tenant *tenant, uint32_t nr_workers, struct tenant_
 
 /* ---- weights for the scheduler ---- */
 
+static void weights_path(const char *folder, char *path, size_t bytes)
+{
+	snprintf(path, bytes, "%s/queue/iosched/weights", folder);
+}
+
+/* What a file with lines of an ioprio and a weight says; it has no line for the default. */
+static uint32_t weight_in(FILE *file, uint16_t ioprio)
+{
+	unsigned int number, weight;
+
+	rewind(file);
+	while (fscanf(file, "%u %u", &number, &weight) == 2)
+		if (number == ioprio)
+			return weight;
+	return DEFAULT_WEIGHT;
+}
+
+int tenants_weights_differ(const struct tenants *t, const char *folder, char *why, size_t why_bytes)
+{
+	int differ = 0;
+	char path[512];
+	FILE *file;
+
+	weights_path(folder, path, sizeof(path));
+	file = fopen(path, "re");
+	if (!file) {
+		snprintf(why, why_bytes, "%s: %s", path, strerror(errno));
+		return -1;
+	}
+	for (uint32_t i = 0; i < t->nr && !differ; i++)
+		differ = weight_in(file, t->list[i]->ioprio) != t->list[i]->weight;
+	fclose(file);
+	return differ;
+}
+
 int tenants_write_weights(const struct tenants *t, const char *folder, char *why, size_t why_bytes)
 {
 	char path[512], line[32];
 
-	snprintf(path, sizeof(path), "%s/queue/iosched/weights", folder);
+	weights_path(folder, path, sizeof(path));
 	for (uint32_t i = 0; i < t->nr; i++) {
-		int len = snprintf(line, sizeof(line), "%u %u\n", t->list[i].ioprio,
-				   t->list[i].weight);
+		int len = snprintf(line, sizeof(line), "%u %u\n", t->list[i]->ioprio,
+				   t->list[i]->weight);
 		int fd = open(path, O_WRONLY | O_CLOEXEC);
 		bool good = fd >= 0 && write(fd, line, len) == len;
 		int error = errno;

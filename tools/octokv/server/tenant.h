@@ -61,12 +61,15 @@ struct tenant {
 	uint32_t nr_requests;		/* atomic */
 	uint64_t nr_held_bytes;		/* atomic: set aside for writes under way */
 	uint64_t nr_held_keys;		/* atomic */
+	bool is_gone;			/* it is not in the users file any more */
+	struct tenant *next_gone;
 	struct tenant_usage usage[MAX_WORKERS];
 };
 
 struct tenants {
-	struct tenant *list;
+	struct tenant **list;
 	uint32_t nr;
+	struct tenant *gone;		/* until the end: connections may still point there */
 	bool have_users;
 	uint8_t key[32];		/* of tenant.known */
 };
@@ -74,6 +77,12 @@ struct tenants {
 /* If @path is NULL, all clients are one tenant. Returns 0, or -1 with a message in @why. */
 int tenants_load(struct tenants *t, const char *path, char *why, size_t why_bytes);
 void tenants_free(struct tenants *t);
+
+/*
+ * The users become those of @fresh, which is empty then. One with the ID of a user that is, or was,
+ * there is that user, with other settings. Nothing may look at @t meanwhile.
+ */
+void tenants_replace(struct tenants *t, struct tenants *fresh);
 
 /* Where there are several users, those without keys=N share what is left of @nr_keys evenly. */
 void tenants_share_keys(struct tenants *t, uint64_t nr_keys);
@@ -125,5 +134,9 @@ int tenant_hash_password(const char *password, char *hash, size_t hash_bytes);
  * Returns 0, or -1 with a message in @why.
  */
 int tenants_write_weights(const struct tenants *t, const char *folder, char *why, size_t why_bytes);
+
+/* 1: the scheduler has other weights; 0: the same; -1, with a message in @why: it has none. */
+int tenants_weights_differ(const struct tenants *t, const char *folder, char *why,
+			   size_t why_bytes);
 
 #endif

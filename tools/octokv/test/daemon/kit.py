@@ -38,11 +38,11 @@ class Daemon:
     """
 
     def __init__(self, folder, *options, size="2g", port=PORT, device=None, program=OCTOKVD,
-                 **popen):
+                 environment=None, **popen):
         self.data = device or os.path.join(folder, "octokv.img")
         self.port, self.options, self.size, self.program = port, options, size, program
         self.log = os.path.join(folder, "log")
-        self.popen = popen
+        self.popen, self.environment = popen, environment or {}
         if device:
             run_once("--data", device, "--format", "--force")
         self.start()
@@ -50,16 +50,20 @@ class Daemon:
     def start(self):
         if self.size and not os.path.exists(self.data):
             run_once("--data", self.data, "--format", "--size", self.size)
-        self.err = open(self.log, "a+", encoding="utf-8")
-        self.child = subprocess.Popen([self.program, "--data", self.data, "--port", str(self.port),
-                                      "--cores", "2", *self.options], stderr=self.err,
-                                      env={**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=16"},
-                                      **self.popen)
+        self.launch()
         until = time.monotonic() + START_S
         while "octokvd: serving" not in self.said():
             expect(self.child.poll() is None, f"ended with {self.child.returncode}: {self.said()}")
             expect(time.monotonic() < until, f"does not serve: {self.said()}")
             time.sleep(0.02)
+
+    def launch(self):
+        self.err = open(self.log, "a+", encoding="utf-8")
+        self.child = subprocess.Popen([self.program, "--data", self.data, "--port", str(self.port),
+                                      "--cores", "2", *self.options], stderr=self.err,
+                                      env={**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=16",
+                                           **self.environment},
+                                      **self.popen)
 
     def restart(self):
         """Start again what has ended by itself."""

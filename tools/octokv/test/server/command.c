@@ -715,7 +715,7 @@ static void test_strangers(void)
 	/* What was right before is known, whatever the address. */
 	world.c = connect_one(&world);
 	say(world.c, "HELLO 2 AUTH ann pw SETNAME x\r\n");
-	EXPECT(world.c->tenant == world.tenants.list && !strcmp(world.c->name, "x"));
+	EXPECT(world.c->tenant == world.tenants.list[0] && !strcmp(world.c->name, "x"));
 	conn_sent(world.c, world.c->out.nr_bytes);
 	later(&world, 60000);
 	EXPECT(!conn_overdue(world.c, world.worker.now_ns - 1000000000));

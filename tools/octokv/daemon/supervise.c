@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * supervise.c - signals, systemd, the users file and the scheduler, while the reactors work
+ *
+ * SIGTERM and SIGINT end octokvd. During recovery that is at once: the next start recovers again.
+ *
+ * SIGHUP reads the users file again. If it has an error, nothing changes, and a line says where the
+ * error is. Else all reactors stop between two rounds, the users become those of the file, and the
+ * connections of users that are no more end. SIGHUP also says that the clock is right, if reactors
+ * do not believe it (clock.h).
+ *
+ * systemd hears when octokvd serves, how far recovery is, and that all reactors go round. During
+ * recovery its time limit is extended as long as there is progress.
+ *
+ * A scheduler may be attached anew without its weights, for example when a connection to the device
+ * has been lost. So they are read back once a second, and written again if they differ.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "notify.h"
+#include "server/tenant.h"
+#include "supervise.h"
+
+enum {
+	PERIOD_MS	= 1000,
+	EXTEND_S	= 60,
+	NR_SIGNALS	= 3,
+};
+
+int supervise_open(struct supervisor *s)
+{
+	static const int numbers[NR_SIGNALS] = { SIGINT, SIGTERM, SIGHUP };
+	uint32_t watchdog_ms = notify_watchdog_ms();
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	for (int i = 0; i < NR_SIGNALS; i++)
+		sigaddset(&signals, numbers[i]);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	/* A write beyond the limit of file sizes is an error like another one. */
+	signal(SIGXFSZ, SIG_IGN);
+	s->period_ms = PERIOD_MS;
+	if (watchdog_ms && watchdog_ms / 3 < PERIOD_MS)
+		s->period_ms = watchdog_ms / 3 + 1;
+	s->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	return s->signal_fd < 0 ? errno : 0;
+}
+
+/* Takes the signals that have come. True: to end. */
+static bool take_signals(struct supervisor *s)
+{
+	struct signalfd_siginfo info;
+	bool ends = false;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGHUP)
+			s->reloads = true;
+		else
+			ends = true;
+	}
+	return ends;
+}
+
+/* ---- recovery ---- */
+
+static void tell_progress(struct supervisor *s)
+{
+	uint64_t done_bytes, all_bytes;
+
+	reactors_progress(s->reactors, &done_bytes, &all_bytes);
+	if (done_bytes == s->told_bytes)
+		return;
+	s->told_bytes = done_bytes;
+	notify("STATUS=Recovering: %llu of %llu MiB of the partitions that were looked at\n"
+	       "EXTEND_TIMEOUT_USEC=%d000000", (unsigned long long)done_bytes >> 20,
+	       (unsigned long long)all_bytes >> 20, EXTEND_S);
+}
+
+enum supervised supervise_start(struct supervisor *s)
+{
+	struct pollfd fds[] = {
+		{ .fd = s->signal_fd, .events = POLLIN },
+		{ .fd = reactors_fd(s->reactors), .events = POLLIN },
+	};
+
+	notify("STATUS=Recovering\nEXTEND_TIMEOUT_USEC=%d000000", EXTEND_S);
+	for (;;) {
+		int nr = poll(fds, 2, s->period_ms);
+
+		if (nr > 0 && fds[1].revents)
+			return __atomic_load_n(&s->reactors->failed, __ATOMIC_ACQUIRE) ?
+			       SUPERVISED_FAILED : SUPERVISED_SERVES;
+		if (nr > 0 && take_signals(s))
+			return SUPERVISED_STOPPED;
+		tell_progress(s);
+	}
+}
+
+/* ---- the users file ---- */
+
+struct reload {
+	struct tenants *to, *from;
+};
+
+static void replace(void *owner)
+{
+	struct reload *reload = owner;
+
+	tenants_replace(reload->to, reload->from);
+}
+
+static void reload(struct supervisor *s)
+{
+	const struct config *config = &s->reactors->server->config;
+	struct tenants fresh;
+	struct reload reload = { .to = s->tenants, .from = &fresh };
+	char why[512];
+
+	s->reloads = false;
+	if (!config->users) {
+		reactors_change(s->reactors, NULL, NULL);
+		log_say(LOG_USERS, "SIGHUP: there is no users file to read again");
+		return;
+	}
+	if (tenants_load(&fresh, config->users, why, sizeof(why))) {
+		tenants_free(&fresh);
+		log_say(LOG_USERS, "the users stay as they are: %s", why);
+		return;
+	}
+	tenants_share_keys(&fresh, s->nr_keys);
+	reactors_change(s->reactors, replace, &reload);
+	log_say(LOG_USERS, "%s was read again: %u users", config->users, s->tenants->nr);
+	tenants_free(&fresh);
+}
+
+/* ---- weights ---- */
+
+static void watch_weights(struct supervisor *s)
+{
+	char why[640] = "";
+	int differ;
+
+	if (!s->weights)
+		return;
+	differ = tenants_weights_differ(s->tenants, s->weights, why, sizeof(why));
+	if (differ > 0) {
+		differ = tenants_write_weights(s->tenants, s->weights, why, sizeof(why));
+		if (!differ)
+			log_say(LOG_WEIGHTS, "the scheduler had lost the users' weights: they are "
+				"written again");
+	}
+	if (differ < 0 && !s->weights_failed)
+		log_say(LOG_WEIGHTS, "the users' weights do not act: %s", why);
+	s->weights_failed = differ < 0;
+}
+
+/* ---- serving ---- */
+
+void supervise(struct supervisor *s)
+{
+	const struct config *config = &s->reactors->server->config;
+	struct pollfd fd = { .fd = s->signal_fd, .events = POLLIN };
+
+	notify("READY=1\nSTATUS=Serving %s", config->data);
+	while (poll(&fd, 1, s->period_ms) <= 0 || !take_signals(s)) {
+		if (s->reloads)
+			reload(s);
+		if (reactors_are_alive(s->reactors))
+			notify("WATCHDOG=1");
+		watch_weights(s);
+	}
+	notify("STOPPING=1\nSTATUS=Ending");
+}

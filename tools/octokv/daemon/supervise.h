@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* supervise.h - what the first thread does while the reactors recover and serve */
+#ifndef OKV_SUPERVISE_H
+#define OKV_SUPERVISE_H
+
+#include "reactor.h"
+
+struct tenants;
+
+/**
+ * struct supervisor - see supervise.c
+ * @weights:	the folder of the scheduler that has the users' weights, or NULL
+ * @nr_keys:	that users without a limit of their own share
+ */
+struct supervisor {
+	struct reactors *reactors;
+	struct tenants *tenants;
+	const char *weights;
+	uint64_t nr_keys;
+
+	int signal_fd;
+	uint32_t period_ms;
+	bool reloads, weights_failed;
+	uint64_t told_bytes;
+};
+
+/* Blocks the signals: call it before there are threads. Returns 0, or an errno. */
+int supervise_open(struct supervisor *s);
+
+enum supervised { SUPERVISED_SERVES, SUPERVISED_FAILED, SUPERVISED_STOPPED };
+
+/* Waits until the reactors serve or have failed, or until a signal says to end. */
+enum supervised supervise_start(struct supervisor *s);
+
+/* Returns when a signal says to end. */
+void supervise(struct supervisor *s);
+
+#endif
