@@ -222,22 +222,28 @@ static int wait_for_one(struct okv_disk *disk)
 
 static const struct okv_disk_ops ops = { .submit = submit, .wait = wait_for_one };
 
+/* A file in the sysfs of the queue of a device; NULL: there is none. */
+static FILE *queue_file(dev_t device, const char *name)
+{
+	/* A partition has no queue of its own: its disk has it. */
+	static const char *const ups[] = { "", "../" };
+	FILE *file = NULL;
+	char path[128];
+
+	for (int i = 0; i < 2 && !file; i++) {
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%squeue/%s", major(device),
+			 minor(device), ups[i], name);
+		file = fopen(path, "re");
+	}
+	return file;
+}
+
 /* The first character of a file in sysfs; 0: there is none. */
 static int sysfs_char(const struct stat *st, const char *name)
 {
-	char path[128];
-	FILE *file;
+	FILE *file = queue_file(st->st_rdev, name);
 	int c;
 
-	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/queue/%s", major(st->st_rdev),
-		 minor(st->st_rdev), name);
-	file = fopen(path, "re");
-	if (!file) {
-		/* A partition has no queue of its own: its disk has it. */
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../queue/%s", major(st->st_rdev),
-			 minor(st->st_rdev), name);
-		file = fopen(path, "re");
-	}
 	if (!file)
 		return 0;
 	c = fgetc(file);
@@ -249,6 +255,26 @@ static int sysfs_char(const struct stat *st, const char *name)
 	}
 	fclose(file);
 	return c;
+}
+
+void disk_uring_scheduler(int fd, char *name, size_t bytes)
+{
+	char line[256] = "", *begin, *end;
+	struct stat st;
+	FILE *file;
+
+	name[0] = 0;
+	if (fstat(fd, &st))
+		return;
+	file = queue_file(S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev, "scheduler");
+	if (!file)
+		return;
+	/* "none [mq-mqfq] bfq" */
+	begin = fgets(line, sizeof(line), file) ? strchr(line, '[') : NULL;
+	end = begin ? strchr(begin, ']') : NULL;
+	if (end)
+		snprintf(name, bytes, "%.*s", (int)(end - begin - 1), begin + 1);
+	fclose(file);
 }
 
 static int of_device(struct disk_uring *d, const struct stat *st)

@@ -37,6 +37,9 @@ struct disk_uring {
  */
 int disk_uring_init(struct disk_uring *d, struct io_uring *ring, int fd);
 void disk_uring_destroy(struct disk_uring *d);
+
+/* The I/O scheduler of the device, or of that below the file; empty: it is not known. */
+void disk_uring_scheduler(int fd, char *name, size_t bytes);
 void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result);
 
 /* Call it some times a second: so exact is the age of a request. */

@@ -66,7 +66,7 @@ void net_ready(struct net *net, struct link *link)
 
 /* ---- the end of a link ---- */
 
-static void link_end(struct net *net, struct link *link)
+static void link_end(struct link *link)
 {
 	if (link->conn.dead)
 		return;
@@ -78,8 +78,7 @@ static void link_end(struct net *net, struct link *link)
 	if (link->receiving || link->sending || link->queued)
 		return;
 	close(link->fd);
-	net->nr_parked -= link->conn.parked;
-	link->conn.parked = false;
+	tenant_request_none(&link->conn);
 	mem_free(link->rest);
 	link->rest = NULL;
 	conn_kill(&link->conn);
@@ -97,33 +96,21 @@ static void keep_rest(struct link *link, const char *data, uint32_t len)
 	link->rest_used = 0;
 }
 
-static void note_parked(struct net *net, struct link *link, bool before)
+static void link_feed(struct link *link, const char *data, uint32_t len)
 {
-	net->nr_parked += link->conn.parked;
-	net->nr_parked -= before;
-}
+	uint32_t used = conn_feed(&link->conn, data, len);
 
-static void link_feed(struct net *net, struct link *link, const char *data, uint32_t len)
-{
-	bool parked = link->conn.parked;
-	uint32_t used;
-
-	link->conn.parked = false;
-	used = conn_feed(&link->conn, data, len);
-	note_parked(net, link, parked);
 	if (used < len && !link->conn.closing)
 		keep_rest(link, data + used, len - used);
 }
 
-static void feed_rest(struct net *net, struct link *link)
+static void feed_rest(struct link *link)
 {
-	bool parked = link->conn.parked;
-
-	link->conn.parked = false;
 	if (conn_wants_input(&link->conn))
 		link->rest_used += conn_feed(&link->conn, link->rest + link->rest_used,
 					     link->rest_len - link->rest_used);
-	note_parked(net, link, parked);
+	else if (!link->conn.parked)
+		tenant_request_none(&link->conn);
 	if (link->rest_used < link->rest_len && !link->conn.closing)
 		return;
 	mem_free(link->rest);
@@ -148,13 +135,13 @@ static void recv_done(struct net *net, struct link *link, int result, uint32_t f
 		uint32_t id = flags >> IORING_CQE_BUFFER_SHIFT;
 
 		if (!link->ending && !net->stopping)
-			link_feed(net, link, buffer_of(net, id), result);
+			link_feed(link, buffer_of(net, id), result);
 		give_buffer(net, id);
 	}
 	/* The client sends no more, but may still read replies. */
 	link->said_all |= !result;
 	if (link->ending || (result < 0 && result != -ENOBUFS && result != -EINTR))
-		link_end(net, link);
+		link_end(link);
 	else
 		net_ready(net, link);
 }
@@ -180,7 +167,7 @@ static void send_done(struct net *net, struct link *link, int result)
 	if (result > 0)
 		conn_sent(&link->conn, result);
 	if (link->ending || (result < 0 && result != -EINTR && result != -EAGAIN))
-		link_end(net, link);
+		link_end(link);
 	else
 		net_ready(net, link);
 }
@@ -188,18 +175,18 @@ static void send_done(struct net *net, struct link *link, int result)
 static void link_run(struct net *net, struct link *link)
 {
 	if (link->ending || conn_finished(&link->conn)) {
-		link_end(net, link);
+		link_end(link);
 		return;
 	}
 	if (link->rest && !net->stopping)
-		feed_rest(net, link);
+		feed_rest(link);
 	link->conn.closing |= link->said_all && !link->rest;
 	if (!link->rest && !link->receiving && conn_wants_input(&link->conn) && !net->stopping)
 		arm_recv(net, link);
 	if (link->conn.out.nr_bytes && !link->sending)
 		arm_send(net, link);
 	if (conn_finished(&link->conn))
-		link_end(net, link);
+		link_end(link);
 }
 
 void net_run(struct net *net)
@@ -433,7 +420,7 @@ void net_tick(struct net *net)
 		if (link->ending || c->dead || !conn_overdue(c, net->worker->now_ns))
 			continue;
 		worker_count(net->worker, COUNT_TIMEOUTS, 1);
-		link_end(net, link);
+		link_end(link);
 	}
 }
 
@@ -444,7 +431,7 @@ void net_end_all(struct net *net)
 	for (c = net->worker->conns; c; c = next) {
 		next = c->next;
 		if (!c->dead)
-			link_end(net, (struct link *)c);
+			link_end((struct link *)c);
 	}
 }
 
@@ -455,6 +442,6 @@ void net_end_gone(struct net *net)
 	for (c = net->worker->conns; c; c = next) {
 		next = c->next;
 		if (!c->dead && c->tenant && c->tenant->is_gone)
-			link_end(net, (struct link *)c);
+			link_end((struct link *)c);
 	}
 }

@@ -61,7 +61,6 @@ struct net {
 	struct listener listeners[NR_LISTENERS];
 	bool stopping;
 	uint64_t accept_again_ns;
-	uint32_t nr_parked;
 	uint32_t nr_handed;		/* connections on their way to other workers */
 };
 

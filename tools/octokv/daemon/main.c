@@ -58,6 +58,7 @@ struct options {
 	uint64_t size_bytes;
 	uint64_t memory_bytes;
 	const char *weights;
+	enum tags tags;
 	const char *unix_path;
 	uint32_t unix_mode;
 	const char *user;
@@ -84,6 +85,8 @@ static const char usage_text[] =
 	"  --users FILE           the users and their limits: see octokvd(8)\n"
 	"  --weights DIRECTORY    write the users' weights to the scheduler there, for example\n"
 	"                         /sys/block/nvme0n1\n"
+	"  --tags HOW             tell the scheduler the user of each request: on, off, or auto,\n"
+	"                         if it is mq-mqfq or mq-octofas (auto)\n"
 	"  --memory SIZE          use at most so much memory (three quarters of what there is)\n"
 	"  --on-error HOW         when writes fail for seconds: retry until the device is\n"
 	"                         back, or exit (retry)\n"
@@ -126,7 +129,8 @@ enum {
 	OPT_BIND, OPT_PORT, OPT_CORES,
 	OPT_NETWORK, OPT_USERS, OPT_WEIGHTS, OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE,
 	OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE,
-	OPT_MEMORY, OPT_ON_ERROR, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP, OPT_VERSION,
+	OPT_MEMORY, OPT_ON_ERROR, OPT_TAGS, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP,
+	OPT_VERSION,
 };
 
 static const struct option long_options[] = {
@@ -142,6 +146,7 @@ static const struct option long_options[] = {
 	{ "size", 1, NULL, OPT_SIZE }, { "partitions", 1, NULL, OPT_PARTITIONS },
 	{ "force", 0, NULL, OPT_FORCE }, { "user", 1, NULL, OPT_USER },
 	{ "on-error", 1, NULL, OPT_ON_ERROR }, { "health", 0, NULL, OPT_HEALTH },
+	{ "tags", 1, NULL, OPT_TAGS },
 	{ "balance", 1, NULL, OPT_BALANCE }, { "balance-window", 1, NULL, OPT_WINDOW },
 	{ "balance-overload", 1, NULL, OPT_OVERLOAD }, { "balance-gap", 1, NULL, OPT_GAP },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
@@ -196,6 +201,7 @@ static int word(const char *name, const char *const *words)
 	wrong_use(why);
 }
 
+static const char *const tags_words[] = { "auto", "on", "off", NULL };
 static const char *const on_error_words[] = { "retry", "exit", NULL };
 
 static void set_mode(struct options *o, enum mode mode)
@@ -284,6 +290,9 @@ static void parse_one(struct options *o, int option)
 		break;
 	case OPT_MEMORY:
 		o->memory_bytes = number("memory", MEMORY_BYTES_MIN, 1ULL << 60);
+		break;
+	case OPT_TAGS:
+		o->tags = word("tags", tags_words);
 		break;
 	case OPT_ON_ERROR:
 		o->config.ends_on_error = word("on-error", on_error_words);
@@ -738,7 +747,7 @@ static void run_serve(struct options *o)
 	struct tenants tenants;
 	struct server server = { 0 };
 	struct supervisor supervisor = {
-		.reactors = &rs, .tenants = &tenants, .weights = o->weights,
+		.reactors = &rs, .tenants = &tenants, .weights = o->weights, .tags = o->tags,
 	};
 	char why[512];
 	uint32_t nr_partitions;
@@ -760,6 +769,7 @@ static void run_serve(struct options *o)
 		.started_ms = time(NULL) * 1000ULL, .nr_partitions = nr_partitions,
 	};
 	supervisor.nr_keys = memory_keys();
+	tenants_set_tags(&tenants, supervise_wants_tags(&supervisor));
 	tenants_share_keys(&tenants, supervisor.nr_keys);
 	server.nr_workers = o->nr_cores < server.nr_partitions ? o->nr_cores : server.nr_partitions;
 	rs.server = &server;

@@ -59,7 +59,7 @@ enum {
 	LAST_REPLIES_NS		= 1000000000,	/* after a stop */
 	ALIVE_NS		= 1000000000,	/* times ALIVE_TIMES: a round may take it */
 	ALIVE_TIMES		= 10,
-	/* While a tenant is at its bound of requests, on any reactor. */
+	/* Between looks for a token that a connection may have missed. */
 	PARKED_NS		= 1000000,
 	STACK_BYTES		= 2 << 20,
 	MAX_COMPLETIONS		= 256,		/* taken at once */
@@ -74,7 +74,7 @@ struct reactor {
 	struct mailbox *to;		/* [MAX_WORKERS], ours to post */
 	pthread_t thread;
 	bool stopping, quiet;
-	uint64_t tick_ns, unparked_ns, stopped_ns;
+	uint64_t tick_ns, woken_ns, stopped_ns;
 	uint64_t alive_ns;		/* atomic: the last tick */
 	struct clock_guard clock;
 	uint32_t recovering;		/* the partition, and how far it is */
@@ -264,14 +264,6 @@ static bool has_requests(const struct reactor *r)
 	return r->net.nr_handed;
 }
 
-static void unpark(struct reactor *r)
-{
-	r->unparked_ns = r->worker.now_ns;
-	for (struct conn *c = r->worker.conns; c; c = c->next)
-		if (c->parked)
-			net_ready(&r->net, (struct link *)c);
-}
-
 /* What happened since the last tick that an operator should know of. */
 static void watch(struct reactor *r)
 {
@@ -300,8 +292,10 @@ static void tick(struct reactor *r)
 {
 	struct worker *w = &r->worker;
 
-	if (r->net.nr_parked && w->now_ns - r->unparked_ns >= PARKED_NS)
-		unpark(r);
+	if (w->nr_parked && w->now_ns - r->woken_ns >= PARKED_NS) {
+		r->woken_ns = w->now_ns;
+		tenants_wake(w);
+	}
 	if (w->now_ns < r->tick_ns)
 		return;
 	r->tick_ns = w->now_ns + TICK_NS;
@@ -360,7 +354,7 @@ static void serve(struct reactor *r)
 	tenants_publish(&r->worker);
 	net_accept(&r->net);
 	while (!all_quiet(r)) {
-		bool soon = r->net.nr_parked || r->stopping || mover_is_busy(&r->worker);
+		bool soon = r->worker.nr_parked || r->stopping || mover_is_busy(&r->worker);
 		uint64_t wait_ns = soon ? PARKED_NS : TICK_NS;
 		struct __kernel_timespec limit = { .tv_nsec = wait_ns };
 		struct io_uring_cqe *cqe;

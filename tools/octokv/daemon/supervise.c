@@ -12,8 +12,8 @@
  * systemd hears when octokvd serves, how far recovery is, and that all reactors go round. During
  * recovery its time limit is extended as long as there is progress.
  *
- * A scheduler may be attached anew without its weights, for example when a connection to the device
- * has been lost. So they are read back once a second, and written again if they differ.
+ * A scheduler may be attached again without its weights, for example when a connection to the
+ * device has been lost. So they are read back once a second, and written again if they differ.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,6 +24,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "disk_uring.h"
 #include "log.h"
 #include "notify.h"
 #include "server/tenant.h"
@@ -142,7 +143,30 @@ static void reload(struct supervisor *s)
 	tenants_free(&fresh);
 }
 
-/* ---- weights ---- */
+/* ---- tags and weights ---- */
+
+bool supervise_wants_tags(const struct supervisor *s)
+{
+	char name[32];
+
+	if (s->tags != TAGS_AUTO || s->weights)
+		return s->tags != TAGS_OFF;
+	disk_uring_scheduler(s->reactors->data_fd, name, sizeof(name));
+	return !strcmp(name, "mq-mqfq") || !strcmp(name, "mq-octofas");
+}
+
+static void change_tags(void *owner)
+{
+	struct tenants *tenants = owner;
+
+	tenants_set_tags(tenants, !tenants->have_tags);
+}
+
+static void watch_tags(struct supervisor *s)
+{
+	if (supervise_wants_tags(s) != s->tenants->have_tags)
+		reactors_change(s->reactors, change_tags, s->tenants);
+}
 
 static void watch_weights(struct supervisor *s)
 {
@@ -176,6 +200,7 @@ void supervise(struct supervisor *s)
 			reload(s);
 		if (reactors_are_alive(s->reactors))
 			notify("WATCHDOG=1");
+		watch_tags(s);
 		watch_weights(s);
 	}
 	notify("STOPPING=1\nSTATUS=Ending");

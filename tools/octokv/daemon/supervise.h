@@ -7,14 +7,19 @@
 
 struct tenants;
 
+/* auto: while the scheduler is one that reads tags. */
+enum tags { TAGS_AUTO, TAGS_ON, TAGS_OFF };
+
 /**
  * struct supervisor - see supervise.c
+ * @tags:	whether requests carry tags: see supervise_wants_tags()
  * @weights:	the folder of the scheduler that has the users' weights, or NULL
  * @nr_keys:	that users without a limit of their own share
  */
 struct supervisor {
 	struct reactors *reactors;
 	struct tenants *tenants;
+	enum tags tags;
 	const char *weights;
 	uint64_t nr_keys;
 
@@ -23,6 +28,9 @@ struct supervisor {
 	bool reloads, weights_failed;
 	uint64_t told_bytes;
 };
+
+/* Whether requests are to carry tags: asks the device. */
+bool supervise_wants_tags(const struct supervisor *s);
 
 /* Blocks the signals: call it before there are threads. Returns 0, or an errno. */
 int supervise_open(struct supervisor *s);

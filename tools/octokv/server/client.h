@@ -44,7 +44,9 @@ struct conn {
 	uint64_t stranger_since_ns;
 	bool closing;				/* takes no input; closed after its output */
 	bool dead;				/* the socket is gone */
-	bool parked;				/* the tenant's bound on requests is reached */
+	bool parked;				/* it waits for a token of its tenant */
+	bool has_token;				/* of the tenant, for the next request */
+	struct conn *next_parked;
 	bool feeding;
 	bool discarding;			/* MULTI was refused: run nothing until EXEC */
 	void (*replied)(struct conn *c);	/* a reply is complete; set by conn_init() */

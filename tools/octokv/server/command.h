@@ -93,7 +93,7 @@ struct request {
 	uint64_t held_bytes;		/* the command and its operations, for the connection */
 	bool submitting;
 	bool done;
-	bool is_counted;		/* among the requests of a tenant with a bound on them */
+	bool has_token;			/* of a tenant with a bound on requests */
 	struct auth *auth;		/* a password that is being checked */
 	struct kv_op one;		/* most requests have one operation: this */
 };

@@ -56,8 +56,8 @@ static void conn_flush(struct conn *c)
 		c->nr_requests--;
 		c->command_bytes -= r->held_bytes;
 		c->reply_bytes -= r->reply_bytes;
-		if (r->is_counted)
-			tenant_request_end(r->tenant);
+		if (r->has_token)
+			tenant_request_end(c->worker, r->tenant);
 		request_free(r);
 	}
 }
@@ -127,7 +127,9 @@ static struct request *conn_queue(struct conn *c)
 {
 	struct request *r = request_new(c);
 
-	r->is_counted = c->tenant && c->tenant->max_requests;
+	/* The token is the request's now. */
+	r->has_token = c->has_token;
+	c->has_token = false;
 	if (c->last)
 		c->last->next = r;
 	else
@@ -215,7 +217,7 @@ size_t conn_feed(struct conn *c, const char *data, size_t len)
 		} else if (resp_held_bytes(&c->parser) > HUGE_COMMAND_BYTES && !mem_has_room()) {
 			fail_and_close(c, "OOM no memory for so large a command: try again later");
 		} else {
-			tenant_request_end(c->tenant);
+			tenant_request_none(c);
 		}
 	}
 	c->feeding = false;

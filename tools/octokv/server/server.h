@@ -103,6 +103,7 @@ struct worker {
 	uint64_t nr_conns;		/* atomic: others may accept for it, too */
 	uint64_t next_conn;		/* ids of connections: one in MAX_WORKERS is ours */
 	struct conn *conns;		/* all of them */
+	uint32_t nr_parked;		/* of them, that wait for a token of their tenant */
 	/* mover.c */
 	struct route routes[MAX_PARTITIONS];
 	struct move *move;		/* the one under way from here */

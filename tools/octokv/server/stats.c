@@ -47,18 +47,25 @@ static void write_server(struct page *p)
 	line(p, "redis_version:" REDIS_VERSION);
 	line(p, "octokvd_version:" OCTOKVD_VERSION);
 	line(p, "redis_mode:standalone");
-	line(p, "process_id:%d", getpid());
+	if (p->tenant->is_admin)
+		line(p, "process_id:%d", getpid());
 	line(p, "tcp_port:%u", s->config.port);
 	line(p, "uptime_in_seconds:%" PRIu64, up_s);
 	line(p, "uptime_in_days:%" PRIu64, up_s / 86400);
 	line(p, "reactors:%u", s->nr_workers);
-	line(p, "data:%s", s->config.data);
+	if (p->tenant->is_admin)
+		line(p, "data:%s", s->config.data);
 }
 
 static void write_clients(struct page *p)
 {
 	uint64_t nr = 0;
 
+	if (!p->tenant->is_admin) {
+		line(p, "connected_clients:%u",
+		     __atomic_load_n(&p->tenant->nr_connections, __ATOMIC_RELAXED));
+		return;
+	}
 	for (uint32_t i = 0; i < p->w->server->nr_workers; i++)
 		nr += __atomic_load_n(&p->w->server->workers[i]->nr_conns, __ATOMIC_RELAXED);
 	line(p, "connected_clients:%" PRIu64, nr);
@@ -148,9 +155,8 @@ static void write_replication(struct page *p)
 	line(p, "connected_slaves:0");
 }
 
-static void write_tenants(struct page *p)
+static void write_tenant(struct page *p, const struct tenant *tenant)
 {
-	const struct tenant *tenant = p->tenant;
 	struct tenant_usage usage;
 
 	tenant_sum(tenant, p->w->server->nr_workers, &usage);
@@ -160,6 +166,15 @@ static void write_tenants(struct page *p)
 	     tenant->id, tenant->name, tenant->weight, tenant->ioprio,
 	     __atomic_load_n(&tenant->nr_connections, __ATOMIC_RELAXED), usage.nr_requests,
 	     tenant->max_bytes, tenant->max_keys);
+}
+
+static void write_tenants(struct page *p)
+{
+	const struct tenants *t = p->w->server->tenants;
+
+	for (uint32_t i = 0; i < t->nr; i++)
+		if (t->list[i] == p->tenant || p->tenant->is_admin)
+			write_tenant(p, t->list[i]);
 }
 
 static void write_reactors(struct page *p)
@@ -190,18 +205,19 @@ static void write_keyspace(struct page *p)
 static const struct {
 	const char *name;
 	const char *title;
+	bool for_admins;
 	void (*write)(struct page *p);
 } sections[] = {
-	{ "server", "Server", write_server },
-	{ "clients", "Clients", write_clients },
-	{ "memory", "Memory", write_memory },
-	{ "health", "Health", write_health },
-	{ "persistence", "Persistence", write_persistence },
-	{ "stats", "Stats", write_stats },
-	{ "replication", "Replication", write_replication },
-	{ "tenants", "Tenants", write_tenants },
-	{ "reactors", "Reactors", write_reactors },
-	{ "keyspace", "Keyspace", write_keyspace },
+	{ "server", "Server", false, write_server },
+	{ "clients", "Clients", false, write_clients },
+	{ "memory", "Memory", true, write_memory },
+	{ "health", "Health", false, write_health },
+	{ "persistence", "Persistence", true, write_persistence },
+	{ "stats", "Stats", true, write_stats },
+	{ "replication", "Replication", false, write_replication },
+	{ "tenants", "Tenants", false, write_tenants },
+	{ "reactors", "Reactors", true, write_reactors },
+	{ "keyspace", "Keyspace", false, write_keyspace },
 };
 
 void stats_write(struct resp_out *out, const struct worker *w, const struct tenant *tenant,
@@ -213,6 +229,8 @@ void stats_write(struct resp_out *out, const struct worker *w, const struct tena
 
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
 		if (!all && strcasecmp(section, sections[i].name))
+			continue;
+		if (sections[i].for_admins && !tenant->is_admin)
 			continue;
 		if (out->nr_bytes)
 			line(&page, "%s", "");

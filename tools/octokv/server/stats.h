@@ -4,8 +4,10 @@
  *
  * The text has the sections of Redis, with the names that clients and dashboards read, and three of
  * our own. "health" says whether the device does its work. "tenants" has a line for the tenant that
- * asks, and none for others. "reactors" says how many events of each stage each reactor had
- * (network, store, disk), as Tables IV and V of the OctoKV paper do.
+ * asks. "reactors" says how many events of each stage each reactor had (network, store, disk), as
+ * Tables IV and V of the OctoKV paper do.
+ *
+ * What concerns others is for admins only: sections with sums over all tenants, and their lines.
  */
 #ifndef OKV_STATS_H
 #define OKV_STATS_H

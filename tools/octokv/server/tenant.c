@@ -62,8 +62,12 @@ static const char *parse_option(struct tenant *tenant, char *word)
 	char *equals = strchr(word, '=');
 	uint64_t value;
 
+	if (!strcmp(word, "admin")) {
+		tenant->is_admin = true;
+		return NULL;
+	}
 	if (!equals || !parse_size(equals + 1, &value))
-		return "an option is not NAME=NUMBER";
+		return "an option is neither NAME=NUMBER nor admin";
 	*equals = 0;
 	if (!strcmp(word, "bytes"))
 		tenant->max_bytes = value;
@@ -99,7 +103,6 @@ static const char *parse_line(char *line, struct tenant *tenant)
 	strcpy(tenant->name, name);
 	strcpy(tenant->hash, hash);
 	tenant->id = number;
-	tenant->ioprio = tag(number);
 	tenant->weight = DEFAULT_WEIGHT;
 	while (!why && (word = strtok(NULL, " \t\r\n")))
 		why = parse_option(tenant, word);
@@ -166,9 +169,16 @@ int tenants_load(struct tenants *t, const char *path, char *why, size_t why_byte
 	if (path)
 		return load_file(t, path, why, why_bytes);
 	add(t, &(struct tenant){
-		.name = "default", .ioprio = tag(0), .weight = DEFAULT_WEIGHT,
+		.name = "default", .weight = DEFAULT_WEIGHT, .is_admin = true,
 	});
 	return 0;
+}
+
+void tenants_set_tags(struct tenants *t, bool have_tags)
+{
+	t->have_tags = have_tags;
+	for (uint32_t i = 0; i < t->nr; i++)
+		t->list[i]->ioprio = have_tags ? tag(t->list[i]->id) : 0;
 }
 
 void tenants_share_keys(struct tenants *t, uint64_t nr_keys)
@@ -234,6 +244,7 @@ static void set(struct tenant *tenant, const struct tenant *from)
 	tenant->max_keys = from->max_keys;
 	tenant->max_connections = from->max_connections;
 	tenant->max_requests = from->max_requests;
+	tenant->is_admin = from->is_admin;
 	tenant->is_gone = false;
 }
 
@@ -260,6 +271,7 @@ void tenants_replace(struct tenants *t, struct tenants *fresh)
 	t->nr = fresh->nr;
 	fresh->list = NULL;
 	fresh->nr = 0;
+	tenants_set_tags(t, t->have_tags);
 }
 
 struct tenant *tenants_default(struct tenants *t)
@@ -371,23 +383,150 @@ void tenant_count_stranger(struct conn *c, bool is_stranger)
 
 void tenant_leave(struct conn *c)
 {
+	tenant_request_none(c);
 	if (c->tenant)
 		__atomic_sub_fetch(&c->tenant->nr_connections, 1, __ATOMIC_RELAXED);
 	c->tenant = NULL;
 }
 
-bool tenant_request_begin(struct conn *c)
+static bool take_token(struct tenant *tenant)
 {
-	if (!c->tenant || !c->tenant->max_requests)
-		return true;
-	c->parked = !take(&c->tenant->nr_requests, c->tenant->max_requests);
-	return !c->parked;
+	return take(&tenant->nr_requests, tenant->max_requests);
 }
 
-void tenant_request_end(struct tenant *tenant)
+static void set_parked(struct conn *c, struct tenant_queue *q, bool parked)
 {
-	if (tenant && tenant->max_requests)
+	c->parked = parked;
+	c->worker->nr_parked += parked ? 1 : -1;
+	__atomic_store_n(&q->nr, q->nr + (parked ? 1 : -1), __ATOMIC_RELAXED);
+}
+
+static void park(struct conn *c, struct tenant_queue *q)
+{
+	c->next_parked = NULL;
+	if (q->first)
+		q->last->next_parked = c;
+	else
+		q->first = c;
+	q->last = c;
+	set_parked(c, q, true);
+}
+
+static void unpark(struct conn *c, struct tenant_queue *q)
+{
+	struct conn *before = NULL;
+
+	for (struct conn *at = q->first; at != c; at = at->next_parked)
+		before = at;
+	if (before)
+		before->next_parked = c->next_parked;
+	else
+		q->first = c->next_parked;
+	if (q->last == c)
+		q->last = before;
+	set_parked(c, q, false);
+}
+
+bool tenant_request_begin(struct conn *c)
+{
+	struct tenant *tenant = c->tenant;
+	struct tenant_queue *q;
+
+	if (!tenant || !tenant->max_requests || c->has_token)
+		return true;
+	q = &tenant->parked[c->worker->id];
+	/* Those that wait go first, also if a token has just come back. */
+	c->has_token = !q->first && take_token(tenant);
+	if (!c->has_token)
+		park(c, q);
+	return c->has_token;
+}
+
+/* The first connection that waits at @w has a token now. */
+static void give_token(struct worker *w, struct tenant *tenant)
+{
+	struct conn *c = tenant->parked[w->id].first;
+
+	unpark(c, &tenant->parked[w->id]);
+	c->has_token = true;
+	w->ready(w, c);
+}
+
+/* A token on its way to another worker. */
+struct token_msg {
+	struct kv_msg msg;
+	struct tenant *tenant;
+};
+
+static void token_run(struct worker *at, struct kv_msg *msg)
+{
+	struct tenant *tenant = ((struct token_msg *)msg)->tenant;
+
+	if (tenant->parked[at->id].first)
+		give_token(at, tenant);
+	else
+		tenant_request_end(at, tenant);
+	worker_return(at, msg);
+}
+
+static void token_done(struct worker *home, struct kv_msg *msg)
+{
+	(void)home;
+	mem_free(msg);
+}
+
+static void send_token(struct worker *w, struct tenant *tenant, uint32_t to)
+{
+	struct token_msg *msg = mem_zalloc(sizeof(*msg));
+
+	*msg = (struct token_msg){
+		.msg = { .run = token_run, .done = token_done }, .tenant = tenant,
+	};
+	worker_send(w, &msg->msg, to);
+}
+
+void tenant_request_end(struct worker *w, struct tenant *tenant)
+{
+	uint32_t nr = w->server->nr_workers;
+
+	for (uint32_t i = 1; i < nr; i++) {
+		uint32_t to = (w->id + i) % nr;
+
+		if (__atomic_load_n(&tenant->parked[to].nr, __ATOMIC_RELAXED)) {
+			send_token(w, tenant, to);
+			return;
+		}
+	}
+	if (tenant->parked[w->id].first)
+		give_token(w, tenant);
+	else
 		__atomic_sub_fetch(&tenant->nr_requests, 1, __ATOMIC_RELAXED);
+}
+
+void tenant_request_none(struct conn *c)
+{
+	if (c->parked)
+		unpark(c, &c->tenant->parked[c->worker->id]);
+	if (c->has_token) {
+		c->has_token = false;
+		tenant_request_end(c->worker, c->tenant);
+	}
+}
+
+static void wake(struct worker *w, struct tenant *tenant)
+{
+	while (tenant->parked[w->id].first && take_token(tenant))
+		give_token(w, tenant);
+}
+
+void tenants_wake(struct worker *w)
+{
+	struct tenants *t = w->server->tenants;
+
+	for (uint32_t i = 0; i < t->nr; i++)
+		wake(w, t->list[i]);
+	for (struct tenant *gone = t->gone; gone; gone = gone->next_gone)
+		wake(w, gone);
 }
 
 /*
@@ -490,7 +629,7 @@ int tenants_weights_differ(const struct tenants *t, const char *folder, char *wh
 		return -1;
 	}
 	for (uint32_t i = 0; i < t->nr && !differ; i++)
-		differ = weight_in(file, t->list[i]->ioprio) != t->list[i]->weight;
+		differ = weight_in(file, tag(t->list[i]->id)) != t->list[i]->weight;
 	fclose(file);
 	return differ;
 }
@@ -501,7 +640,7 @@ int tenants_write_weights(const struct tenants *t, const char *folder, char *why
 
 	weights_path(folder, path, sizeof(path));
 	for (uint32_t i = 0; i < t->nr; i++) {
-		int len = snprintf(line, sizeof(line), "%u %u\n", t->list[i]->ioprio,
+		int len = snprintf(line, sizeof(line), "%u %u\n", tag(t->list[i]->id),
 				   t->list[i]->weight);
 		int fd = open(path, O_WRONLY | O_CLOEXEC);
 		bool good = fd >= 0 && write(fd, line, len) == len;

@@ -4,7 +4,7 @@
  *
  * Tenants come from the users file, a line each:
  *
- *	NAME ID HASH [weight=N] [bytes=SIZE] [keys=N] [connections=N] [requests=N]
+ *	NAME ID HASH [weight=N] [bytes=SIZE] [keys=N] [connections=N] [requests=N] [admin]
  *
  * ID, 1 to 1023, is part of the identity of every key that the tenant stores: it stays when the
  * line is moved or the tenant is renamed. HASH is what `octokvd --hash-password` prints, an
@@ -13,7 +13,8 @@
  * is one tenant, number 0, and no password.
  *
  * The tag is an I/O priority: class best effort, the ID as its hint, so that a scheduler on the
- * device tells tenants apart.
+ * device tells tenants apart. Where none does, requests have no tag: those of several tenants can
+ * share a write then.
  *
  * Bounds on connections and requests hold over all workers, by atomic counters. The store counts
  * bytes and keys per partition; each worker publishes the sums of its own partitions after each
@@ -45,6 +46,12 @@ struct tenant_usage {
 	uint64_t nr_requests;		/* of all time, those with operations */
 };
 
+/* Connections that wait for a token, in their order. */
+struct tenant_queue {
+	struct conn *first, *last;
+	uint32_t nr;			/* atomic */
+};
+
 struct tenant {
 	char name[TENANT_NAME_BYTES];
 	char hash[TENANT_HASH_BYTES];
@@ -61,9 +68,11 @@ struct tenant {
 	uint32_t nr_requests;		/* atomic */
 	uint64_t nr_held_bytes;		/* atomic: set aside for writes under way */
 	uint64_t nr_held_keys;		/* atomic */
+	bool is_admin;			/* may see what concerns all */
 	bool is_gone;			/* it is not in the users file any more */
 	struct tenant *next_gone;
 	struct tenant_usage usage[MAX_WORKERS];
+	struct tenant_queue parked[MAX_WORKERS];
 };
 
 struct tenants {
@@ -71,6 +80,7 @@ struct tenants {
 	uint32_t nr;
 	struct tenant *gone;		/* until the end: connections may still point there */
 	bool have_users;
+	bool have_tags;
 	uint8_t key[32];		/* of tenant.known */
 };
 
@@ -86,6 +96,9 @@ void tenants_replace(struct tenants *t, struct tenants *fresh);
 
 /* Where there are several users, those without keys=N share what is left of @nr_keys evenly. */
 void tenants_share_keys(struct tenants *t, uint64_t nr_keys);
+
+/* Whether requests carry tags from now on. Nothing may look at @t meanwhile. */
+void tenants_set_tags(struct tenants *t, bool have_tags);
 
 /* The tenant of a connection before AUTH: NULL if there are users. */
 struct tenant *tenants_default(struct tenants *t);
@@ -108,9 +121,24 @@ void tenant_leave(struct conn *c);
 /* Counts the connection among the strangers, or no more. */
 void tenant_count_stranger(struct conn *c, bool is_stranger);
 
-/* Around each request; false: the tenant has too many under way, and @c waits (conn.parked). */
+/*
+ * Before each request. A tenant with a bound on requests has so many tokens, and a request needs
+ * one, which is in conn.has_token then. False: there is none, and @c waits in a queue (conn.parked)
+ * until it has one. Connections get tokens in their order, and workers with such queues in turn.
+ */
 bool tenant_request_begin(struct conn *c);
-void tenant_request_end(struct tenant *tenant);
+
+/* Gives a token back, or to a connection that waits for it. */
+void tenant_request_end(struct worker *w, struct tenant *tenant);
+
+/* @c asks for nothing now: it gives back the token that it has, and waits no more. */
+void tenant_request_none(struct conn *c);
+
+/*
+ * Some times a second: one worker may have given back a token just before another one's connection
+ * began to wait.
+ */
+void tenants_wake(struct worker *w);
 
 /*
  * Sets aside what a write may add; false: there is no room for it. Call tenant_let_go() when what

@@ -99,7 +99,7 @@ def case_reload():
             write(ann, bob, eve, "joe 4 no-hash")
             hang_up(d, f"the users stay as they are: {path}:4: the hash is not one")
             refused(d.client(username="eve", password="pw-eve").ping, "WRONGPASS", "invalid")
-            # bob goes while he has requests under way, eve comes, ann gets other limits.
+            # bob goes while its requests are under way, eve comes, ann gets other limits.
             pipe = clients["bob"].pipeline(transaction=False)
             for i in range(2000):
                 pipe.set(f"b{i}", i)

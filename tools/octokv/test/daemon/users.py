@@ -18,7 +18,7 @@ def case_users():
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
         path = users_file(folder, ann="keys=3 weight=300", bob="bytes=100k connections=2",
                           eve="requests=4")
-        with daemon("--users", path) as d:
+        with daemon("--users", path, "--tags", "on") as d:
             ann, bob = d.client(username="ann", password="pw-ann",
                                 protocol=3), d.client(username="bob", password="pw-bob", protocol=2)
             refused(d.client().ping, "Authentication required")
@@ -60,7 +60,7 @@ def case_users():
 def case_stats():
     """--stats: a daemon with users asks for name and password; else a sentence and a status"""
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
-        path = users_file(folder, ann="", bob="")
+        path = users_file(folder, ann="admin", bob="")
         with daemon("--users", path) as d:
             ask = "--stats", "--port", str(d.port)
             expect("--user" in run_once(*ask, status=1), "without a user")
@@ -69,8 +69,12 @@ def case_stats():
             expect("no password" in run_once(*ask, "--user", "ann", input="", status=1),
                    "no password")
             said = run_once(*ask, "--user", "ann", input="pw-ann\n")
-            expect("tenant1:name=ann" in said and "tenant2" not in said and "reactor1:" in said and
-                   "OK" not in said, said)
+            expect("tenant1:name=ann" in said and "tenant2" in said and "reactor1:" in said and
+                   d.data in said and "OK" not in said, said)
+            said = run_once(*ask, "--user", "bob", input="pw-bob\n")
+            expect("tenant2:name=bob" in said and "connected_clients:1\n" in said, said)
+            expect(not any(word in said for word in ("ann", d.data, "reactor1:", "process_id",
+                                                     "keyspace_hits", "index_bytes")), said)
         expect("nothing answers" in run_once(*ask, status=1), "nothing there")
         run_once("--data", path, "--user", "ann", status=2)
         return ""
@@ -122,7 +126,7 @@ def ping_p99_within(port, bound_ms):
 def case_strangers():
     """16 strangers who guess passwords: nobody else is held up; a log line; slots are kept"""
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
-        path = users_file(folder, ann="")
+        path = users_file(folder, ann="admin")
         with daemon("--users", path, "--max-connections", "72") as d:
             alone_ms = min(ping_p99_ms(d.port) for _ in range(3))
             with Strangers(d.port, nr=16) as strangers:
@@ -194,3 +198,52 @@ def case_parked():
                     s.close()
             expect(good.strlen("k") == 100000 and d.child.poll() is None, "the daemon after that")
         return "240 connections broken off"
+
+
+def case_turns():
+    """32 connections of a user with requests=1: the least served has half of the most served"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        path = users_file(folder, ann="requests=1")
+        with daemon("--users", path, size="256m") as d:
+            d.client(username="ann", password="pw-ann").set("k", "v")
+            nr, ends = [0] * 32, threading.Event()
+
+            def ask(number):
+                with raw() as sock:
+                    sock.sendall(b"AUTH ann pw-ann\r\n" + b"GET k\r\n" * 50)
+                    while not ends.is_set():
+                        said = sock.recv(65536)
+                        more = said.count(b"$1")
+                        nr[number] += more
+                        sock.sendall(b"GET k\r\n" * more)
+            joins = [in_thread(lambda n=number: ask(n)) for number in range(32)]
+            while sum(nr) < 3200 and d.child.poll() is None:
+                time.sleep(0.1)
+            begun = nr[:]
+            while sum(nr) < sum(begun) + 6400 and d.child.poll() is None:
+                time.sleep(0.1)
+            got = [now - then for now, then in zip(nr, begun)]
+            ends.set()
+            for join in joins:
+                join()
+            expect(min(got) * 2 >= max(got), str(sorted(got)))
+        return f"{min(got)} to {max(got)} requests"
+
+
+def case_tags():
+    """without a scheduler that reads tags, the writes of many users share batches"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        path = users_file(folder, **{f"u{i}": "admin" for i in range(8)})
+        batches = {}
+        for tags in ("on", "off"):
+            with daemon("--users", path, "--tags", tags, "--partitions", "1", size=None) as d:
+                clients = [d.client(username=f"u{i}", password=f"pw-u{i}") for i in range(8)]
+
+                def write(number, clients=clients):
+                    for i in range(100):
+                        clients[number].set(f"k{i % 10}", bytes(1000))
+                for join in [in_thread(lambda n=number: write(n)) for number in range(8)]:
+                    join()
+                batches[tags] = clients[0].info("persistence")["write_batches"]
+        expect(batches["off"] * 1.2 < batches["on"], str(batches))
+        return str(batches)
