@@ -14,6 +14,9 @@
  * and come back with the segment. With little room, a batch of moves takes no more than its records
  * had.
  *
+ * Groups. The operations of a transaction are a batch of their own, so that all of them happen or
+ * none. If its write fails, they have failed: they hold locks that a move may need.
+ *
  * Lanes. A scheduler below tells tenants apart by the ioprio that a write carries. So a batch has
  * records of one ioprio only, and no operation waits for the writes of others: each lane has its
  * own nr_writes_max in flight. An ioprio has a lane of its own, but for collisions. Those that
@@ -77,6 +80,8 @@ static enum okv_class class_of(const struct okv_op *op)
 {
 	if (op->kind == OKV_OP_RELOCATE)
 		return OKV_MOVES;
+	if (op->group)
+		return OKV_PUTS;
 	return op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE ? OKV_DELETES : OKV_PUTS;
 }
 
@@ -95,13 +100,32 @@ static void set_queued(struct okv_op *op, bool queued)
 	p->lanes[lane_of(op)].nr_waiting += queued ? 1 : -1;
 }
 
-/* What a batch of @op alone takes. */
-static uint32_t alone_bytes(const struct okv_partition *p, const struct okv_op *op)
+uint32_t okv_log_group_bytes(const struct okv_partition *p, const struct okv_group *group)
 {
 	uint32_t block_bytes = p->disk->block_bytes;
+
+	return okv_round_up(okv_batch_bytes(block_bytes, group->head_bytes, group->apart_bytes),
+			    block_bytes);
+}
+
+/* So that it has room in a segment, and the distance of each value in its record. */
+uint32_t okv_log_group_bytes_max(const struct okv_partition *p)
+{
+	uint32_t block_bytes = p->disk->block_bytes, bytes = p->segment_bytes - 2 * block_bytes;
+
+	return bytes < OKV_GROUP_BLOCKS_MAX * block_bytes ? bytes :
+	       OKV_GROUP_BLOCKS_MAX * block_bytes;
+}
+
+/* What a batch of @op alone takes, or of its group. */
+static uint32_t alone_bytes(const struct okv_partition *p, const struct okv_op *op)
+{
+	uint32_t block_bytes = p->disk->block_bytes, bytes;
 	uint32_t head_bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len);
 
-	uint32_t bytes = okv_batch_bytes(block_bytes, sizeof(struct okv_batch_disk) + head_bytes,
+	if (op->group)
+		return okv_log_group_bytes(p, op->group);
+	bytes = okv_batch_bytes(block_bytes, sizeof(struct okv_batch_disk) + head_bytes,
 					 op->record_bytes - head_bytes);
 
 	return okv_round_up(bytes, block_bytes);
@@ -289,7 +313,7 @@ static void fill(struct okv_partition *p, struct okv_batch *b)
 							     op->value_len);
 			uint32_t apart_bytes = op->record_bytes - head_bytes;
 
-			if (op->ioprio != b->io.ioprio) {
+			if (op->ioprio != b->io.ioprio || op->group) {
 				before = op;
 				continue;
 			}
@@ -324,6 +348,24 @@ static uint32_t place_of(const struct okv_partition *p, const struct okv_batch *
 	return p->open_offset;
 }
 
+/* The operations of a group, and nothing else. */
+static void fill_group(struct okv_partition *p, struct okv_batch *b, const struct okv_group *group)
+{
+	struct okv_queue *q = &p->queues[OKV_PUTS];
+	struct okv_op *op, *before = NULL;
+
+	b->head_bytes = sizeof(struct okv_batch_disk);
+	b->align_bytes = p->disk->block_bytes;
+	for (op = q->head; op; op = before ? before->next : q->head) {
+		if (op->group != group) {
+			before = op;
+			continue;
+		}
+		okv_queue_take_behind(q, before);
+		take(b, op, okv_head_bytes(p->disk->block_bytes, op->key_len, op->value_len));
+	}
+}
+
 static void write_done(struct okv_io *io);
 
 /* Send a batch that begins with @first. */
@@ -340,7 +382,10 @@ static void send_batch(struct okv_partition *p, const struct okv_op *first)
 		.kind = OKV_WRITE, .flags = p->disk->has_fua ? OKV_FUA : 0,
 		.ioprio = first->ioprio, .done = write_done, .owner = b,
 	};
-	fill(p, b);
+	if (first->group)
+		fill_group(p, b, first->group);
+	else
+		fill(p, b);
 	b->io.bytes = okv_round_up(okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes),
 				   block_bytes);
 	b->offset_bytes = place_of(p, b, b->io.bytes);
@@ -608,6 +653,17 @@ void okv_log_stop(struct okv_partition *p)
 		fail_queue(p, &p->queues[i], OKV_IO_ERROR);
 }
 
+void okv_log_refuse_groups(struct okv_partition *p)
+{
+	struct okv_queue all = p->queues[OKV_PUTS], *q = &p->queues[OKV_PUTS], groups = { 0 };
+	struct okv_op *op;
+
+	q->head = q->tail = NULL;
+	while ((op = okv_queue_take(&all)))
+		okv_queue_add(op->group ? &groups : q, op);
+	fail_queue(p, &groups, OKV_FULL);
+}
+
 /* No room will come for the operations of a class. */
 void okv_log_refuse(struct okv_partition *p, enum okv_class class)
 {
@@ -639,7 +695,7 @@ static void yield_all(struct okv_partition *p, struct okv_queue *q)
 
 	for (op = q->head; op; op = next) {
 		next = op->next;
-		if (op->lock->moves.head) {
+		if (!op->group && op->lock->moves.head) {
 			okv_log_withdraw(op);
 			p->ops->yields(op);
 		}
@@ -652,7 +708,7 @@ static void yield_all(struct okv_partition *p, struct okv_queue *q)
  */
 static void go_back(struct okv_partition *p)
 {
-	struct okv_queue ops[OKV_NR_CLASSES] = { 0 };
+	struct okv_queue ops[OKV_NR_CLASSES] = { 0 }, groups = { 0 };
 	struct okv_batch *b;
 	struct okv_op *op;
 
@@ -661,6 +717,10 @@ static void go_back(struct okv_partition *p)
 		while ((op = okv_queue_take(&b->ops))) {
 			set_queued(op, true);
 			op->tried = true;
+			if (op->group) {
+				okv_queue_add(&groups, op);
+				continue;
+			}
 			okv_queue_add(&ops[class_of(op)], op);
 		}
 		free_batch(b);
@@ -672,6 +732,7 @@ static void go_back(struct okv_partition *p)
 	p->failing = false;
 	p->nr_roots_in_doubt = OKV_NR_ROOTS;
 	okv_outage_note(p, &p->log_outage);
+	fail_queue(p, &groups, OKV_IO_ERROR);
 	if (p->refusing || okv_outage_is_long(p, &p->log_outage)) {
 		okv_log_stop(p);
 		return;

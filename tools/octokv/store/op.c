@@ -94,7 +94,12 @@ static bool lock_take(struct okv_partition *p, struct okv_op *op)
 	lock = *at;
 	op->lock = lock;
 	if (op->kind == OKV_OP_RELOCATE && lock->writer && !lock->is_ending &&
-	    lock->writer->queued && lock->writer->kind != OKV_OP_RELOCATE) {
+	    lock->writer->kind == OKV_OP_HOLD && !lock->writer->present) {
+		lock->writer->lent = true;
+		lock_lend(lock, op);
+	} else if (op->kind == OKV_OP_RELOCATE && lock->writer && !lock->is_ending &&
+		   lock->writer->queued && lock->writer->kind != OKV_OP_HOLD &&
+		   lock->writer->kind != OKV_OP_RELOCATE) {
 		okv_log_withdraw(lock->writer);
 		lock_lend(lock, op);
 	} else if (op->kind == OKV_OP_RELOCATE && !lock_admits(lock, op)) {
@@ -114,7 +119,8 @@ static void run_ready(struct okv_partition *p);
 /* "Yielding" above. Before @op waits for room: a move that waits for its lock goes first. */
 bool okv_op_yields(struct okv_op *op)
 {
-	struct okv_op *move = op->kind == OKV_OP_RELOCATE ? NULL : okv_queue_take(&op->lock->moves);
+	struct okv_op *move = op->kind == OKV_OP_RELOCATE || op->group ? NULL :
+			      okv_queue_take(&op->lock->moves);
 
 	if (!move)
 		return false;
@@ -471,6 +477,7 @@ static void op_decide(struct okv_op *op)
 		okv_op_finish(op, OKV_OK);
 		break;
 	case OKV_OP_RELOCATE:
+	case OKV_OP_HOLD:
 		break;
 	}
 }
@@ -543,7 +550,9 @@ static void op_start(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
 
-	if (op->kind != OKV_OP_RELOCATE) {
+	if (op->kind == OKV_OP_HOLD) {
+		op->update(op);
+	} else if (op->kind != OKV_OP_RELOCATE) {
 		op_probe(op, 0);
 	} else if (okv_index_at(&p->index, op->hash, op->at)) {
 		op->present = true;
@@ -576,6 +585,20 @@ static void give_back(struct okv_lock *lock, const struct okv_op *move)
 		writer->at = okv_op_removes(move) ? OKV_NOWHERE : move->to;
 }
 
+/* The lock is back. The next move borrows it, or the transaction goes on. */
+static void hold_again(struct okv_op *hold)
+{
+	struct okv_op *move = okv_queue_take(&hold->lock->moves);
+
+	hold->lent = move;
+	if (move) {
+		lock_lend(hold->lock, move);
+		okv_queue_add(&hold->partition->ready, move);
+	} else {
+		hold->update(hold);
+	}
+}
+
 void okv_op_finish(struct okv_op *op, enum okv_status status)
 {
 	struct okv_partition *p = op->partition;
@@ -596,7 +619,9 @@ void okv_op_finish(struct okv_op *op, enum okv_status status)
 		lock->is_ending = true;
 	p->nr_ops--;
 	op->done(op);
-	if (yielder)
+	if (yielder && yielder->kind == OKV_OP_HOLD)
+		hold_again(yielder);
+	else if (yielder)
 		op_write(yielder);
 	else if (lock)
 		lock_release(p, lock, reader);
@@ -610,15 +635,13 @@ void okv_op_release(struct okv_op *op)
 	op->out = NULL;
 }
 
-void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
+static void op_begin(struct okv_partition *p, struct okv_op *op)
 {
-	bool own = op->kind == OKV_OP_RELOCATE || op->kind == OKV_OP_EXPIRE ||
-		   op->kind == OKV_OP_KEYS;
-
 	op->partition = p;
 	op->lock = NULL;
 	op->yielder = NULL;
-	op->queued = op->tried = false;
+	op->group = NULL;
+	op->queued = op->tried = op->lent = false;
 	op->buf = NULL;
 	op->out = NULL;
 	op->out_len = 0;
@@ -626,6 +649,21 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
 	op->found = op->present = op->expired = false;
 	op->nr_suspects = 0;
 	p->nr_ops++;
+}
+
+void okv_op_run_held(struct okv_partition *p, struct okv_op *op)
+{
+	op_begin(p, op);
+	okv_queue_add(&p->ready, op);
+	run_ready(p);
+}
+
+void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
+{
+	bool own = op->kind == OKV_OP_RELOCATE || op->kind == OKV_OP_EXPIRE ||
+		   op->kind == OKV_OP_KEYS || op->kind == OKV_OP_HOLD;
+
+	op_begin(p, op);
 	if (op->tenant >= OKV_NR_TENANTS ||
 	    (!own && (!op->key_len || op->key_len > OKV_KEY_BYTES_MAX))) {
 		okv_op_finish(op, OKV_TOO_LARGE);

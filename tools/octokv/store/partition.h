@@ -7,6 +7,7 @@
  *
  *	store.c		open, close, counters; decides when to checkpoint and to collect
  *	scan.c		walks over keys
+ *	transact.c	several keys in one step
  *	gc.c		moves live records out of a segment; removes what has expired
  *	recover.c	opening: the checkpoint, then what the log has beyond it
  *	op.c		operations: locks by identity, looking records up, deciding what to write
@@ -70,6 +71,7 @@ enum {
 	OKV_PATIENCE_MS		= 5000,		/* before writes are refused */
 	OKV_CHUNK_BYTES		= 256 << 10,
 	OKV_NR_LANES		= 16,
+	OKV_GROUP_BLOCKS_MAX	= 8000,	/* apart values of a batch have 13 bits for their place */
 };
 
 /*
@@ -465,6 +467,10 @@ void okv_log_stop(struct okv_partition *p);
 bool okv_log_is_stalled(const struct okv_partition *p, enum okv_class class);
 void okv_log_seal(struct okv_partition *p);
 bool okv_log_has_room(const struct okv_partition *p, uint32_t record_bytes);
+/* Fail the groups that wait: they hold locks that moves may need. */
+void okv_log_refuse_groups(struct okv_partition *p);
+uint32_t okv_log_group_bytes(const struct okv_partition *p, const struct okv_group *group);
+uint32_t okv_log_group_bytes_max(const struct okv_partition *p);
 bool okv_log_is_idle(const struct okv_partition *p);
 uint64_t okv_log_durable_seq(const struct okv_partition *p);
 
@@ -498,6 +504,9 @@ int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *
 void okv_op_finish(struct okv_op *op, enum okv_status status);
 void okv_op_applied(struct okv_op *op);
 bool okv_op_yields(struct okv_op *op);
+
+/* Run @op, whose identity is held. */
+void okv_op_run_held(struct okv_partition *p, struct okv_op *op);
 
 /* gc.c */
 uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max);

@@ -137,6 +137,8 @@ static void maintain_once(struct okv_partition *p)
 	stalled = !p->nr_preparing && !p->allocating &&
 		  (okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) ||
 		   okv_log_is_stalled(p, OKV_MOVES));
+	if (stalled)
+		okv_log_refuse_groups(p);
 	if (p->nr_roots_in_doubt) {
 		clear_doubt(p);
 		return;

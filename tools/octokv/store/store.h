@@ -35,6 +35,7 @@ struct okv_partition;
 struct okv_op;
 struct okv_lock;
 struct okv_record_disk;
+struct okv_group;
 
 enum {
 	OKV_KEY_BYTES_MAX	= 1024,
@@ -74,6 +75,7 @@ enum okv_op_kind {
 	OKV_OP_EXPIRE,
 	OKV_OP_RELOCATE,
 	OKV_OP_KEYS,
+	OKV_OP_HOLD,
 };
 
 enum okv_op_flags {
@@ -147,16 +149,66 @@ struct okv_op {
 	uint64_t sum;		/* checksum of the value; RELOCATE keeps it as it is */
 	uint64_t old_expire_ms;
 	uint32_t record_bytes;
-	bool present;		/* @at is the key's, perhaps expired */
+	bool present;		/* @at is the key's, perhaps expired; HOLD: does not lend */
 	struct okv_op *yielder;	/* RELOCATE: the writer whose lock it has borrowed */
 	bool expired;		/* RELOCATE: removes the record instead; KEYS: has seen one */
-	bool queued;		/* waits for room in the log */
+	bool queued;		/* waits for room in the log; HOLD: has the lock */
+	bool lent;		/* HOLD: a move has borrowed its lock */
+	struct okv_group *group;	/* of a transaction: written all together */
 	bool tried;		/* was in a write that failed: it may have happened */
 	uint32_t nr_suspects;	/* candidates that could not be made out */
 	uint64_t suspect_at;	/* location of the last of them */
 
 	/* KEYS: called for each key. */
 	void (*seen)(struct okv_op *op, const struct okv_record_disk *record);
+};
+
+/* Operations that become one batch. */
+struct okv_group {
+	uint32_t nr_ops;
+	uint32_t head_bytes, apart_bytes;
+};
+
+/**
+ * struct okv_txn_key - a key of a transaction
+ * @read:	tenant, ioprio, hash, key and key_len from the caller; then what a GET leaves, until
+ *		done() of the transaction
+ * @writes:	set by decide(): the key is written, or removed if @removes is set, too
+ * @value, @value_len, @expire_ms: what is written; @value must stay until done()
+ */
+struct okv_txn_key {
+	struct okv_op read;
+	bool writes, removes;
+	const void *value;
+	uint32_t value_len;
+	uint64_t expire_ms;
+
+	uint64_t identity;
+	struct okv_op hold, write;
+};
+
+/**
+ * struct okv_txn - several keys of a partition, read and written in one step
+ * @keys, @nr_keys:	the keys, each once; at least one
+ * @decide:		called when all are read. OKV_OK: write what it has set in @keys. Any other
+ *			status ends the transaction with it
+ * @done:		called once. @status OKV_OK: all writes are durable. OKV_IO_ERROR leaves open
+ *			whether all have happened or none. Any other: nothing has changed
+ *
+ * The rest belongs to the store.
+ */
+struct okv_txn {
+	struct okv_txn_key *keys;
+	uint32_t nr_keys;
+	enum okv_status (*decide)(struct okv_txn *txn);
+	void (*done)(struct okv_txn *txn);
+	void *owner;
+	enum okv_status status;
+
+	struct okv_partition *partition;
+	struct okv_txn_key **sorted;	/* by identity */
+	struct okv_group group;
+	uint32_t nr_held, nr_pending;
 };
 
 /**
@@ -363,6 +415,8 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op);
 
 /* Free the memory of op->out, if it has any. */
 void okv_op_release(struct okv_op *op);
+
+void okv_partition_transact(struct okv_partition *p, struct okv_txn *txn);
 
 void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan);
 
