@@ -13,6 +13,7 @@
 #include "store/mem.h"
 
 struct request;
+struct watched;
 
 enum {
 	CONN_MAX_REQUESTS	= 128,
@@ -48,7 +49,12 @@ struct conn {
 	bool has_token;				/* of the tenant, for the next request */
 	struct conn *next_parked;
 	bool feeding;
-	bool discarding;			/* MULTI was refused: run nothing until EXEC */
+	bool multi_is_open;			/* commands are kept until EXEC (multi.h) */
+	bool multi_is_bad;			/* EXEC refuses them */
+	struct request *kept, *last_kept;
+	struct watched *watched;
+	uint32_t nr_kept;
+	uint64_t kept_bytes;
 	void (*replied)(struct conn *c);	/* a reply is complete; set by conn_init() */
 	uint64_t id;
 	uint64_t since_ns;

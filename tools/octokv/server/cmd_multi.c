@@ -1,45 +1,496 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * cmd_multi.c - transactions: refused as a whole
+ * cmd_multi.c - WATCH, MULTI, EXEC, DISCARD: commands that happen all or none, in one step
  *
- * A client sends MULTI, commands, and EXEC in one go, and reads the replies later. If only MULTI
- * and EXEC were refused, all between them would have been done, and once more when the client tries
- * again. So from MULTI on nothing of the connection runs until EXEC, DISCARD or RESET.
+ * At home EXEC starts all commands that were kept, as if they came now, but their operations are
+ * only collected. If all keys are in one partition, one message with all of it goes to the owner.
+ * There the keys are read and held (okv_partition_transact()). The operations run one after the
+ * other on copies of the values in memory, with the same callbacks as alone. What has changed in
+ * the end is written as one batch. Back at home each command makes its reply.
+ *
+ * Keys of several partitions are refused as a whole: the store cannot write them in one step.
+ *
+ * WATCH remembers length, checksum and expiry of a value. EXEC compares them in the same step. So a
+ * key that was changed, and changed back, has not changed.
  */
 #include "command.h"
+#include "multi.h"
+#include "mover.h"
+#include "store/mem.h"
+#include "tenant.h"
 
-static void start_multi(struct request *r)
+/* What WATCH saw of a key. */
+struct watched {
+	struct watched *next;
+	uint64_t hash, sum, expire_ms;
+	uint32_t partition, len;
+	bool found;
+	uint16_t key_len;
+	char key[];
+};
+
+/* A key of a transaction, as the commands so far have left it. */
+struct state {
+	bool wants_value, found, changed;
+	const void *value;
+	uint32_t len;
+	uint64_t expire_ms;
+	const struct watched *watched;
+};
+
+struct multi_txn {
+	struct kv_msg msg;
+	struct okv_txn txn;
+	struct request *request, *kept;
+	struct watched *watched;
+	struct okv_txn_key *keys;
+	struct state *states;
+	uint32_t partition, nr_keys;
+	uint64_t reply_bytes;
+};
+
+/* ---- what a connection keeps ---- */
+
+static void free_kept(struct request *kept)
 {
-	r->conn->discarding = true;
-	request_fail(r, "ERR MULTI is not supported: nothing is run until EXEC or DISCARD. Send "
-			"the commands without it (redis-py: pipeline(transaction=False))");
+	while (kept) {
+		struct request *next = kept->next;
+
+		request_free(kept);
+		kept = next;
+	}
+}
+
+static void free_watched(struct watched *watched)
+{
+	while (watched) {
+		struct watched *next = watched->next;
+
+		mem_free(watched);
+		watched = next;
+	}
+}
+
+void multi_forget(struct conn *c)
+{
+	free_kept(c->kept);
+	free_watched(c->watched);
+	c->kept = c->last_kept = NULL;
+	c->watched = NULL;
+	c->nr_kept = 0;
+	c->kept_bytes = 0;
+	c->multi_is_open = c->multi_is_bad = false;
+}
+
+static void end_exec(struct request *r)
+{
+	struct multi_txn *t = r->txn;
+
+	free_kept(t->kept);
+	free_watched(t->watched);
+	mem_free(t->keys);
+	mem_free(t->states);
+	mem_free(t);
+}
+
+void multi_spoil(struct conn *c)
+{
+	c->multi_is_bad = true;
+}
+
+void multi_keep(struct request *r)
+{
+	struct conn *c = r->conn;
+	struct request *kept;
+
+	if (!r->command_of->first_key && !(r->command_of->flags & CMD_IN_MULTI)) {
+		multi_spoil(c);
+		request_fail(r, "ERR '%s' is not allowed in a transaction", r->command_of->name);
+		return;
+	}
+	c->kept_bytes += request_held_bytes(r);
+	if (++c->nr_kept > MULTI_MAX_COMMANDS || c->kept_bytes > MULTI_MAX_BYTES) {
+		multi_spoil(c);
+		request_fail(r, "ERR a transaction has at most %d commands, of %d bytes together",
+			     MULTI_MAX_COMMANDS, MULTI_MAX_BYTES);
+		return;
+	}
+	kept = request_new(c);
+	kept->command = r->command;
+	kept->command_of = r->command_of;
+	kept->is_kept = true;
+	memset(&r->command, 0, sizeof(r->command));
+	if (c->last_kept)
+		c->last_kept->next = kept;
+	else
+		c->kept = kept;
+	c->last_kept = kept;
+	resp_simple(&r->out, "QUEUED");
+	request_done(r);
+}
+
+/* ---- at the owner ---- */
+
+static enum okv_status set_value(struct state *s, const struct okv_op *op, uint64_t expire_ms)
+{
+	s->found = s->changed = true;
+	s->value = op->value;
+	s->len = op->value_len;
+	s->expire_ms = expire_ms;
+	return OKV_OK;
+}
+
+/* Does what the store does for an operation alone. */
+static enum okv_status apply(struct state *s, struct okv_op *op)
+{
+	enum okv_status status;
+
+	op->found = s->found;
+	op->out = s->found && s->wants_value ? s->value : NULL;
+	op->out_len = s->found ? s->len : 0;
+	op->out_expire_ms = s->found ? s->expire_ms : 0;
+	switch (op->kind) {
+	case OKV_OP_PUT:
+		if (op->flags & OKV_IF_ABSENT && s->found)
+			return OKV_EXISTS;
+		if (op->flags & OKV_IF_PRESENT && !s->found)
+			return OKV_NOT_FOUND;
+		return set_value(s, op, op->flags & OKV_KEEP_TTL && s->found ? s->expire_ms :
+					op->expire_ms);
+	case OKV_OP_UPDATE:
+		op->expire_ms = op->out_expire_ms;
+		status = op->update(op);
+		return status == OKV_OK ? set_value(s, op, op->expire_ms) : status;
+	case OKV_OP_TOUCH:
+		s->changed |= s->found;
+		s->expire_ms = op->expire_ms;
+		break;
+	case OKV_OP_DELETE:
+		if (s->found && op->flags & OKV_WANT_OLD && op->update && op->update(op) != OKV_OK)
+			return OKV_ABORTED;
+		s->changed |= s->found;
+		s->found = false;
+		break;
+	default:
+		break;
+	}
+	return op->found ? OKV_OK : OKV_NOT_FOUND;
+}
+
+static void run_op(struct multi_txn *t, struct kv_op *kv)
+{
+	struct okv_op *op = &kv->op;
+
+	op->status = apply(&t->states[kv->txn_key], op);
+	if (!kv->want_value || !op->out)
+		return;
+	t->reply_bytes += op->out_len;
+	if (t->reply_bytes > MULTI_MAX_REPLY_BYTES)
+		return;
+	kv->value = resp_value_alloc(op->out_len);
+	memcpy(resp_chunk_value(kv->value), op->out, op->out_len);
+}
+
+static bool is_as_watched(const struct okv_txn_key *k, const struct watched *w)
+{
+	const struct okv_op *read = &k->read;
+
+	return !w || (read->found == w->found &&
+		      (!w->found || (read->out_len == w->len && read->sum == w->sum &&
+				     read->out_expire_ms == w->expire_ms)));
+}
+
+static enum okv_status decide(struct okv_txn *txn)
+{
+	struct multi_txn *t = txn->owner;
+
+	for (uint32_t i = 0; i < t->nr_keys; i++) {
+		struct state *s = &t->states[i];
+
+		if (!is_as_watched(&t->keys[i], s->watched))
+			return OKV_ABORTED;
+		s->found = t->keys[i].read.found;
+		s->value = t->keys[i].read.out;
+		s->len = t->keys[i].read.out_len;
+		s->expire_ms = t->keys[i].read.out_expire_ms;
+	}
+	for (struct request *r = t->kept; r; r = r->next)
+		for (uint32_t i = 0; i < r->nr_ops && !r->done; i++)
+			run_op(t, &r->ops[i]);
+	if (t->reply_bytes > MULTI_MAX_REPLY_BYTES)
+		return OKV_TOO_LARGE;
+	for (uint32_t i = 0; i < t->nr_keys; i++) {
+		struct okv_txn_key *k = &t->keys[i];
+		const struct state *s = &t->states[i];
+
+		k->writes = s->changed;
+		k->removes = !s->found;
+		k->value = s->value;
+		k->value_len = s->len;
+		k->expire_ms = s->expire_ms;
+	}
+	return OKV_OK;
+}
+
+static void txn_done(struct okv_txn *txn)
+{
+	struct multi_txn *t = txn->owner;
+	struct worker *w = t->request->conn->worker->server->workers[t->msg.target];
+
+	for (struct request *r = t->kept; r; r = r->next) {
+		for (uint32_t i = 0; i < r->nr_ops; i++) {
+			mem_free(r->ops[i].fresh);
+			r->ops[i].fresh = NULL;
+		}
+	}
+	tenant_publish(w, t->request->tenant);
+	worker_return(w, &t->msg);
+}
+
+static void txn_run(struct worker *w, struct kv_msg *msg)
+{
+	struct multi_txn *t = (struct multi_txn *)msg;
+
+	worker_count(w, COUNT_STORE, t->nr_keys);
+	if (w->events)
+		w->events[t->partition][t->request->tenant->id] += t->nr_keys;
+	t->txn = (struct okv_txn){
+		.keys = t->keys, .nr_keys = t->nr_keys, .decide = decide, .done = txn_done,
+		.owner = t,
+	};
+	okv_partition_transact(request_partition(w, t->partition), &t->txn);
+}
+
+/* ---- back at home ---- */
+
+static void let_go(struct multi_txn *t)
+{
+	for (struct request *r = t->kept; r; r = r->next)
+		for (uint32_t i = 0; i < r->nr_ops; i++)
+			if (r->ops[i].holds_bytes || r->ops[i].holds_key)
+				tenant_let_go(r->tenant, r->ops[i].holds_bytes,
+					      r->ops[i].holds_key);
+}
+
+static void reply_all(struct request *r)
+{
+	struct multi_txn *t = r->txn;
+	uint32_t nr = 0;
+
+	for (struct request *kept = t->kept; kept; kept = kept->next) {
+		if (!kept->done)
+			kept->command_of->finish(kept);
+		nr++;
+	}
+	resp_array(&r->out, nr);
+	for (struct request *kept = t->kept; kept; kept = kept->next)
+		resp_out_splice(&r->out, &kept->out);
+}
+
+static void txn_home(struct worker *w, struct kv_msg *msg)
+{
+	struct multi_txn *t = (struct multi_txn *)msg;
+	struct request *r = t->request;
+	struct kv_op answer = { .op.status = t->txn.status };
+
+	(void)w;
+	let_go(t);
+	if (t->txn.status == OKV_OK)
+		reply_all(r);
+	else if (t->txn.status == OKV_ABORTED)
+		resp_raw(&r->out, r->out.resp3 ? "_\r\n" : "*-1\r\n", r->out.resp3 ? 3 : 5);
+	else if (t->txn.status == OKV_TOO_LARGE)
+		request_fail(r, "ERR the values or replies of the transaction are too large");
+	else
+		request_status(r, &answer);
+	if (!r->done)
+		request_done(r);
+}
+
+/* ---- EXEC ---- */
+
+/* The index of the key, perhaps a new one; MULTI_MAX_KEYS: there are too many. */
+static uint32_t key_of(struct multi_txn *t, uint64_t hash, const char *key, uint16_t key_len)
+{
+	for (uint32_t i = 0; i < t->nr_keys; i++) {
+		const struct okv_op *read = &t->keys[i].read;
+
+		if (read->hash == hash && read->key_len == key_len &&
+		    !memcmp(read->key, key, key_len))
+			return i;
+	}
+	if (t->nr_keys == MULTI_MAX_KEYS)
+		return MULTI_MAX_KEYS;
+	t->keys = mem_grow(t->keys, (t->nr_keys + 1) * sizeof(*t->keys));
+	t->states = mem_grow(t->states, (t->nr_keys + 1) * sizeof(*t->states));
+	t->states[t->nr_keys] = (struct state){ 0 };
+	t->keys[t->nr_keys] = (struct okv_txn_key){
+		.read = {
+			.tenant = t->request->tenant->id, .ioprio = t->request->tenant->ioprio,
+			.hash = hash, .key = key, .key_len = key_len,
+		},
+	};
+	return t->nr_keys++;
+}
+
+/* Why the keys cannot be one transaction; NULL: they can. */
+static const char *add_key(struct multi_txn *t, uint32_t partition, uint32_t key, bool wants_value)
+{
+	if (key == MULTI_MAX_KEYS)
+		return "ERR a transaction has at most 1024 keys";
+	if (t->nr_keys == 1)
+		t->partition = partition;
+	if (t->partition != partition)
+		return "CROSSSLOT the keys of this transaction are in several partitions, which "
+		       "are not written in one step: nothing of it was run";
+	t->states[key].wants_value |= wants_value;
+	t->keys[key].wants_value |= wants_value;
+	return NULL;
+}
+
+static bool wants_value(const struct okv_op *op)
+{
+	return op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH ||
+	       op->flags & OKV_WANT_OLD;
+}
+
+static const char *gather_keys(struct multi_txn *t)
+{
+	const char *why = NULL;
+
+	for (struct watched *w = t->watched; w && !why; w = w->next) {
+		uint32_t key = key_of(t, w->hash, w->key, w->key_len);
+
+		why = add_key(t, w->partition, key, w->found);
+		if (!why)
+			t->states[key].watched = w;
+	}
+	for (struct request *r = t->kept; r; r = r->next) {
+		for (uint32_t i = 0; i < r->nr_ops && !r->done && !why; i++) {
+			struct okv_op *op = &r->ops[i].op;
+
+			r->ops[i].txn_key = key_of(t, op->hash, op->key, op->key_len);
+			why = add_key(t, r->ops[i].partition, r->ops[i].txn_key, wants_value(op));
+		}
+	}
+	return why;
 }
 
 static void start_exec(struct request *r)
 {
-	if (!r->conn->discarding) {
+	struct conn *c = r->conn;
+	struct multi_txn *t;
+	const char *why;
+
+	if (!c->multi_is_open) {
 		request_fail(r, "ERR EXEC without MULTI");
 		return;
 	}
-	r->conn->discarding = false;
-	request_fail(r, "EXECABORT Transaction discarded: MULTI is not supported, and nothing of "
-			"it was run");
+	if (c->multi_is_bad) {
+		multi_forget(c);
+		request_fail(r, "EXECABORT Transaction discarded because of previous errors.");
+		return;
+	}
+	t = r->txn = mem_zalloc(sizeof(*t));
+	*t = (struct multi_txn){
+		.msg = { .run = txn_run, .done = txn_home }, .request = r, .kept = c->kept,
+		.watched = c->watched,
+	};
+	r->end = end_exec;
+	c->kept = NULL;
+	c->watched = NULL;
+	multi_forget(c);
+	for (struct request *kept = t->kept; kept; kept = kept->next)
+		kept->command_of->start(kept);
+	why = gather_keys(t);
+	if (why) {
+		let_go(t);
+		request_fail(r, "%s", why);
+	} else if (!t->nr_keys) {
+		reply_all(r);
+		request_done(r);
+	} else {
+		mover_send(c->worker, &t->msg, t->partition);
+	}
+}
+
+/* ---- the others ---- */
+
+static void reply_ok(struct request *r)
+{
+	resp_simple(&r->out, "OK");
+	request_done(r);
+}
+
+static void start_multi(struct request *r)
+{
+	if (r->conn->multi_is_open) {
+		request_fail(r, "ERR MULTI calls can not be nested");
+		return;
+	}
+	r->conn->multi_is_open = true;
+	reply_ok(r);
 }
 
 static void start_discard(struct request *r)
 {
-	if (!r->conn->discarding) {
+	if (!r->conn->multi_is_open) {
 		request_fail(r, "ERR DISCARD without MULTI");
 		return;
 	}
-	r->conn->discarding = false;
+	multi_forget(r->conn);
+	reply_ok(r);
+}
+
+static void start_watch(struct request *r)
+{
+	if (r->conn->multi_is_open) {
+		request_fail(r, "ERR WATCH inside MULTI is not allowed");
+		return;
+	}
+	/* An EXEC that follows has to know. */
+	r->blocks = true;
+	request_ops(r, req_nr(r) - 1);
+	for (uint32_t i = 1; i < req_nr(r); i++)
+		request_key(r, i - 1, i, OKV_OP_GET);
+	request_submit(r);
+}
+
+static void watch(struct conn *c, const struct okv_op *op, uint32_t partition)
+{
+	struct watched *w = mem_alloc(sizeof(*w) + op->key_len);
+
+	*w = (struct watched){
+		.next = c->watched, .hash = op->hash, .sum = op->sum, .partition = partition,
+		.expire_ms = op->out_expire_ms, .len = op->out_len, .found = op->found,
+		.key_len = op->key_len,
+	};
+	memcpy(w->key, op->key, op->key_len);
+	c->watched = w;
+}
+
+static void finish_watch(struct request *r)
+{
+	for (uint32_t i = 0; i < r->nr_ops; i++)
+		if (request_status(r, &r->ops[i]))
+			return;
+	for (uint32_t i = 0; i < r->nr_ops; i++)
+		watch(r->conn, &r->ops[i].op, r->ops[i].partition);
 	resp_simple(&r->out, "OK");
-	request_done(r);
+}
+
+static void start_unwatch(struct request *r)
+{
+	free_watched(r->conn->watched);
+	r->conn->watched = NULL;
+	reply_ok(r);
 }
 
 const struct command multi_commands[] = {
 	{ "multi", 1, CMD_ENDS_MULTI, 0, 0, 0, start_multi, NULL },
 	{ "exec", 1, CMD_ENDS_MULTI, 0, 0, 0, start_exec, NULL },
 	{ "discard", 1, CMD_ENDS_MULTI, 0, 0, 0, start_discard, NULL },
+	{ "watch", -2, CMD_ENDS_MULTI, 1, -1, 1, start_watch, finish_watch },
+	{ "unwatch", 1, CMD_ENDS_MULTI, 0, 0, 0, start_unwatch, NULL },
 	{ NULL },
 };

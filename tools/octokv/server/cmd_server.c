@@ -16,6 +16,7 @@
 #include "command.h"
 #include "store/mem.h"
 #include "stats.h"
+#include "multi.h"
 #include "tenant.h"
 
 #define SYNTAX "ERR syntax error"
@@ -193,7 +194,8 @@ static void start_reset(struct request *r)
 		request_fail(r, "ERR cannot RESET while requests are under way");
 		return;
 	}
-	c->out.resp3 = r->out.resp3 = c->discarding = false;
+	c->out.resp3 = r->out.resp3 = false;
+	multi_forget(c);
 	c->name[0] = 0;
 	tenant_enter(c, tenants_default(c->worker->server->tenants));
 	resp_simple(&r->out, "RESET");
@@ -706,15 +708,15 @@ static void finish_flush(struct request *r)
 }
 
 const struct command server_commands[] = {
-	{ "ping", -1, 0, 0, 0, 0, start_ping, NULL },
-	{ "echo", 2, 0, 0, 0, 0, start_echo, NULL },
+	{ "ping", -1, CMD_IN_MULTI, 0, 0, 0, start_ping, NULL },
+	{ "echo", 2, CMD_IN_MULTI, 0, 0, 0, start_echo, NULL },
 	{ "hello", -1, CMD_NO_AUTH, 0, 0, 0, start_hello, NULL },
 	{ "auth", -2, CMD_NO_AUTH, 0, 0, 0, start_auth, NULL },
 	{ "quit", -1, CMD_NO_AUTH | CMD_ENDS_MULTI, 0, 0, 0, start_quit, NULL },
 	{ "reset", 1, CMD_NO_AUTH | CMD_ENDS_MULTI, 0, 0, 0, start_reset, NULL },
 	{ "post", -1, CMD_NO_AUTH, 0, 0, 0, start_browser, NULL },
 	{ "host:", -1, CMD_NO_AUTH, 0, 0, 0, start_browser, NULL },
-	{ "select", 2, 0, 0, 0, 0, start_select, NULL },
+	{ "select", 2, CMD_IN_MULTI, 0, 0, 0, start_select, NULL },
 	{ "client", -2, 0, 0, 0, 0, start_client, finish_client },
 	{ "command", -1, 0, 0, 0, 0, start_command, NULL },
 	{ "config", -2, 0, 0, 0, 0, start_config, NULL },
@@ -723,7 +725,7 @@ const struct command server_commands[] = {
 	{ "scan", -2, 0, 0, 0, 0, start_scan, finish_scan },
 	{ "flushall", -1, CMD_WRITE, 0, 0, 0, start_flush, finish_flush },
 	{ "flushdb", -1, CMD_WRITE, 0, 0, 0, start_flush, finish_flush },
-	{ "time", 1, 0, 0, 0, 0, start_time, NULL },
+	{ "time", 1, CMD_IN_MULTI, 0, 0, 0, start_time, NULL },
 	{ "wait", 3, 0, 0, 0, 0, start_wait, NULL },
 	{ "waitaof", 4, 0, 0, 0, 0, start_wait, NULL },
 	{ NULL },

@@ -39,6 +39,8 @@ void request_free(struct request *r)
 		resp_out_free(&r->jobs[i].out);
 	mem_free(r->jobs);
 	mem_free(r->auth);
+	if (r->end)
+		r->end(r);
 	resp_command_free(&r->command);
 	resp_out_free(&r->out);
 	mem_free(r);
@@ -117,8 +119,7 @@ static void kv_op_stored(struct okv_op *op)
 	worker_return(w, &kv->msg);
 }
 
-/* Our partition with the current time: keys that have expired since its last tick are gone. */
-static struct okv_partition *partition_now(struct worker *w, uint32_t partition)
+struct okv_partition *request_partition(struct worker *w, uint32_t partition)
 {
 	struct okv_partition *p = okv_store_partition(w->store, partition);
 
@@ -133,7 +134,7 @@ static void kv_op_run(struct worker *w, struct kv_msg *msg)
 	worker_count(w, COUNT_STORE, 1);
 	if (w->events)
 		w->events[kv->partition][kv->op.tenant]++;
-	okv_partition_submit(partition_now(w, kv->partition), &kv->op);
+	okv_partition_submit(request_partition(w, kv->partition), &kv->op);
 }
 
 static void submit_more(struct request *r);
@@ -156,7 +157,7 @@ static void kv_op_home(struct worker *w, struct kv_msg *msg)
 	 * complete the rest of our request: that must not end us before we are back.
 	 */
 	r->submitting = true;
-	if (last != r && request_is_sending(last) && !last->jobs && !last->auth)
+	if (last != r && request_is_sending(last) && !last->jobs && !last->auth && !last->txn)
 		submit_more(last);
 	r->submitting = submitting;
 	submit_more(r);
@@ -280,7 +281,7 @@ void request_submit(struct request *r)
 		request_fail(r, "OOM no memory for this request: try again later");
 		return;
 	}
-	if (!within_bounds(r))
+	if (!within_bounds(r) || r->is_kept)
 		return;
 	__atomic_store_n(&usage->nr_requests, usage->nr_requests + 1, __ATOMIC_RELAXED);
 	submit_more(r);
@@ -304,7 +305,7 @@ static void scan_run(struct worker *w, struct kv_msg *msg)
 	struct job *job = (struct job *)msg;
 
 	w->routes[job->partition].nr_jobs++;
-	okv_partition_scan(partition_now(w, job->partition), &job->scan);
+	okv_partition_scan(request_partition(w, job->partition), &job->scan);
 }
 
 void request_jobs(struct request *r, uint32_t nr)

@@ -21,6 +21,7 @@
 struct auth;
 struct request;
 struct kv_op;
+struct multi_txn;
 
 enum {
 	REQUEST_MAX_FLYING	= 32,
@@ -30,7 +31,8 @@ enum {
 enum command_flags {
 	CMD_WRITE	= 1 << 0,
 	CMD_NO_AUTH	= 1 << 1,	/* a stranger may */
-	CMD_ENDS_MULTI	= 1 << 2,	/* runs between MULTI and EXEC, too */
+	CMD_ENDS_MULTI	= 1 << 2,	/* runs at once between MULTI and EXEC, too */
+	CMD_IN_MULTI	= 1 << 3,	/* may be kept for EXEC; so may all that have keys */
 };
 
 struct command {
@@ -51,6 +53,7 @@ struct kv_op {
 	struct okv_op op;
 	struct request *request;
 	uint32_t partition;
+	uint32_t txn_key;		/* its index in a transaction */
 	bool want_value;		/* copy what the operation gives */
 	struct resp_chunk *value;	/* the copy */
 	uint32_t held_bytes;		/* what it held of a value */
@@ -94,6 +97,10 @@ struct request {
 	bool submitting;
 	bool done;
 	bool has_token;			/* of a tenant with a bound on requests */
+	bool is_kept;			/* for EXEC: its operations are not sent */
+	bool blocks;			/* until it is done */
+	struct multi_txn *txn;		/* of EXEC */
+	void (*end)(struct request *r);	/* frees what the command has */
 	struct auth *auth;		/* a password that is being checked */
 	struct kv_op one;		/* most requests have one operation: this */
 };
@@ -114,7 +121,8 @@ void request_free(struct request *r);
 /* Whether the next request has to wait. */
 static inline bool request_is_sending(const struct request *r)
 {
-	return !r->done && (r->jobs || r->auth || (r->ops && r->nr_next < r->nr_ops));
+	return !r->done && (r->jobs || r->auth || r->txn || r->blocks ||
+			    (r->ops && r->nr_next < r->nr_ops));
 }
 
 /* The reply is in r->out. */
@@ -130,6 +138,9 @@ __attribute__((format(printf, 2, 3))) void request_fail(struct request *r, const
 void request_ops(struct request *r, uint32_t nr);
 struct kv_op *request_key(struct request *r, uint32_t i, uint32_t arg, enum okv_op_kind kind);
 void request_submit(struct request *r);
+
+/* Our partition with the current time: keys that have expired since its last tick are gone. */
+struct okv_partition *request_partition(struct worker *w, uint32_t partition);
 
 /*
  * @nr jobs, zeroed. request_send_job() sends job i to a worker, where @run does it, and calls

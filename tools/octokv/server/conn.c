@@ -10,6 +10,7 @@
 
 #include "command.h"
 #include "conn.h"
+#include "multi.h"
 #include "store/mem.h"
 #include "tenant.h"
 
@@ -30,6 +31,7 @@ static void conn_free(struct conn *c)
 {
 	struct worker *w = c->worker;
 
+	multi_forget(c);
 	tenant_leave(c);
 	tenant_count_stranger(c, false);
 	resp_destroy(&c->parser);
@@ -156,16 +158,20 @@ static void request_run(struct request *r)
 {
 	const struct command *c = command_find(req_arg(r, 0), req_len(r, 0));
 	int nr = req_nr(r);
+	bool is_good = c && (c->arity > 0 ? nr == c->arity : nr >= -c->arity);
 
 	r->command_of = c;
+	/* EXEC refuses all if one was wrong. */
+	if (!is_good && multi_is_open(r->conn))
+		multi_spoil(r->conn);
 	if (!r->tenant && !(c && c->flags & CMD_NO_AUTH))
 		request_fail(r, "NOAUTH Authentication required.");
-	else if (r->conn->discarding && !(c && c->flags & CMD_ENDS_MULTI))
-		request_fail(r, "EXECABORT not run: it follows a MULTI, which is not supported");
 	else if (!c)
 		unknown(r);
-	else if (c->arity > 0 ? nr != c->arity : nr < -c->arity)
+	else if (!is_good)
 		request_fail(r, "ERR wrong number of arguments for '%s' command", c->name);
+	else if (multi_is_open(r->conn) && !(c->flags & CMD_ENDS_MULTI))
+		multi_keep(r);
 	else
 		c->start(r);
 }

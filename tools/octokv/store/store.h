@@ -172,12 +172,14 @@ struct okv_group {
 /**
  * struct okv_txn_key - a key of a transaction
  * @read:	tenant, ioprio, hash, key and key_len from the caller; then what a GET leaves, until
- *		done() of the transaction
+ *		the end of the transaction, or a STAT
+ * @wants_value: it is a GET
  * @writes:	set by decide(): the key is written, or removed if @removes is set, too
  * @value, @value_len, @expire_ms: what is written; @value must stay until done()
  */
 struct okv_txn_key {
 	struct okv_op read;
+	bool wants_value;
 	bool writes, removes;
 	const void *value;
 	uint32_t value_len;
@@ -190,10 +192,11 @@ struct okv_txn_key {
 /**
  * struct okv_txn - several keys of a partition, read and written in one step
  * @keys, @nr_keys:	the keys, each once; at least one
- * @decide:		called when all are read. OKV_OK: write what it has set in @keys. Any other
- *			status ends the transaction with it
- * @done:		called once. @status OKV_OK: all writes are durable. OKV_IO_ERROR leaves open
- *			whether all have happened or none. Any other: nothing has changed
+ * @decide:		called when all are read. OKV_OK: write what it has set in @keys. Any
+ *			other status ends the transaction with it
+ * @done:		called once. @status OKV_OK: all writes are durable. OKV_IO_ERROR leaves
+ *			open whether all have happened or none. Any other: nothing has changed.
+ *			OKV_TOO_LARGE also if the values that it wants are too much memory
  *
  * The rest belongs to the store.
  */

@@ -17,6 +17,8 @@
 #include "mem.h"
 #include "partition.h"
 
+enum { READ_BYTES_MAX = 64 << 20 };
+
 static void hold_next(struct okv_txn *t);
 
 static int by_identity(const void *a, const void *b)
@@ -155,16 +157,36 @@ static void read_done(struct okv_op *op)
 		end(t, t->status);
 }
 
+/* How much memory the values take, about. */
+static uint64_t read_bytes(const struct okv_txn *t)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < t->nr_keys; i++) {
+		const struct okv_op *read = &t->keys[i].read;
+		struct okv_entry entry;
+
+		if (t->keys[i].wants_value &&
+		    okv_index_find(&t->partition->index, read->hash, read->tenant, 0, &entry))
+			bytes += (uint64_t)entry.size * OKV_ALIGN_BYTES;
+	}
+	return bytes;
+}
+
 static void read_all(struct okv_txn *t)
 {
 	t->nr_pending = t->nr_keys;
 	t->status = OKV_OK;
+	if (read_bytes(t) > READ_BYTES_MAX) {
+		end(t, OKV_TOO_LARGE);
+		return;
+	}
 	for (uint32_t i = 0; i < t->nr_keys; i++)
 		t->keys[i].hold.present = true;
 	for (uint32_t i = 0, nr = t->nr_keys; i < nr; i++) {
 		struct okv_op *op = &t->keys[i].read;
 
-		op->kind = OKV_OP_GET;
+		op->kind = t->keys[i].wants_value ? OKV_OP_GET : OKV_OP_STAT;
 		op->done = read_done;
 		op->owner = t;
 		okv_op_run_held(t->partition, op);

@@ -13,7 +13,8 @@ from .report import CHECKOUT, Group
 BUILD = os.path.join(CHECKOUT, "results", "octokv")
 FUZZ_S, FUZZ_LONG_S = 5, 600
 # Cases of tools/octokv/test/daemon/run that have work for several reactors.
-THREADED = ["redis_py", "moves", "spread", "strangers", "outage", "reload", "turns"]
+THREADED = ["redis_py", "moves", "spread", "strangers", "outage", "reload", "turns",
+            "transactions"]
 
 
 def make(*targets):

@@ -140,6 +140,15 @@ static enum okv_status run_update(struct okv_partition *p, struct record **at, s
 	return status;
 }
 
+static uint64_t sum_of(const char *value, uint32_t len)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < len; i++)
+		sum = sum * 31 + value[i];
+	return sum;
+}
+
 static enum okv_status run(struct okv_partition *p, struct okv_op *op)
 {
 	struct record **at = find(p, op);
@@ -153,6 +162,7 @@ static enum okv_status run(struct okv_partition *p, struct okv_op *op)
 	if (*at) {
 		op->out_len = (*at)->value_len;
 		op->out_expire_ms = (*at)->expire_ms;
+		op->sum = sum_of((*at)->value, (*at)->value_len);
 		if (reads) {
 			op->buf = memcpy(mem_alloc(op->out_len), (*at)->value, op->out_len);
 			op->out = op->buf;
@@ -197,6 +207,35 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
 	}
 	op->next = p->store->held;
 	p->store->held = op;
+}
+
+/* Never held. */
+void okv_partition_transact(struct okv_partition *p, struct okv_txn *txn)
+{
+	memstore_release(p->store);
+	txn->status = p->store->fail;
+	for (uint32_t i = 0; i < txn->nr_keys; i++) {
+		struct okv_op *read = &txn->keys[i].read;
+
+		read->kind = txn->keys[i].wants_value ? OKV_OP_GET : OKV_OP_STAT;
+		read->status = run(p, read);
+	}
+	if (txn->status == OKV_OK)
+		txn->status = txn->decide(txn);
+	for (uint32_t i = 0; i < txn->nr_keys; i++) {
+		struct okv_txn_key *k = &txn->keys[i];
+		struct okv_op op = {
+			.kind = k->removes ? OKV_OP_DELETE : OKV_OP_PUT, .tenant = k->read.tenant,
+			.key = k->read.key, .key_len = k->read.key_len, .value = k->value,
+			.value_len = k->value_len, .expire_ms = k->expire_ms,
+		};
+
+		if (txn->status == OKV_OK && k->writes)
+			run(p, &op);
+	}
+	for (uint32_t i = 0; i < txn->nr_keys; i++)
+		okv_op_release(&txn->keys[i].read);
+	txn->done(txn);
 }
 
 void memstore_work(struct okv_store *store, bool works)

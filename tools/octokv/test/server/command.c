@@ -615,37 +615,6 @@ static void test_strangers(void)
 	close_world(&world);
 }
 
-/* Nothing between MULTI and EXEC runs. */
-static void test_multi(void)
-{
-	struct world world;
-
-	open_world(&world, NULL);
-	TALK("EXEC", "-ERR EXEC without MULTI\r\n");
-	TALK("DISCARD", "-ERR DISCARD without MULTI\r\n");
-	for (int i = 0; i < 3; i++) {
-		say(world.c, "MULTI\r\nINCR c\r\nSET k v\r\nFLUSHALL\r\nnothing\r\nEXEC\r\n");
-		HEAR("-ERR MULTI is not supported: nothing is run until EXEC or DISCARD. Send the "
-		     "commands without it (redis-py: pipeline(transaction=False))\r\n"
-		     "-EXECABORT not run: it follows a MULTI, which is not supported\r\n"
-		     "-EXECABORT not run: it follows a MULTI, which is not supported\r\n"
-		     "-EXECABORT not run: it follows a MULTI, which is not supported\r\n"
-		     "-EXECABORT not run: it follows a MULTI, which is not supported\r\n"
-		     "-EXECABORT Transaction discarded: MULTI is not supported, and nothing of it "
-		     "was run\r\n");
-	}
-	TALK("EXISTS c k", ":0\r\n");
-	say(world.c, "MULTI\r\n");
-	conn_sent(world.c, world.c->out.nr_bytes);
-	TALK("DISCARD", "+OK\r\n");
-	TALK("INCR c", ":1\r\n");
-	say(world.c, "MULTI\r\n");
-	conn_sent(world.c, world.c->out.nr_bytes);
-	TALK("RESET", "+RESET\r\n");
-	TALK("INCR c", ":2\r\n");
-	close_world(&world);
-}
-
 /* All memory is in use: deletions go on, and one command at a time. */
 static void test_memory(void)
 {
@@ -712,7 +681,6 @@ int main(void)
 	test_quota();
 	test_users_file();
 	test_strangers();
-	test_multi();
 	test_memory();
 	printf("ok server_command: values, keys, numbers, expiry, scan, order, bounds, tenants\n");
 	return 0;

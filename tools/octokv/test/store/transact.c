@@ -78,6 +78,7 @@ static void begin(struct step *s, const uint32_t *keys, uint32_t nr,
 		read->key = s->names[i];
 		read->key_len = snprintf(s->names[i], sizeof(s->names[i]), "%u", keys[i]);
 		read->hash = hash_of(keys[i]);
+		s->keys[i].wants_value = true;
 	}
 	okv_partition_transact(p, &s->txn);
 }

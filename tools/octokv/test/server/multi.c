@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * multi.c - transactions without sockets: replies, errors, keys of several partitions, WATCH
+ */
+#include "world.h"
+
+/* Two keys of one partition, and one of another. */
+static char a[8], b[8], other[8];
+
+static uint32_t partition_of(const struct world *world, const char *key)
+{
+	uint16_t tenant = world->tenants.list[0]->id;
+
+	return okv_store_partition_of(world->worker.store,
+				      okv_store_hash(world->worker.store, tenant, key,
+						     strlen(key)));
+}
+
+static void find_keys(const struct world *world)
+{
+	uint32_t nr = 0;
+
+	strcpy(a, "k0");
+	b[0] = other[0] = 0;
+	for (uint32_t i = 1; !b[0] || !other[0]; i++) {
+		char key[8], *to;
+
+		snprintf(key, sizeof(key), "k%u", i);
+		to = partition_of(world, key) == partition_of(world, a) ? b : other;
+		if (!to[0])
+			strcpy(to, key);
+		EXPECT(++nr < 1000);
+	}
+}
+
+/* Say what @format makes of keys, and hear the reply. */
+#define ASK(wanted, format, ...)							\
+	do {										\
+		char line[200];								\
+		snprintf(line, sizeof(line), format "\r\n", __VA_ARGS__);		\
+		say(world.c, line);							\
+		HEAR(wanted);								\
+	} while (0)
+#define QUEUED "+QUEUED\r\n"
+
+static void test_exec(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	find_keys(&world);
+	TALK("EXEC", "-ERR EXEC without MULTI\r\n");
+	TALK("DISCARD", "-ERR DISCARD without MULTI\r\n");
+	TALK("MULTI", "+OK\r\n");
+	TALK("MULTI", "-ERR MULTI calls can not be nested\r\n");
+	TALK("EXEC", "*0\r\n");
+	TALK("MULTI", "+OK\r\n");
+	TALK("ECHO x", QUEUED);
+	TALK("EXEC", "*1\r\n$1\r\nx\r\n");
+	close_world(&world);
+}
+
+static void test_replies(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	find_keys(&world);
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "SET %s 5", a);
+	ASK(QUEUED, "INCR %s", a);
+	ASK(QUEUED, "GET %s", a);
+	ASK(QUEUED, "APPEND %s x", b);
+	ASK(QUEUED, "INCR %s", b);
+	ASK(QUEUED, "SET %s y XX GET", b);
+	ASK(QUEUED, "MGET %s %s", a, b);
+	TALK("PING", QUEUED);
+	ASK(QUEUED, "SET %s z EX 100", b);
+	ASK(QUEUED, "SET %s w KEEPTTL", b);
+	ASK(QUEUED, "TTL %s", b);
+	ASK(QUEUED, "EXPIRE %s nonsense", b);
+	ASK(QUEUED, "DEL %s %s", a, a);
+	ASK(QUEUED, "SETNX %s 1", a);
+	TALK("EXEC", "*14\r\n+OK\r\n:6\r\n$1\r\n6\r\n:1\r\n"
+	     "-ERR value is not an integer or out of range\r\n$1\r\nx\r\n"
+	     "*2\r\n$1\r\n6\r\n$1\r\ny\r\n+PONG\r\n+OK\r\n+OK\r\n:100\r\n"
+	     "-ERR invalid expire time in 'expire' command\r\n:1\r\n:1\r\n");
+	ASK("$1\r\n1\r\n", "GET %s", a);
+	ASK("$1\r\nw\r\n", "GET %s", b);
+	ASK(":100\r\n", "TTL %s", b);
+	close_world(&world);
+}
+
+/* Nothing of it is run. */
+static void test_refused(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	find_keys(&world);
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "SET %s 1", a);
+	ASK(QUEUED, "SET %s 1", other);
+	TALK("EXEC", "-CROSSSLOT the keys of this transaction are in several partitions, which are "
+	     "not written in one step: nothing of it was run\r\n");
+	TALK("DBSIZE", ":0\r\n");
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "SET %s 1", a);
+	TALK("nothing", "-ERR unknown command 'nothing', with args beginning with: \r\n");
+	TALK("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "SET %s 1", a);
+	TALK("FLUSHALL", "-ERR 'flushall' is not allowed in a transaction\r\n");
+	TALK("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "SET %s 1", a);
+	TALK("DISCARD", "+OK\r\n");
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "SET %s 1", a);
+	TALK("RESET", "+RESET\r\n");
+	TALK("EXEC", "-ERR EXEC without MULTI\r\n");
+	memstore_fail(world.worker.store, OKV_IO_ERROR);
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "SET %s 1", a);
+	TALK("EXEC", "-IOERR the device failed; whether a write happened is not known\r\n");
+	memstore_fail(world.worker.store, OKV_OK);
+	TALK("DBSIZE", ":0\r\n");
+	/* A connection that goes in the middle of it. */
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "SET %s 1", a);
+	close_world(&world);
+}
+
+static void test_watch(void)
+{
+	struct world world;
+	struct conn *c, *second;
+
+	open_world(&world, NULL);
+	find_keys(&world);
+	c = world.c;
+	second = connect_one(&world);
+	for (int changes = 0; changes < 2; changes++) {
+		ASK("+OK\r\n", "SET %s 1", a);
+		ASK("+OK\r\n", "WATCH %s %s", a, b);
+		TALK("MULTI", "+OK\r\n");
+		TALK("WATCH k", "-ERR WATCH inside MULTI is not allowed\r\n");
+		ASK(QUEUED, "SET %s done", b);
+		world.c = second;
+		if (changes)
+			ASK(":2\r\n", "INCR %s", a);
+		world.c = c;
+		if (changes) {
+			TALK("EXEC", "*-1\r\n");
+		} else {
+			TALK("EXEC", "*1\r\n+OK\r\n");
+			ASK(":1\r\n", "DEL %s", b);
+		}
+	}
+	/* Another key came; UNWATCH. */
+	ASK("+OK\r\n", "WATCH %s", b);
+	world.c = second;
+	ASK("+OK\r\n", "SET %s 1", b);
+	world.c = c;
+	TALK("UNWATCH", "+OK\r\n");
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "GET %s", b);
+	TALK("EXEC", "*1\r\n$1\r\n1\r\n");
+	ASK(":1\r\n", "DEL %s", b);
+	ASK("+OK\r\n", "WATCH %s", b);
+	world.c = second;
+	ASK("+OK\r\n", "SET %s 1", b);
+	world.c = c;
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "SET %s 2", b);
+	TALK("EXEC", "*-1\r\n");
+	/* A key of another partition is watched. */
+	ASK("+OK\r\n", "WATCH %s", other);
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "GET %s", b);
+	TALK("EXEC", "-CROSSSLOT the keys of this transaction are in several partitions, which are "
+	     "not written in one step: nothing of it was run\r\n");
+	conn_kill(second);
+	close_world(&world);
+}
+
+/* The bounds of a user count what is under way; afterwards nothing is set aside. */
+static void test_bounds(void)
+{
+	char *path = write_users("keys=1 bytes=1k");
+	struct world world;
+
+	open_world(&world, path);
+	find_keys(&world);
+	TALK("AUTH ann secret", "+OK\r\n");
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "SET %s 1", a);
+	ASK(QUEUED, "INCR %s", b);
+	TALK("EXEC", "*2\r\n+OK\r\n-QUOTA this user has no more keys: delete something\r\n");
+	EXPECT(!world.tenants.list[0]->nr_held_keys && !world.tenants.list[0]->nr_held_bytes);
+	ASK("$1\r\n1\r\n", "GET %s", a);
+	close_world(&world);
+	unlink(path);
+	free(path);
+}
+
+int main(void)
+{
+	test_exec();
+	test_replies();
+	test_refused();
+	test_watch();
+	test_bounds();
+	puts("ok server_multi: transactions happen as a whole, or nothing of them");
+	return 0;
+}
