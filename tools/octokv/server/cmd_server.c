@@ -30,7 +30,9 @@ enum {
 	MAX_CONFIG_BYTES	= 64,		/* of each of them */
 };
 
-static const struct command *const tables[] = { key_commands, multi_commands, server_commands };
+static const struct command *const tables[] = {
+	key_commands, lock_commands, multi_commands, server_commands,
+};
 #define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
 
 static void reply_ok(struct request *r)

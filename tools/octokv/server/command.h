@@ -189,10 +189,11 @@ static inline bool req_int(const struct request *r, uint32_t i, int64_t *value)
 bool glob_match(const char *pattern, size_t pattern_len, const char *text, size_t len);
 
 /*
- * The tables, each ended by a NULL name: commands on keys in cmd_keys.c, transactions in
- * cmd_multi.c, all others in cmd_server.c, which finds them all.
+ * The tables, each ended by a NULL name: commands on keys in cmd_keys.c, the scripts of a lock in
+ * cmd_lock.c, transactions in cmd_multi.c, all others in cmd_server.c, which finds them all.
  */
 extern const struct command key_commands[];
+extern const struct command lock_commands[];
 extern const struct command multi_commands[];
 extern const struct command server_commands[];
 

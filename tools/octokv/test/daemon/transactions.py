@@ -52,6 +52,26 @@ def case_transactions():
     return "2 protocols"
 
 
+def case_lock():
+    """redis-py's Lock: acquire, extend, reacquire, release, and of another owner; other scripts"""
+    with daemon() as d:
+        c = d.client()
+        lock, other = c.lock("lock", timeout=10), c.lock("lock", timeout=10, blocking=False)
+        expect(lock.acquire() and not other.acquire(), "acquire")
+        expect(lock.extend(20) and 20000 < c.pttl("lock") <= 30000, "extend")
+        expect(lock.extend(5, replace_ttl=True) and c.pttl("lock") <= 5000, "extend from now")
+        expect(lock.reacquire() and 5000 < c.pttl("lock") <= 10000, "reacquire")
+        other.local.token = b"another"
+        refused(other.release, "Cannot release")
+        refused(lambda: other.extend(10), "Cannot extend")
+        lock.release()
+        expect(not c.exists("lock") and other.acquire(), "release")
+        c.persist("lock")
+        refused(lambda: other.extend(10), "Cannot extend")
+        refused(lambda: c.evalsha("0" * 40, 1, "lock", "x"), "there are no scripts")
+    return ""
+
+
 def case_crossing():
     """a transaction over several partitions is refused, and nothing of it is run"""
     with daemon() as d:

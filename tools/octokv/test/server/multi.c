@@ -204,8 +204,29 @@ static void test_bounds(void)
 	free(path);
 }
 
+/* The lock of redis-py: release it, add 100 s, 5 s from now. */
+static void test_lock(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	TALK("SET k mine PX 100000", "+OK\r\n");
+	TALK("EVALSHA c3f8721cbb97f72bc19e972846bd7aaf91901658 1 k other", ":0\r\n");
+	TALK("EVALSHA a4e8783852e6b949f9ef3a97212805108459a890 1 k other 100000 0", ":0\r\n");
+	TALK("EVALSHA a4e8783852e6b949f9ef3a97212805108459a890 1 k mine 100000 0", ":1\r\n");
+	TALK("PTTL k", ":200000\r\n");
+	TALK("EVALSHA 1cac51482acf5858da00f6d685d68f886cd6b6b2 1 k mine 5000", ":1\r\n");
+	TALK("PTTL k", ":5000\r\n");
+	TALK("EVALSHA c3f8721cbb97f72bc19e972846bd7aaf91901658 1 k mine", ":1\r\n");
+	TALK("EXISTS k", ":0\r\n");
+	TALK("EVALSHA c3f8721cbb97f72bc19e972846bd7aaf91901658 2 k l mine",
+	     "-NOSCRIPT there are no scripts, except for those of redis-py's Lock\r\n");
+	close_world(&world);
+}
+
 int main(void)
 {
+	test_lock();
 	test_exec();
 	test_replies();
 	test_refused();
