@@ -656,6 +656,21 @@ static void rescale_wakes_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, take(test, 1), 'c');
 }
 
+/* A queue with a slot in hand, whose tag goes too far ahead: it gives the slot back, and waits. */
+static void rescale_armed_test(struct kunit *test)
+{
+	make_up(test, 2, 50, MANY);
+	put_of(test, 1, 0, 0);
+	put_of(test, 1, 0, 100);
+	KUNIT_ASSERT_EQ(test, take(test, 0), 'a');
+	put_of(test, 0, 1, 140);
+	KUNIT_ASSERT_EQ(test, state(test, 1), MQFQ_ARMED);
+	context(test)->flow[0].finish = BASE_VT + 150;
+	reweigh(test, 0, 200, 100);
+	KUNIT_EXPECT_EQ(test, take(test, 1), NOTHING);
+	KUNIT_EXPECT_EQ(test, token_tree_nr_free(&context(test)->policy.tokens), MANY - 2);
+}
+
 /* Two entries of a flow with the tag of now, as requeues have: none is met again and again. */
 static void rescale_equal_test(struct kunit *test)
 {
@@ -858,6 +873,7 @@ static struct kunit_case mqfq_policy_cases[] = {
 	KUNIT_CASE(throttle_change_test),
 	KUNIT_CASE_PARAM(rescale_test, rescale_gen_params),
 	KUNIT_CASE(rescale_wakes_test),
+	KUNIT_CASE(rescale_armed_test),
 	KUNIT_CASE(rescale_equal_test),
 	KUNIT_CASE(rescale_advance_test),
 	KUNIT_CASE(rescale_late_test),

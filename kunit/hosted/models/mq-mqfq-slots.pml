@@ -14,7 +14,8 @@
  * bits is a step per bit and per node. With ONE_WORD, a look at the bits of queues is one step, as
  * it is with up to 64 queues, and there are fewer states. The words are seen in one order by all,
  * so this says nothing about barriers: that is the litmus tests' part. A queue may be throttled
- * whenever it asks, and its time comes some time later.
+ * whenever it asks, and its time comes some time later; with VT_WAITS, not while another queue is
+ * READY.
  *
  * A request may stay at the device for ever. Claims, when nothing can move any more: no token is
  * lost; no token is idle while a queue is READY; no queue is ARMED, or RUNNABLE with requests; and
@@ -348,6 +349,12 @@ done:
 
 /* ---- mqfq_end_throttle(): virtual time comes near, some time, or the wheel is early ---- */
 
+#ifdef VT_WAITS
+#define MAY_MOVE(a, b)	(state[a] != READY && state[b] != READY)
+#else
+#define MAY_MOVE(a, b)	true
+#endif
+
 proctype clock()
 {
 	byte q, got, i, node, found, at;
@@ -355,9 +362,9 @@ proctype clock()
 
 end:	do
 	:: if
-	   :: atomic { state[0] == THROTTLED -> q = 0 }
-	   :: atomic { state[1] == THROTTLED -> q = 1 }
-	   :: atomic { state[2] == THROTTLED -> q = 2 }
+	   :: atomic { state[0] == THROTTLED && MAY_MOVE(1, 2) -> q = 0 }
+	   :: atomic { state[1] == THROTTLED && MAY_MOVE(0, 2) -> q = 1 }
+	   :: atomic { state[2] == THROTTLED && MAY_MOVE(0, 1) -> q = 2 }
 	   fi;
 	   /* token_tree_take() of one */
 	   node = q;
