@@ -156,6 +156,15 @@ static s64 vt(struct kunit *test)
 	return mqfq_vt(&context(test)->policy) - BASE_VT;
 }
 
+/* Queue 0 of two is the slowest: an entry of the flow with tag 100, b, holds virtual time. */
+static void begin_at_100(struct kunit *test, unsigned int flow, u64 throttle_vt)
+{
+	make_up(test, 2, throttle_vt, MANY);
+	put_of(test, flow, 0, 0);
+	put_of(test, flow, 0, 100);
+	KUNIT_ASSERT_EQ(test, take(test, 0), 'a');
+}
+
 static u32 woken(struct kunit *test)
 {
 	u32 mask = context(test)->woken;
@@ -310,10 +319,7 @@ static void wake_test(struct kunit *test)
 /* An earlier tag than what a queue waits with ends its wait, if it may go; a later one does not. */
 static void earlier_entry_test(struct kunit *test)
 {
-	make_up(test, 2, 50, MANY);
-	put(test, 0, 0);
-	put(test, 0, 100);
-	KUNIT_ASSERT_EQ(test, take(test, 0), 'a');
+	begin_at_100(test, 0, 50);
 	put(test, 1, 300);
 	KUNIT_ASSERT_EQ(test, take(test, 1), NOTHING);
 
@@ -343,10 +349,7 @@ static void throttled_time_test(struct kunit *test)
 {
 	struct context *c = context(test);
 
-	make_up(test, 2, 50, MANY);
-	put(test, 0, 0);
-	put(test, 0, 100);
-	KUNIT_ASSERT_EQ(test, take(test, 0), 'a');
+	begin_at_100(test, 0, 50);
 	now_ns = 1000;
 	put_of(test, 1, 1, 300);
 	KUNIT_ASSERT_EQ(test, take(test, 1), NOTHING);
@@ -645,10 +648,7 @@ static void rescale_test(struct kunit *test)
 /* A throttled queue whose tags come nearer is asked again. */
 static void rescale_wakes_test(struct kunit *test)
 {
-	make_up(test, 2, 50, MANY);
-	put_of(test, 1, 0, 0);
-	put_of(test, 1, 0, 100);
-	KUNIT_ASSERT_EQ(test, take(test, 0), 'a');
+	begin_at_100(test, 1, 50);
 	put_of(test, 0, 1, 200);
 	KUNIT_ASSERT_EQ(test, take(test, 1), NOTHING);
 	reweigh(test, 0, 100, 200);
@@ -659,10 +659,7 @@ static void rescale_wakes_test(struct kunit *test)
 /* A queue with a slot in hand, whose tag goes too far ahead: it gives the slot back, and waits. */
 static void rescale_armed_test(struct kunit *test)
 {
-	make_up(test, 2, 50, MANY);
-	put_of(test, 1, 0, 0);
-	put_of(test, 1, 0, 100);
-	KUNIT_ASSERT_EQ(test, take(test, 0), 'a');
+	begin_at_100(test, 1, 50);
 	put_of(test, 0, 1, 140);
 	KUNIT_ASSERT_EQ(test, state(test, 1), MQFQ_ARMED);
 	context(test)->flow[0].finish = BASE_VT + 150;

@@ -8,7 +8,7 @@
  * as long as there are tokens nearby no CPU far away is disturbed.
  *
  * MQFQ, ATC 2019, section 3.2. The paper puts a token that comes back where the queue that shall
- * have it next will pass. Here that queue gets it in its hand (mqfq_policy.c), so only tokens that
+ * have it next will pass. Here that queue gets it in its hand (mqfq_slots.c), so only tokens that
  * no queue waits for come to the tree. What the paper leaves open:
  *
  *  - where such a token goes: to the leaf, until that holds its quota (its equal share of D), then
@@ -16,7 +16,7 @@
  *    meets no other, and tokens beyond that lie where all queues pass by.
  *  - what happens to a token in a leaf whose queue has nothing to do, when another queue wants it.
  *    No CPU would bring it. token_tree_steal() finds it; a queue must look after it has said that
- *    it waits, before it rests (mqfq_policy.c tells why that is enough).
+ *    it waits, before it rests (mqfq_slots.c tells why that is enough).
  *  - a smaller D while all tokens are out. The root then goes below zero, and a CPU that gives a
  *    token back pays the debt first.
  *  - that a queue's requests do not come back. As many tokens as they hold are lent to the others,

@@ -642,12 +642,12 @@ static void mqfq_store_throttle(struct mqfq_policy *p, u64 throttle_vt)
 	WRITE_ONCE(p->grain_vt, throttle_vt / 4);
 }
 
-void mqfq_wake_all(struct mqfq_policy *p, enum mqfq_state was)
+static void mqfq_wake_throttled(struct mqfq_policy *p)
 {
 	unsigned int i;
 
 	for (i = 0; i < p->nr_queues; i++)
-		mqfq_wake(&p->queue[i], was);
+		mqfq_wake(&p->queue[i], MQFQ_THROTTLED);
 }
 
 /* Changes T, in units of virtual time, less than 2^62. */
@@ -656,7 +656,7 @@ void mqfq_set_throttle(struct mqfq_policy *p, u64 throttle_vt)
 	mqfq_store_throttle(p, throttle_vt);
 	/* T before states. Pairs with vt_wheel_park() in mqfq_may_go_ahead(). */
 	smp_mb();
-	mqfq_wake_all(p, MQFQ_THROTTLED);
+	mqfq_wake_throttled(p);
 }
 
 /**
@@ -678,7 +678,7 @@ void mqfq_set_slots(struct mqfq_policy *p, unsigned int slots)
 void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry)
 {
 	vt_wheel_reshape(&p->wheel, geometry);
-	mqfq_wake_all(p, MQFQ_THROTTLED);
+	mqfq_wake_throttled(p);
 }
 
 static void mqfq_queue_init(struct mqfq_policy *p, unsigned int number)

@@ -150,7 +150,6 @@ static inline u32 mqfq_nr_in_flight(const struct mqfq_queue *mq)
 			  mqfq_tally_released(atomic64_read(&mq->tally)), 0);
 }
 
-void mqfq_wake_all(struct mqfq_policy *p, enum mqfq_state was);
 void mqfq_publish(struct mqfq_queue *mq, u64 value);
 void mqfq_sort(struct mqfq_queue *mq, struct mqfq_entry *e);
 void mqfq_give_permits(struct mqfq_queue *mq, u32 more);

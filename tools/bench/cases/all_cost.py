@@ -12,11 +12,9 @@ At depth 1 the CPU waits for the device. There the figure is the mean latency on
 The figure is the least of several windows. Two runs agree within a few instructions; the rest
 depends on where the timer tick falls. So the reported value is rounded to STEP instructions.
 """
-import os
-
 from kit import lab, report, style
 from kit.lab import ALWAYS, others
-from kit.say import BenchError, say
+from kit.say import BenchError
 
 ONE_LINE = "instructions per I/O that each scheduler adds to none, and latency at depth 1"
 
@@ -95,11 +93,7 @@ def run(args):
     sets = [(setup, SHAPES) for setup in (QUICK_SETUPS if args.quick else SETUPS)]
     sets += [(setup, FLOWS_SHAPES) for setup in FLOWS_SETUPS]
     with lab.scratch() as folder:
-        program = os.path.join(folder, "iocount")
-        say("compiling iocount")
-        source = os.path.join(lab.BENCH, "guest/iocount.c")
-        lab.enter(["cc", "-O2", "-Wall", "-static", "-o", program, source, "-luring"],
-                  "compiling iocount")
+        program = lab.build_iocount(folder)
         plans = [plan(program, setup, shapes, schedulers) for setup, shapes in sets]
         ran, results = lab.measure([(lab.virtual(args.kernel, setup[0]), steps)
                                     for (setup, _), steps in zip(sets, plans)])

@@ -18,7 +18,7 @@ import os
 
 from kit import lab, report, style
 from kit.lab import ALWAYS, others
-from kit.say import BenchError, say
+from kit.say import BenchError
 
 ONE_LINE = "cache lines that move between CPUs per I/O, 2 to 64 CPUs"
 
@@ -183,11 +183,7 @@ def run(args):
     """Measure; the result dictionary."""
     schedulers = ALWAYS + others()
     with lab.scratch() as folder:
-        program = os.path.join(folder, "iocount")
-        say("compiling iocount")
-        source = os.path.join(lab.BENCH, "guest/iocount.c")
-        lab.enter(["cc", "-O2", "-Wall", "-static", "-o", program, source, "-luring"],
-                  "compiling iocount")
+        program = lab.build_iocount(folder)
         pairs, files = [], []
         for cpus, slice_insns, regimes, repeats in _setups(args.quick):
             for _ in range(repeats):

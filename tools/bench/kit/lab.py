@@ -103,6 +103,15 @@ def enter(argv, what):
     return done.stdout
 
 
+def build_iocount(folder):
+    """The path of guest/iocount.c's program, compiled into @folder."""
+    program = os.path.join(folder, "iocount")
+    say("compiling iocount")
+    enter(["cc", "-O2", "-Wall", "-static", "-o", program,
+           os.path.join(BENCH, "guest/iocount.c"), "-luring"], "compiling iocount")
+    return program
+
+
 def build_octokvd():
     """Build octokvd and octokv-bench for guests, in OCTOKV."""
     enter(["make", "-s", "-C", "tools/octokv", f"BUILD={OCTOKV}", "all"], "building octokvd")

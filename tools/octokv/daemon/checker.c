@@ -2,22 +2,14 @@
 /* checker.c - see checker.h */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "checker.h"
 #include "ring.h"
 #include "server/auth.h"
+#include "server/clock.h"
 #include "store/mem.h"
 
 enum { RING_ENTRIES = 8 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
 
 static void send_back(struct checker *c, struct kv_msg *msg)
 {
@@ -100,12 +92,12 @@ static void *checker_main(void *argument)
 
 		if (msg && check(c, msg)) {
 			c->late[last].msg = msg;
-			c->late[last].at_ns = now_ns() + AUTH_LATE_MS * 1000000ULL;
+			c->late[last].at_ns = clock_ns(CLOCK_MONOTONIC) + AUTH_LATE_MS * 1000000ULL;
 			c->nr_late++;
 		} else if (msg) {
 			send_back(c, msg);
 		}
-		send_late(c, ends ? UINT64_MAX : now_ns());
+		send_late(c, ends ? UINT64_MAX : clock_ns(CLOCK_MONOTONIC));
 	}
 	return NULL;
 }

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "log.h"
+#include "server/clock.h"
 
 enum { TEXT_BYTES = 256 };
 
@@ -22,17 +22,9 @@ static struct {
 	} kinds[NR_LOG_KINDS];
 } held = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
-
 void log_say(enum log_kind kind, const char *format, ...)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	char text[TEXT_BYTES];
 	va_list args;
 
@@ -54,7 +46,7 @@ void log_say(enum log_kind kind, const char *format, ...)
 
 static void say_held(bool all)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 
 	pthread_mutex_lock(&held.mutex);
 	for (int i = 0; i < NR_LOG_KINDS; i++) {

@@ -36,7 +36,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "checker.h"
@@ -101,14 +100,6 @@ static struct reactor *reactor_of(const struct reactors *rs, uint32_t id)
 }
 
 /* ---- time ---- */
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
 
 static void set_clock(struct reactor *r)
 {

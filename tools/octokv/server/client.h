@@ -53,7 +53,7 @@ struct conn {
 	bool multi_is_bad;			/* EXEC refuses them */
 	struct request *kept, *last_kept;
 	struct watched *watched;
-	uint32_t nr_kept;
+	uint32_t nr_kept, nr_watched;
 	uint64_t kept_bytes;
 	void (*replied)(struct conn *c);	/* a reply is complete; set by conn_init() */
 	uint64_t id;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * clock.h - a real-time clock that is not believed when it jumps
+ * clock.h - reading clocks, and a real-time clock that is not believed when it jumps
  *
  * Keys with an expiry are deleted for ever when their time has come. If somebody sets the clock to
  * next year by mistake, all of them would be gone. So where real time has gone on by an hour more
@@ -13,6 +13,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
+
+static inline uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
 
 enum { CLOCK_JUMP_MS = 3600000 };
 

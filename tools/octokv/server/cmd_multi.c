@@ -77,7 +77,7 @@ void multi_forget(struct conn *c)
 	free_watched(c->watched);
 	c->kept = c->last_kept = NULL;
 	c->watched = NULL;
-	c->nr_kept = 0;
+	c->nr_kept = c->nr_watched = 0;
 	c->kept_bytes = 0;
 	c->multi_is_open = c->multi_is_bad = false;
 }
@@ -448,6 +448,11 @@ static void start_watch(struct request *r)
 		request_fail(r, "ERR WATCH inside MULTI is not allowed");
 		return;
 	}
+	/* EXEC could not take more, and a connection must not keep ever more. */
+	if (r->conn->nr_watched + req_nr(r) - 1 > MULTI_MAX_KEYS) {
+		request_fail(r, "ERR at most %d keys are watched at a time", MULTI_MAX_KEYS);
+		return;
+	}
 	/* An EXEC that follows has to know. */
 	r->blocks = true;
 	request_ops(r, req_nr(r) - 1);
@@ -467,6 +472,7 @@ static void watch(struct conn *c, const struct okv_op *op, uint32_t partition)
 	};
 	memcpy(w->key, op->key, op->key_len);
 	c->watched = w;
+	c->nr_watched++;
 }
 
 static void finish_watch(struct request *r)
@@ -483,6 +489,7 @@ static void start_unwatch(struct request *r)
 {
 	free_watched(r->conn->watched);
 	r->conn->watched = NULL;
+	r->conn->nr_watched = 0;
 	reply_ok(r);
 }
 

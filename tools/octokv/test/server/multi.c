@@ -2,6 +2,7 @@
 /*
  * multi.c - transactions without sockets: replies, errors, keys of several partitions, WATCH
  */
+#include "server/multi.h"
 #include "world.h"
 
 /* Two keys of one partition, and one of another. */
@@ -184,6 +185,21 @@ static void test_watch(void)
 	close_world(&world);
 }
 
+/* A connection watches a bounded number of keys, the same one again included. */
+static void test_watch_many(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	find_keys(&world);
+	for (int i = 0; i < MULTI_MAX_KEYS; i++)
+		ASK("+OK\r\n", "WATCH %s", a);
+	ASK("-ERR at most 1024 keys are watched at a time\r\n", "WATCH %s", a);
+	TALK("UNWATCH", "+OK\r\n");
+	ASK("+OK\r\n", "WATCH %s", a);
+	close_world(&world);
+}
+
 /* The bounds of a user count what is under way; afterwards nothing is set aside. */
 static void test_bounds(void)
 {
@@ -231,6 +247,7 @@ int main(void)
 	test_replies();
 	test_refused();
 	test_watch();
+	test_watch_many();
 	test_bounds();
 	puts("ok server_multi: transactions happen as a whole, or nothing of them");
 	return 0;
