@@ -16,7 +16,7 @@ from .report import CHECKOUT
 FOLDER = os.path.join(CHECKOUT, "tools", "test", "guest-tests")
 SCHEDULERS = ("mq-k2", "mq-mqfq", "mq-octofas", "mq-tabs")
 STOCK = ("6.12", "7.2")
-RUN_ON = (*STOCK, "every_scheduler", "not_debug", "not_kcsan")
+RUN_ON = (*STOCK, "not_stock", "not_uml", "every_scheduler", "not_debug", "not_kcsan")
 SPEED = ("any", "paced")
 VARIABLE = re.compile(r"^(\w+)=(.*)$", re.M)
 
@@ -47,12 +47,14 @@ class Share:
     """The part of the short run on one kernel."""
     turn: int = 0               # this kernel has the scheduler that many places after FIRST
     stock: str = ""             # the name of this kernel, if it is a stock kernel
-    thorough: bool = False      # obey every_scheduler, and run the tests that others leave out
+    thorough: bool = False      # plain User-Mode Linux: obey every_scheduler and not_uml
 
     def leaves_out(self, test):
-        """The test belongs to the other stock kernel."""
-        only_on = test.run_on.intersection(STOCK)
-        return bool(self.stock and only_on and self.stock not in only_on)
+        """The test runs on other kernels."""
+        if not self.stock:
+            return self.thorough and "not_uml" in test.run_on
+        only_on = test.run_on.intersection((*STOCK, "not_stock"))
+        return bool(only_on) and self.stock not in only_on
 
     def schedulers(self, test):
         if not test.shared:
@@ -87,6 +89,8 @@ def read_test(name):
     run_on = words.get("RUN_ON", "").split()
     for word in run_on:
         check_word(name, "RUN_ON", word, RUN_ON)
+    if {"not_stock", "not_uml"}.issubset(run_on):
+        raise PlanError(f"{name}: RUN_ON leaves no kernel to run on")
     check_word(name, "SPEED", words.get("SPEED", "any"), SPEED)
     first = words.get("FIRST", SCHEDULERS[0])
     check_word(name, "FIRST", first, SCHEDULERS)
