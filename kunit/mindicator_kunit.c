@@ -184,6 +184,29 @@ static void table_test(struct kunit *test)
 	unmake(c);
 }
 
+/* With all leaves empty, virtual time goes where it is sent, and not back; else it stays. */
+static void skip_test(struct kunit *test)
+{
+	const struct shape shape = { "", 8, 2, 4, 8, 1 };
+	struct context *c = make(test, &shape, 0 - 5ULL);
+
+	KUNIT_EXPECT_TRUE(test, mindicator_is_empty(&c->m));
+	KUNIT_EXPECT_TRUE(test, mindicator_skip(&c->m, 4));
+	KUNIT_EXPECT_EQ(test, mindicator_vt(&c->m), 4);
+	KUNIT_EXPECT_TRUE(test, mindicator_skip(&c->m, 0 - 2ULL));
+	KUNIT_EXPECT_EQ(test, mindicator_vt(&c->m), 4);
+
+	c->vt = 4;
+	set_both(test, c, 3, 9);
+	KUNIT_EXPECT_FALSE(test, mindicator_is_empty(&c->m));
+	KUNIT_EXPECT_FALSE(test, mindicator_skip(&c->m, 20));
+	KUNIT_EXPECT_EQ(test, mindicator_vt(&c->m), 9);
+	set_both(test, c, 3, VT_NONE);
+	KUNIT_EXPECT_TRUE(test, mindicator_skip(&c->m, 20));
+	KUNIT_EXPECT_EQ(test, mindicator_vt(&c->m), 20);
+	unmake(c);
+}
+
 static void show_test(struct kunit *test)
 {
 	const struct shape shape = { "", 2, 2, 2, 2, 1 };
@@ -202,6 +225,7 @@ static struct kunit_case mindicator_cases[] = {
 	KUNIT_CASE_PARAM(table_test, table_gen_params),
 	KUNIT_CASE_PARAM(round_robin_test, shape_gen_params),
 	KUNIT_CASE_PARAM(twin_test, shape_gen_params),
+	KUNIT_CASE(skip_test),
 	KUNIT_CASE(show_test),
 	{}
 };

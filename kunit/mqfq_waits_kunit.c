@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mqfq_waits_kunit.c - mq-mqfq's policy: slow entries that step aside, queues that are stuck, and a
- * flow that is alone
+ * mqfq_waits_kunit.c - mq-mqfq's policy: slow entries that step aside, queues that are stuck, a
+ * flow that is alone, and nothing that waits
  *
  * What is meant, one thing at a time; the simulation and the threads of mqfq_wakeup have the rules
  * as a whole. Virtual time is 0 at the beginning, T is wide unless it is told.
@@ -568,6 +568,41 @@ static void alone_window_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, take_again(test, 1), 3);
 }
 
+static bool leaf_is_empty(struct kunit *test, unsigned int number)
+{
+	return mindicator_leaf(&context(test)->policy.vt, queue(test, number)->leaf) == VT_NONE;
+}
+
+/*
+ * Nothing waits: requests up to T ahead go, and leave virtual time alone. The one after them takes
+ * it along. Then something waits, and virtual time is told of what is a quarter of T ahead.
+ */
+static void ahead_test(struct kunit *test)
+{
+	struct mqfq_policy *p = &context(test)->policy;
+	int id;
+
+	make_up(test, 400, NR_ENTRIES);
+	id = put(test, 0, 400, false);
+	KUNIT_EXPECT_EQ(test, take(test, 0), id);
+	KUNIT_EXPECT_EQ(test, mqfq_vt(p), 0);
+	KUNIT_EXPECT_TRUE(test, mindicator_is_empty(&p->vt));
+	id = put(test, 0, 401, false);
+	KUNIT_EXPECT_EQ(test, take(test, 0), id);
+	KUNIT_EXPECT_EQ(test, mqfq_vt(p), 401);
+	KUNIT_EXPECT_TRUE(test, mindicator_is_empty(&p->vt));
+
+	id = put(test, 1, 401, false);
+	put(test, 1, 402, false);
+	KUNIT_EXPECT_EQ(test, take(test, 1), id);
+	id = put(test, 0, 502, false);
+	KUNIT_EXPECT_TRUE(test, leaf_is_empty(test, 0));
+	KUNIT_EXPECT_EQ(test, take(test, 0), id);
+	put(test, 0, 503, false);
+	KUNIT_EXPECT_FALSE(test, leaf_is_empty(test, 0));
+	KUNIT_EXPECT_EQ(test, mqfq_vt(p), 402);
+}
+
 static struct kunit_case mqfq_waits_cases[] = {
 	KUNIT_CASE_PARAM(permits_test, permits_gen_params),
 	KUNIT_CASE(turns_test),
@@ -583,6 +618,7 @@ static struct kunit_case mqfq_waits_cases[] = {
 	KUNIT_CASE(stopped_test),
 	KUNIT_CASE(throttled_then_ready_test),
 	KUNIT_CASE(alone_window_test),
+	KUNIT_CASE(ahead_test),
 	{}
 };
 

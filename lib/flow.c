@@ -206,6 +206,7 @@ struct flow_reweigh flow_reweigh(struct flow *f, u32 effective_weight, u64 vt)
 		.new_weight	= effective_weight,
 	};
 	u64 finish = READ_ONCE(f->finish), debt = READ_ONCE(f->debt_until);
+	s64 paid = atomic64_read(&f->paid_back);
 
 	do {
 		change.finish = flow_scaled(&change, finish);
@@ -215,6 +216,9 @@ struct flow_reweigh flow_reweigh(struct flow *f, u32 effective_weight, u64 vt)
 	while (!try_cmpxchg(&f->debt_until, &debt, flow_scaled(&change, debt)))
 		;
 	flow_store_effective(f, effective_weight);
+	/* Pairs with flow_local_pay(): what is paid back is used once. */
+	while (!atomic64_try_cmpxchg(&f->paid_back, &paid, flow_scaled_cost(&change, paid)))
+		;
 	return change;
 }
 EXPORT_SYMBOL_GPL(flow_reweigh);

@@ -14,6 +14,8 @@
  * (flow_tree.c). What its requests pay by is its effective weight: the part of the device that it
  * has while the flows are active that are active now.
  *
+ * Queues that have many requests of a flow count them by themselves (flow_local.h).
+ *
  * Life: found or made by flow_get(), which takes a reference; flow_put() gives it back and frees
  * nothing. The reclaimer turns the reference count from 0 to FLOW_DEAD, after which flow_get()
  * does not find it; memory is freed after a grace period.
@@ -93,12 +95,14 @@ struct flow_reweigh {
  * @number:		small number, for tables with an entry per flow elsewhere
  * @rcu:		for its end
  * @refs:		references, FLOW_DEAD when it is out of the table
+ * @nr_places:		how many of them are places of queues (flow_local.h)
  * @finish:		finish tag of its last request
  * @service_bytes:	bytes that were dispatched; of a request that moves no data, its cost
  * @throttled_ns:	for how long queues waited because one of its requests was ahead
  * @idle:		what has seen it idle: FLOW_SEEN_BY_*; written under the table's lock, not 0
  *			while the flow is not active
  * @notes:		the owner's, 0 at first
+ * @paid_back:		what places had paid in advance when they were given up (flow_local.h)
  * @debt_until:	where the charges of urgent requests alone would end: what they owe
  * @leaf:		its place in the tree; under the table's lock
  * @is_changing:	in a list from flow_table_update()
@@ -118,12 +122,14 @@ struct flow {
 
 	/* What its CPUs write. */
 	atomic_t refs ____cacheline_aligned_in_smp;
+	atomic_t nr_places;
 	u64 finish;
 	atomic64_t service_bytes;
 	atomic64_t throttled_ns;
 	u8 idle;
 	u64 notes[FLOW_NR_NOTES];
 	u64 debt_until;
+	atomic64_t paid_back;
 
 	struct flow_leaf leaf;
 	bool is_changing;
@@ -212,6 +218,12 @@ static inline u64 flow_scaled(const struct flow_reweigh *change, u64 tag)
 	    ahead > div_u64(VT_AHEAD_MAX, change->old_weight) * change->new_weight)
 		return vt_add(change->vt, VT_AHEAD_MAX);
 	return vt_add(change->vt, mul_u64_u32_div(ahead, change->old_weight, change->new_weight));
+}
+
+/* What a cost from before the change is after it. */
+static inline u64 flow_scaled_cost(const struct flow_reweigh *change, u64 cost_vt)
+{
+	return flow_scaled(change, change->vt + cost_vt) - change->vt;
 }
 
 /* An effective weight, of a flow whose siblings are all flows. */

@@ -169,14 +169,23 @@ bool mindicator_set(struct mindicator *m, unsigned int leaf, u64 value, u64 *old
 }
 EXPORT_SYMBOL_GPL(mindicator_set);
 
-void mindicator_skip(struct mindicator *m, u64 vt)
+bool mindicator_is_empty(const struct mindicator *m)
+{
+	return READ_ONCE(m->node[topology_root(m->topology)].value) == VT_NONE;
+}
+EXPORT_SYMBOL_GPL(mindicator_is_empty);
+
+bool mindicator_skip(struct mindicator *m, u64 vt)
 {
 	struct mindicator_node *root = &m->node[topology_root(m->topology)];
+	bool is_empty;
 
 	spin_lock(&root->lock);
-	if (root->value == VT_NONE && vt_after(vt, m->vt))
+	is_empty = root->value == VT_NONE;
+	if (is_empty && vt_after(vt, m->vt))
 		WRITE_ONCE(m->vt, vt);
 	spin_unlock(&root->lock);
+	return is_empty;
 }
 EXPORT_SYMBOL_GPL(mindicator_skip);
 

@@ -104,15 +104,19 @@ static inline u64 mindicator_leaf(const struct mindicator *m, unsigned int leaf)
  */
 bool mindicator_set(struct mindicator *m, unsigned int leaf, u64 value, u64 *old_vt);
 
+/* Are all leaves empty? A leaf that is set at the same time may be overlooked. */
+bool mindicator_is_empty(const struct mindicator *m);
+
 /**
- * mindicator_skip() - no flow has a request
+ * mindicator_skip() - move virtual time on if no request waits
  * @m:	mindicator
- * @vt:	the latest finish tag of all requests so far
+ * @vt:	the tag of a request that goes at once; or, if no flow has a request, the latest finish tag
  *
- * Virtual time goes there, unless a leaf is not empty or it is there already. No queue can be
- * waiting for it: a queue that waits is in a leaf.
+ * No queue can be waiting for it: a queue that waits is in a leaf.
+ *
+ * Return: false if a leaf is not empty. Else virtual time is there, or later.
  */
-void mindicator_skip(struct mindicator *m, u64 vt);
+bool mindicator_skip(struct mindicator *m, u64 vt);
 
 /* Virtual time, then a line per inner node: its level, and by how much it is ahead. */
 void mindicator_show(const struct mindicator *m, struct seq_file *s);

@@ -32,10 +32,10 @@
  *	(D + 1) (2 T + largest request of f / weight of f + the same of m)
  *
  * and for D = 1 by 2 T + the same two terms (theorems 1 and 2). Service is that of requests sent
- * since both waited. A request that was at the device when the second flow came can add its
- * own size, which the paper's proof does not see: kunit/sim/sim.h has the case, and the bounds that
- * hold. mqfq_policy.c is the algorithm, its structures are in lib/, and mqfq_auto.c finds T and D
- * while the load runs, unless they are set. What the paper leaves open, or a kernel of today adds:
+ * since both waited. A request that was at the device when the second flow came can add its size,
+ * which the paper's proof does not see; and queues pay for a flow in advance, by up to T / 4 each
+ * (lib/flow_local.h). kunit/sim/sim.h has the bounds that hold. mqfq_policy.c is the algorithm;
+ * mqfq_auto.c finds T and D, unless they are set. What the paper leaves open, or a kernel adds:
  *
  *  - Cost is bytes. Bytes written count write_cost_pct percent, and no request is free.
  *  - Discards, secure erases and write-zeroes are slow: each counts 128 KiB to 1 MiB, and they have
@@ -73,14 +73,14 @@
  *
  * Which cache lines many CPUs write
  * =================================
- * As long as there are slots and no queue waits: a flow's line, four times per request (reference,
- * finish tag, bytes served, reference), by the CPUs on which the flow submits; and the line with
- * virtual time and the mindicator's nodes below it, each time that a request is more than a quarter
- * of T ahead, which for 4 KiB and the default T is one request in five. Tokens come from the
- * queue's own leaf. When queues wait: the ready set, and the token node between the two queues when
- * a slot changes hands; the mindicator's nodes up to where the minimum changes, and the line with
- * virtual time, when the slowest queue moves on by a quarter of T; a bucket of the wheel, and its
- * count of bits, when a queue is throttled and when it is released.
+ * As long as there are slots and no queue waits: a flow's line, once in up to eight requests
+ * (finish tag), by the CPUs on which the flow submits; and the line with virtual time and the
+ * mindicator's nodes below it, each time that a request is more than a quarter of T ahead, which
+ * for 4 KiB and the default T is one request in five. Tokens come from the queue's own leaf, and
+ * queues count their flows' requests and bytes (lib/flow_local.h). When queues wait: the ready set,
+ * and the token node between the two queues when a slot changes hands; the mindicator's nodes up to
+ * where the minimum changes, and the line with virtual time, when the slowest queue moves on by a
+ * quarter of T; a bucket of the wheel, when a queue is throttled and when it is released.
  *
  * What wakes a waiting request
  * ============================
@@ -161,7 +161,7 @@ enum mqfq_rq_state {
 	MQFQ_RQ_INFLIGHT,
 	MQFQ_RQ_REQUEUED,
 
-	/* Above is MQFQ_ENTRY_SLOW. */
+	/* Above are MQFQ_ENTRY_SLOW and MQFQ_ENTRY_DIRECT. */
 	MQFQ_RQ_STATE_MASK = MQFQ_ENTRY_SLOW - 1,
 };
 
@@ -623,12 +623,12 @@ static const void *mqfq_bio_owner(const struct bio *bio)
 }
 
 /*
- * The flow of a request, with a reference that the request keeps until it is finished. Most
- * batches are of one flow: @last is the flow of the request before in the same batch, or NULL, and
- * @owner the cgroup of that request's bio.
+ * The flow of a request, for mqfq_entry.flow: until it is finished the request counts in a place
+ * of the queue, or has a reference. Most batches are of one flow: @last is the flow of the request
+ * before in the same batch, or NULL, and @owner the cgroup of that request's bio.
  */
-static struct flow *mqfq_rq_flow(struct mqfq_data *md, struct request *rq, u64 vt,
-				 struct flow *last, const void *owner)
+static unsigned long mqfq_rq_flow(struct mqfq_data *md, struct mqfq_queue *mq, struct request *rq,
+				  u64 vt, struct flow *last, const void *owner)
 {
 	struct cgroup_subsys_state *css;
 	u64 key;
@@ -637,15 +637,19 @@ static struct flow *mqfq_rq_flow(struct mqfq_data *md, struct request *rq, u64 v
 	    mqfq_bio_owner(rq->bio) != owner) {
 		key = flow_key_of_rq(READ_ONCE(md->flow_kind), rq, mqfq_submitter(rq)->process,
 				     &css);
-		if (!last || last->key != key)
-			return flow_get(&md->flows, key, css, vt);
+		if (last && last->key != key)
+			last = NULL;
 	}
-	atomic_inc(&last->refs);
-	return last;
+	if (last)
+		flow_local_again(&mq->flows, last);
+	else
+		last = flow_local_get(&mq->flows, &md->flows, key, css, vt);
+	return (unsigned long)last | (flow_is_local(&mq->flows, last) ? 0 : MQFQ_ENTRY_DIRECT);
 }
 
 /* The start tag of a request that comes. */
-static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head, struct flow *f, u64 vt)
+static u64 mqfq_tag(struct mqfq_data *md, struct mqfq_queue *mq, struct request *rq, bool at_head,
+		    struct flow *f, u64 vt)
 {
 	u64 cost_vt = flow_cost_vt(f, mqfq_cost_bytes(md, rq, blk_rq_bytes(rq))), start = vt;
 
@@ -653,6 +657,9 @@ static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head, stru
 		flow_tag_at_head(f, vt, cost_vt, READ_ONCE(md->policy.throttle_vt));
 	else if (urgent_is(rq->cmd_flags, mqfq_submitter(rq)->task_flags))
 		start = mqfq_tag_urgent(md, f, vt, cost_vt);
+	else if (likely(!(mqfq_entry(rq)->flow & MQFQ_ENTRY_DIRECT)))
+		start = flow_local_tag(&mq->flows, f, vt, cost_vt,
+				       READ_ONCE(md->policy.throttle_vt));
 	else
 		start = flow_tag(f, vt, cost_vt);
 	trace_mqfq_tag(rq, blk_rq_bytes(rq), f->key, start - vt);
@@ -674,12 +681,12 @@ static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *mq, struct
 		if (mqfair_adopt(rq))
 			mqfq_prepare_request(rq);
 		if (mqfq_rq_state(e) != MQFQ_RQ_REQUEUED) {
-			f = mqfq_rq_flow(md, rq, vt, f, owner);
+			e->flow = mqfq_rq_flow(md, mq, rq, vt, f, owner);
+			f = mqfq_entry_flow(e);
 			owner = mqfq_bio_owner(rq->bio);
-			e->flow = (unsigned long)f;
 			if (req_op(rq) != REQ_OP_READ && mqfq_is_slow(req_op(rq)))
 				e->flow |= MQFQ_ENTRY_SLOW;
-			start = mqfq_tag(md, rq, at_head, f, vt);
+			start = mqfq_tag(md, mq, rq, at_head, f, vt);
 		}
 		trace_block_rq_insert(rq);
 		mqfq_set_rq_state(e, MQFQ_RQ_QUEUED);
@@ -714,14 +721,21 @@ static void mqfq_give_back(struct request *rq, bool is_slow)
 		mqfq_release(rq->mq_hctx->sched_data);
 }
 
-/* A slow request moves no data, and may be for the whole drive: it serves what it costs. */
-static u64 mqfq_served_bytes(struct request *rq)
+/*
+ * Counts what the flow is served. A slow request moves no data, and may be for the whole drive: it
+ * serves what it costs.
+ */
+static void mqfq_serve(struct mqfq_queue *mq, struct request *rq)
 {
-	u32 bytes = blk_rq_bytes(rq);
+	const struct mqfq_entry *e = mqfq_entry(rq);
+	u64 bytes = blk_rq_bytes(rq);
 
-	if (likely(!(mqfq_entry(rq)->flow & MQFQ_ENTRY_SLOW)))
-		return bytes;
-	return mqfq_cost_bytes(rq->q->elevator->elevator_data, rq, bytes);
+	if (unlikely(e->flow & MQFQ_ENTRY_SLOW))
+		bytes = mqfq_cost_bytes(rq->q->elevator->elevator_data, rq, bytes);
+	if (likely(!(e->flow & MQFQ_ENTRY_DIRECT)))
+		flow_local_serve(&mq->flows, mqfq_entry_flow(e), bytes);
+	else
+		atomic64_add(bytes, &mqfq_entry_flow(e)->service_bytes);
 }
 
 /* Called from a run of @hctx, after has_work said yes. */
@@ -739,12 +753,12 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	}
 	rq = mqfq_request(e);
 	list_del_init(&rq->queuelist);
+	mqfq_serve(mq, rq);
 	spin_unlock(&mq->lock);
 
 	mqfq_set_rq_state(e, MQFQ_RQ_INFLIGHT);
 	/* If it comes back it must not be merged: the driver may have mapped it. */
 	rq->rq_flags |= RQF_STARTED;
-	atomic64_add(mqfq_served_bytes(rq), &mqfq_entry_flow(e)->service_bytes);
 	if (trace_mqfq_dispatch_enabled())
 		trace_mqfq_dispatch(rq, blk_rq_bytes(rq), mqfq_entry_flow(e)->key,
 				    e->start - mqfq_vt(mq->policy));
@@ -788,11 +802,15 @@ static void mqfq_finish_request(struct request *rq)
 	struct mqfq_entry *e = mqfq_entry(rq);
 	enum mqfq_rq_state state = mqfq_rq_state(e);
 	bool is_slow = e->flow & MQFQ_ENTRY_SLOW;
+	struct mqfq_queue *mq = rq->mq_hctx->sched_data;
 
 	if (state == MQFQ_RQ_NONE)
 		return;
 	trace_mqfq_complete(rq, e->start, mqfq_entry_flow(e)->key, 0);
-	flow_put(mqfq_entry_flow(e));
+	if (likely(!(e->flow & MQFQ_ENTRY_DIRECT)))
+		flow_local_end(&mq->flows, mqfq_entry_flow(e));
+	else
+		flow_put(mqfq_entry_flow(e));
 	e->flow = MQFQ_RQ_NONE;
 	if (state != MQFQ_RQ_INFLIGHT)
 		return;

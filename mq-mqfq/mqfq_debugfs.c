@@ -48,6 +48,7 @@ static int mqfq_topology_show(struct mqfq_data *md, struct seq_file *m)
 MQFAIR_DEBUGFS_SHOW(mqfq_topology_show, "mq-mqfq")
 
 struct mqfq_flows_context {
+	struct mqfq_policy *p;
 	struct seq_file *m;
 	u64 vt;
 };
@@ -57,9 +58,9 @@ static void mqfq_flow_line(void *context, struct flow *f)
 	struct mqfq_flows_context *c = context;
 	u64 effective = READ_ONCE(f->leaf.active) ? READ_ONCE(f->effective_weight) : 0;
 
-	seq_printf(c->m, "%s %llu %u %d %lld %lld %lld %llu\n",
+	seq_printf(c->m, "%s %llu %u %u %lld %lld %lld %llu\n",
 		   flow_kind_name[flow_key_kind(f->key)], flow_key_id(f->key),
-		   READ_ONCE(f->weight), atomic_read(&f->refs),
+		   READ_ONCE(f->weight), mqfq_nr_requests(c->p, f),
 		   (long long)(READ_ONCE(f->finish) - c->vt) >> VT_SHIFT,
 		   (long long)atomic64_read(&f->service_bytes),
 		   (long long)atomic64_read(&f->throttled_ns),
@@ -72,8 +73,9 @@ static void mqfq_flow_line(void *context, struct flow *f)
  */
 static int mqfq_flows_show(struct mqfq_data *md, struct seq_file *m)
 {
-	struct mqfq_flows_context c = { .m = m, .vt = mqfq_vt(&md->policy) };
+	struct mqfq_flows_context c = { .p = &md->policy, .m = m, .vt = mqfq_vt(&md->policy) };
 
+	mqfq_fold(&md->policy);
 	seq_puts(m, "kind number weight requests ahead service_bytes throttled_ns ");
 	seq_puts(m, "effective_thousandths\n");
 	rcu_read_lock();

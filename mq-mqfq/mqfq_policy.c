@@ -13,8 +13,10 @@
  * shows less than the truth makes others wait a little earlier, never later, and the bounds of the
  * paper's theorems hold with what is published as virtual time. Two cases need the truth. A queue
  * about to be throttled tells its tag first, since it may itself be the slowest, and what it waits
- * for. A queue whose request is ahead by more than that quarter tells it too, even if it need not
- * wait, so that virtual time keeps up with a flow that is alone.
+ * for. And a queue whose request is ahead by more than that quarter tells it too, even if it need
+ * not wait, so that virtual time keeps up. While nothing waits anywhere, that goes without leaves:
+ * a request that is more than T ahead takes virtual time along. So a flow that was alone can be
+ * ahead by T when another one comes, which is what T allows.
  *
  * Why no wake-up is lost
  * ----------------------
@@ -288,6 +290,11 @@ static noinline bool mqfq_may_go_ahead(struct mqfq_queue *mq, struct mqfq_entry 
 	lockdep_assert_held(&mq->lock);
 
 	mqfq_alone_not(&p->alone, f);
+	/* Nothing waits, or is about to wait: that queue's leaf is set after this. */
+	if (mindicator_is_empty(&p->vt) &&
+	    (!vt_after(e->start, mqfq_vt(p) + READ_ONCE(p->throttle_vt)) ||
+	     mindicator_skip(&p->vt, e->start)))
+		return true;
 	mqfq_publish(mq, e->start);
 	for (;;) {
 		throttle_vt = READ_ONCE(p->throttle_vt);
@@ -632,6 +639,32 @@ void mqfq_release(struct mqfq_queue *mq)
 
 	if (likely(!mqfq_tally_lent(tally)) || !mqfq_pay(mq))
 		mqfq_give(mq);
+}
+
+/* ---- what queues count of their flows ---- */
+
+void mqfq_fold(struct mqfq_policy *p)
+{
+	unsigned int i;
+
+	for (i = 0; i < p->nr_queues; i++) {
+		struct mqfq_queue *mq = &p->queue[i];
+
+		if (!READ_ONCE(mq->flows.used))
+			continue;
+		spin_lock(&mq->lock);
+		flow_locals_fold(&mq->flows);
+		spin_unlock(&mq->lock);
+	}
+}
+
+unsigned int mqfq_nr_requests(const struct mqfq_policy *p, const struct flow *f)
+{
+	unsigned int nr = flow_nr_direct(f), i;
+
+	for (i = 0; i < p->nr_queues; i++)
+		nr += flow_local_nr(&p->queue[i].flows, f);
+	return nr;
 }
 
 /* ---- making, changing ---- */

@@ -110,6 +110,12 @@ void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry);
  */
 void mqfq_rescale(struct mqfq_policy *p, struct flow *changed);
 
+/* Adds to the flows what the queues have counted of them: flow.refs and service_bytes are right. */
+void mqfq_fold(struct mqfq_policy *p);
+
+/* How many entries the flow has that have not ended, in all queues: an estimate. */
+unsigned int mqfq_nr_requests(const struct mqfq_policy *p, const struct flow *f);
+
 /* How many entries of the flow wait in the queue: an upper estimate, without the lock. */
 static inline unsigned int mqfq_nr_queued(const struct mqfq_queue *mq, const struct flow *f)
 {

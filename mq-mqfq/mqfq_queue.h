@@ -32,6 +32,7 @@
 #include <linux/spinlock.h>
 
 #include "flow.h"
+#include "flow_local.h"
 #include "mindicator.h"
 #include "mqfq_alone.h"
 #include "ready_set.h"
@@ -75,8 +76,8 @@ enum mqfq_state {
  * @node:	or its place in its queue's others
  * @reserved:	the owner's; for the kernel module, the block layer's
  * @start:	start tag
- * @flow:	flow that pays, in the bits above MQFQ_ENTRY_BITS; below, MQFQ_ENTRY_SLOW and the
- *		owner's
+ * @flow:	flow that pays, in the bits above MQFQ_ENTRY_BITS; below, MQFQ_ENTRY_SLOW,
+ *		MQFQ_ENTRY_DIRECT and the owner's
  */
 struct mqfq_entry {
 	union {
@@ -89,11 +90,15 @@ struct mqfq_entry {
 };
 
 enum {
-	/* Memory is aligned to 8 bytes at least. */
-	MQFQ_ENTRY_BITS	= 3,
-	/* The highest of these bits is the policy's: the entry is of the slow class. */
+	/* A flow is aligned to 16 bytes at least. */
+	MQFQ_ENTRY_BITS	= 4,
+	/* The entry is of the slow class. */
 	MQFQ_ENTRY_SLOW	= 1 << 2,
+	/* It has a reference of its flow: it does not count in a place of its queue's @flows. */
+	MQFQ_ENTRY_DIRECT = 1 << 3,
 };
+
+static_assert(__alignof__(struct flow) >= 1 << MQFQ_ENTRY_BITS);
 
 /**
  * struct mqfq_seen - what mqfq_look() has seen of a queue
@@ -134,6 +139,7 @@ struct mqfq_seen {
  * @throttles:		times that it became THROTTLED
  * @recent:		the owner's: entries in order of arrival
  * @offered:		the owner's
+ * @flows:		what it counts of its flows by itself
  * @tag_room:		the owner's, without @lock
  * @wake_vt:		THROTTLED until this virtual time; written under @lock, read anywhere
  * @is_wide:		by the window of a flow that is alone
@@ -173,6 +179,7 @@ struct mqfq_queue {
 	void *offered;
 	unsigned int tag_room;
 	u16 nr_queued[MQFQ_FLOW_COUNTERS];
+	struct flow_locals flows;
 
 	/* What wakers on other CPUs write. */
 	atomic_t state ____cacheline_aligned_in_smp;

@@ -88,6 +88,7 @@ void mqfq_rescale(struct mqfq_policy *p, struct flow *changed)
 		struct mqfq_queue *mq = &p->queue[i];
 
 		spin_lock(&mq->lock);
+		flow_locals_rescale(&mq->flows);
 		if (mq->nr && mqfq_has_any_of(mq, changed)) {
 			mqfq_rescale_entries(mq);
 			if (mindicator_leaf(&p->vt, mq->leaf) != VT_NONE)

@@ -226,6 +226,7 @@ static void mqfq_pass_work(struct work_struct *work)
 	struct flow_census census;
 
 	mqfq_sweep(md);
+	mqfq_fold(&md->policy);
 	census = flow_table_pass(&md->flows, mqfq_vt(&md->policy));
 	if (!census.nr_busy)
 		mindicator_skip(&md->policy.vt, census.last_finish);

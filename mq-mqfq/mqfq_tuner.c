@@ -100,6 +100,7 @@ static void mqfq_tuner_measure(struct mqfq_data *md, u64 now_ns, struct mqfq_aut
 	struct mqfq_auto_window sum;
 
 	mqfq_tuner_sum(md, &sum);
+	mqfq_fold(&md->policy);
 	*w = sum;
 	mqfq_auto_begin_window(&t->law);
 	rcu_read_lock();

@@ -34,14 +34,17 @@ u64 mqfq_tag_urgent(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt)
 
 /*
  * How many of the @used tags of a hardware queue are the flow's, at most: its requests that wait
- * here, and as many of those at the device as the flow has anywhere.
+ * here, and as many of those at the device as it has there. Where hardware queues share their tags
+ * that is anywhere.
  */
-static unsigned int mqfq_nr_tags_of(const struct mqfq_queue *mq, const struct flow *f,
-				    unsigned int used)
+static unsigned int mqfq_nr_tags_of(struct mqfq_data *md, const struct mqfq_queue *mq,
+				    const struct flow *f, unsigned int used)
 {
+	bool are_shared = md->q->tag_set->flags & BLK_MQ_F_TAG_HCTX_SHARED;
 	unsigned int nr = READ_ONCE(mq->nr) + READ_ONCE(mq->nr_aside);
 	unsigned int waiting = mqfq_nr_queued(mq, f);
-	unsigned int all = atomic_read(&f->refs);
+	unsigned int all = are_shared ? mqfq_nr_requests(&md->policy, f) :
+					flow_nr_direct(f) + flow_local_nr(&mq->flows, f);
 
 	return waiting + min(used > nr ? used - nr : 0, all > waiting ? all - waiting : 0);
 }
@@ -61,5 +64,5 @@ bool mqfq_leaves_share(struct mqfq_data *md, const struct mqfq_queue *mq, blk_op
 	    (!f || flow_has_credit(f, mqfq_vt(&md->policy), mqfq_credit_vt(md))))
 		return false;
 	return !op_is_sync(opf) ||
-	       (f && mqfq_nr_tags_of(mq, f, used) * max(READ_ONCE(mq->nr_flows), 2U) > depth);
+	       (f && mqfq_nr_tags_of(md, mq, f, used) * max(READ_ONCE(mq->nr_flows), 2U) > depth);
 }

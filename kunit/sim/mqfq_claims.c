@@ -322,10 +322,16 @@ static u64 sim_completed_bound(const struct simulation *s, u64 sent, u64 lead, u
 	return sent + s->window_depth * (largest_f + largest_m);
 }
 
+/* What the places of two flows had paid in advance, in this window. */
+static u64 sim_paid(struct simulation *s, unsigned int a, unsigned int b)
+{
+	return s->flow[a].most_paid_vt + s->flow[b].most_paid_vt;
+}
+
 static void sim_judge(struct simulation *s, unsigned int a, unsigned int b)
 {
 	u64 largest_f = sim_largest_vt(&s->flow[a]), largest_m = sim_largest_vt(&s->flow[b]);
-	u64 lead = s->pair[a][b].lead, slack = s->slack_vt + lead;
+	u64 lead = s->pair[a][b].lead + sim_paid(s, a, b), slack = s->slack_vt + lead;
 	u64 sent = sim_ahead(s, &s->flow[a]) + sim_ahead(s, &s->flow[b]) + slack;
 	u64 completed = sim_completed_bound(s, sent, lead, largest_f, largest_m);
 	u64 depth = s->window_depth > 1 ? s->window_depth + 1 : 1;
@@ -367,9 +373,12 @@ void sim_begin_window(struct simulation *s)
 
 	s->window_depth = max(s->slots, s->nr_out);
 	s->window_vt = mqfq_vt(&s->policy);
-	for (f = 0; f < s->mix.nr_flows; f++)
+	for (f = 0; f < s->mix.nr_flows; f++) {
+		if (!vt_after(s->flow[f].moved_until, s->window_vt))
+			s->flow[f].most_paid_vt = s->flow[f].paid_vt;
 		if (s->flow[f].waiting)
 			sim_begin_pairs(s, f);
+	}
 }
 
 /* ---- at the end ---- */

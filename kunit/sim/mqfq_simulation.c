@@ -278,38 +278,6 @@ static unsigned int sim_draw_queue(struct simulation *s, struct sim_flow *f)
 			return f->queue;
 }
 
-/* Virtual time, or the finish tag of the last request if that is later. */
-static u64 sim_tag(struct simulation *s, struct sim_flow *f, u64 cost_vt)
-{
-	u64 vt = mqfq_vt(&s->policy), expected = vt_after(f->finish, vt) ? f->finish : vt;
-	u64 start = flow_tag(f->flow, vt, cost_vt);
-
-	SIM_CHECK(s, start == vt_add(expected, 0), "not the start tag that the rule gives");
-	SIM_CHECK(s, !vt_after(vt, start), "a flow has saved up service while it was idle");
-	f->finish = vt_add(start, cost_vt);
-	SIM_CHECK(s, READ_ONCE(f->flow->finish) == f->finish,
-		  "not the finish tag that the rule gives");
-	return start;
-}
-
-/* Virtual time as long as the flow's debt is within the credit; charged in full, either way. */
-static u64 sim_tag_urgent(struct simulation *s, struct sim_flow *f, u64 cost_vt)
-{
-	u64 vt = mqfq_vt(&s->policy), finish = f->finish, credit_vt = s->mix.credit_vt, start;
-	bool passes, has_credit = credit_vt && !vt_after(f->debt, vt + credit_vt);
-
-	start = flow_tag_urgent(f->flow, vt, cost_vt, credit_vt, &passes);
-	finish = vt_after(finish, vt) ? finish : vt;
-	SIM_CHECK(s, passes == has_credit, "an urgent request goes next without credit, or waits");
-	SIM_CHECK(s, start == (passes ? vt : vt_add(finish, 0)), "not an urgent request's tag");
-	f->finish = vt_add(vt_add(finish, 0), cost_vt);
-	SIM_CHECK(s, READ_ONCE(f->flow->finish) == f->finish, "an urgent request is not charged");
-	if (passes)
-		f->debt = vt_add(vt_after(f->debt, vt) ? f->debt : vt, cost_vt);
-	SIM_CHECK(s, READ_ONCE(f->flow->debt_until) == f->debt, "not the debt that the rule gives");
-	return start;
-}
-
 /*
  * A flow without requests comes back. It may have become idle, and then has another effective
  * weight, and starts late by what its groups owe.
@@ -365,16 +333,13 @@ static void sim_issue(struct simulation *s, unsigned int number, unsigned int qu
 	r->queue = queue;
 	r->bytes = sim_draw_bytes(s, f->mix);
 	r->cost_vt = flow_cost_vt(f->flow, r->bytes);
-	r->e.flow = (unsigned long)f->flow;
+	r->e.flow = 0;
 	if (f->mix->slow && (s->mix.kind != SIM_LIVENESS || sim_draw(s, 2)))
 		r->e.flow |= MQFQ_ENTRY_SLOW;
 	f->max_bytes = max(f->max_bytes, r->bytes);
 	f->outstanding++;
 	s->issued++;
-	if (s->mix.kind == SIM_LIVENESS && !sim_is_slow(r) && !sim_draw(s, 16))
-		start = sim_tag_urgent(s, f, r->cost_vt);
-	else
-		start = sim_tag(s, f, r->cost_vt);
+	start = sim_tag_request(s, r);
 	if (s->mix.kind == SIM_LIVENESS && !sim_draw(s, 64))
 		start = mqfq_vt(&s->policy);
 	sim_insert(s, r, start);
@@ -494,6 +459,7 @@ static void sim_complete(struct simulation *s)
 			  f->weight));
 	f->bytes += r->bytes;
 	atomic64_add(r->bytes, &f->flow->service_bytes);
+	sim_request_ends(s, r);
 	if (!--f->outstanding && s->mix.kind == SIM_TREE)
 		flow_put(f->flow);
 	s->completed++;
@@ -530,12 +496,6 @@ static void sim_note_ahead(struct simulation *s)
 	}
 }
 
-static u64 sim_scaled(u64 tag, u64 vt, u32 old_weight, u32 new_weight)
-{
-	return vt_after(tag, vt) ?
-	       vt_add(vt, mul_u64_u32_div(tag - vt, old_weight, new_weight)) : tag;
-}
-
 /* A flow has another effective weight. */
 static void sim_follow(struct simulation *s, unsigned int number, u64 vt)
 {
@@ -549,6 +509,7 @@ static void sim_follow(struct simulation *s, unsigned int number, u64 vt)
 	f->weight = weight;
 	f->finish = sim_scaled(f->finish, vt, old, weight);
 	f->debt = sim_scaled(f->debt, vt, old, weight);
+	sim_places_follow(s, number, vt, old, weight);
 	f->ahead_until = sim_scaled(f->ahead_until, vt, old, weight);
 	f->sent_until = sim_scaled(f->sent_until, vt, old, weight);
 	SIM_CHECK(s, READ_ONCE(f->flow->finish) == f->finish, "the finish tag did not follow");
@@ -599,6 +560,7 @@ static void sim_pass(struct simulation *s)
 	u64 vt = mqfq_vt(&s->policy);
 	unsigned int i;
 
+	sim_fold(s);
 	flow_table_pass(&s->flows, vt);
 	for (i = 0; i < s->mix.nr_flows; i++) {
 		struct sim_flow *f = &s->flow[i];
@@ -700,6 +662,8 @@ static bool sim_step(struct simulation *s)
 	}
 	sim_settle(s);
 	sim_clock_ticks = s->now;
+	if (s->step % SIM_FOLD_EVERY == 0)
+		sim_fold(s);
 	if (s->mix.change_every && s->issued >= s->next_change)
 		sim_change(s);
 	sim_check(s);
@@ -823,6 +787,7 @@ struct simulation *sim_new(enum sim_kind kind, u64 seed, unsigned int nr_request
 		f->debt = mix->first_vt;
 		f->ahead_until = mix->first_vt;
 		f->sent_until = mix->first_vt;
+		f->moved_until = mix->first_vt;
 		f->queue = __ffs(f->mix->queues);
 		f->next_at = i + 1;
 		if (f->flow == &s->flows.other)

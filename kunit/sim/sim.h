@@ -7,6 +7,7 @@
  * reproduces a failure.
  *
  *	mqfq_simulation.c	the device, the tenants, runs, changes, the whole run
+ *	mqfq_tags.c		tags: what they must be
  *	mqfq_claims.c		what must hold
  *	mqfq_worlds.c		random worlds
  *
@@ -68,6 +69,14 @@
  * T + L in (1) replaced by how far a flow may be ahead by what it was sent before, under the old
  * rules.
  *
+ * Queues pay for a flow in advance (lib/flow_local.h). Let P be the most that a flow's queues had
+ * paid in an interval, or before it, if virtual time has not passed those tags yet. Tags below V
+ * may be paid and not used, and what moves to other tags is there beside requests of before. So
+ *
+ *	V - P <= c <= V + T + L
+ *
+ * and P_f + P_m are added to all these bounds.
+ *
  * A flow that is alone may be further ahead than T: by up to MQFQ_ALONE_WINDOWS times T, as
  * mq-mqfq/mqfq_alone.h tells. If others come, it stays ahead until virtual time has come near. So
  * the most that the two flows were ahead beyond that, when both were backlogged, is added to all
@@ -116,6 +125,8 @@ enum {
 	SIM_SECTORS_MAX		= 2048,
 	/* Events between two looks at all tokens. */
 	SIM_LOOK_EVERY		= 32,
+	/* And between two folds of what queues count of their flows. */
+	SIM_FOLD_EVERY		= 512,
 	/* A flow that may not submit looks again after so many, times D; a megabyte takes 4. */
 	SIM_LOOK_IN_TICKS	= 1 << 18,
 	/* Units of virtual time in a byte at weight 1. */
@@ -222,6 +233,12 @@ struct sim_request {
 	bool alive;
 };
 
+/* What a queue's place has paid for a flow; lib/flow_local.h. */
+struct sim_place {
+	u64 tag, paid_vt, left, seen;
+	unsigned int advance;
+};
+
 struct sim_flow {
 	const struct sim_flow_mix *mix;
 	struct flow *flow;
@@ -229,6 +246,10 @@ struct sim_flow {
 	u64 next_at;
 	u64 finish;			/* what its finish tag must be */
 	u64 debt;			/* and its debt for urgent requests */
+	struct sim_place place[SIM_QUEUES_MAX];
+	u64 paid_back_vt;		/* by places that are no more */
+	u64 paid_vt, most_paid_vt;	/* with that, and the most that counts in this window */
+	u64 moved_until;		/* what was paid, and moved, has tags before this */
 	u32 weight;			/* effective */
 	u32 max_bytes;
 	u64 ahead_until;		/* see sim_note_ahead() */
@@ -328,6 +349,14 @@ void sim_begin_window(struct simulation *s);
 void sim_check_end(struct simulation *s);
 void sim_check_shares(struct simulation *s);
 void sim_mark(struct simulation *s);
+
+/* ---- mqfq_tags.c: for the simulation ---- */
+
+u64 sim_tag_request(struct simulation *s, struct sim_request *r);
+void sim_request_ends(struct simulation *s, const struct sim_request *r);
+void sim_fold(struct simulation *s);
+u64 sim_scaled(u64 tag, u64 vt, u32 old_weight, u32 new_weight);
+void sim_places_follow(struct simulation *s, unsigned int number, u64 vt, u32 old, u32 weight);
 
 /* ---- mqfq_worlds.c: for the simulation ---- */
 

@@ -332,6 +332,10 @@ static inline unsigned int bitmap_weight(const unsigned long *map, unsigned int 
 #define atomic_dec_and_test(v)		(hosted_add_return(v, -1) == 0)
 #define atomic_fetch_add(i, v)		hosted_fetch_add(v, i)
 #define atomic_fetch_inc(v)		hosted_fetch_add(v, 1)
+#define atomic_read_acquire(v) \
+	(hosted_touch(&(v)->counter), __atomic_load_n(&(v)->counter, __ATOMIC_ACQUIRE))
+#define atomic_fetch_inc_release(v) \
+	(hosted_pause(), __atomic_fetch_add(&(v)->counter, 1, __ATOMIC_RELEASE))
 #define atomic_xchg(v, i)		xchg(&(v)->counter, i)
 #define atomic_cmpxchg(v, old, new)	cmpxchg(&(v)->counter, old, new)
 #define atomic_try_cmpxchg(v, old, new)	try_cmpxchg(&(v)->counter, old, new)
@@ -473,6 +477,7 @@ do {										\
 #define min(a, b)		hosted_pick(a, b, <)
 #define max(a, b)		hosted_pick(a, b, >)
 #define min_t(type, a, b)	hosted_pick((type)(a), (type)(b), <)
+#define min3(a, b, c)		min(min(a, b), c)
 #define max_t(type, a, b)	hosted_pick((type)(a), (type)(b), >)
 #define clamp(v, lo, hi)	min(max(v, lo), hi)
 #define clamp_t(type, v, lo, hi) min_t(type, max_t(type, v, lo), hi)

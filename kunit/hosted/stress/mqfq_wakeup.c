@@ -116,6 +116,15 @@ static void send_to_device(struct entry *entry)
 	push(&at_device, entry);
 }
 
+/* Each entry counts as one byte. */
+static void serve(struct mqfq_queue *q, const struct mqfq_entry *e)
+{
+	if (e->flow & MQFQ_ENTRY_DIRECT)
+		atomic64_add(1, &mqfq_entry_flow(e)->service_bytes);
+	else
+		flow_local_serve(&q->flows, mqfq_entry_flow(e), 1);
+}
+
 static void dispatch(struct mqfq_queue *q)
 {
 	while (mqfq_has_work(q)) {
@@ -123,6 +132,8 @@ static void dispatch(struct mqfq_queue *q)
 
 		spin_lock(&q->lock);
 		e = mqfq_take(q);
+		if (e)
+			serve(q, e);
 		spin_unlock(&q->lock);
 		if (!e)
 			return;
@@ -172,6 +183,16 @@ static void *worker(void *unused)
 	return unused;
 }
 
+static u64 tag(struct mqfq_queue *q, const struct entry *entry, struct flow *f)
+{
+	u64 cost_vt = flow_cost_vt(f, 1 + draw(COST_MAX));
+
+	if (entry->e.flow & MQFQ_ENTRY_DIRECT)
+		return flow_tag(f, mqfq_vt(&policy), cost_vt);
+	return flow_local_tag(&q->flows, f, mqfq_vt(&policy), cost_vt,
+			      READ_ONCE(policy.throttle_vt));
+}
+
 static void submit(struct entry *entry)
 {
 	struct mqfq_queue *q;
@@ -180,13 +201,15 @@ static void submit(struct entry *entry)
 
 	entry->queue = draw(policy.nr_queues);
 	q = &policy.queue[entry->queue];
-	f = flow_get(&flows, draw(NR_FLOWS), NULL, mqfq_vt(&policy));
-	entry->e.flow = (unsigned long)f;
-	if (!draw(4))
-		entry->e.flow |= MQFQ_ENTRY_SLOW;
 	WRITE_ONCE(entry->busy, 1);
 	spin_lock(&q->lock);
-	start = flow_tag(f, mqfq_vt(&policy), flow_cost_vt(f, 1 + draw(COST_MAX)));
+	f = flow_local_get(&q->flows, &flows, draw(NR_FLOWS), NULL, mqfq_vt(&policy));
+	entry->e.flow = (unsigned long)f;
+	if (!flow_is_local(&q->flows, f))
+		entry->e.flow |= MQFQ_ENTRY_DIRECT;
+	if (!draw(4))
+		entry->e.flow |= MQFQ_ENTRY_SLOW;
+	start = tag(q, entry, f);
 	mqfq_insert(q, &entry->e, start);
 	spin_unlock(&q->lock);
 	run_queue(NULL, entry->queue, MQFQ_RUNNABLE);
@@ -225,7 +248,12 @@ static void complete(struct entry *entry)
 	} else {
 		mqfq_release(q);
 	}
-	flow_put(f);
+	if (atomic_read(&f->refs) <= 0)
+		storm_fail("flow %llu has a request and no reference", f->key);
+	if (entry->e.flow & MQFQ_ENTRY_DIRECT)
+		flow_put(f);
+	else
+		flow_local_end(&q->flows, f);
 	__atomic_store_n(&entry->busy, 0, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&nr_completed, 1, __ATOMIC_RELAXED);
 }
@@ -277,6 +305,7 @@ static void tune(void)
 		change_weight();
 		break;
 	case 4:
+		mqfq_fold(&policy);
 		flow_table_reclaim(&flows, mqfq_vt(&policy));
 	}
 }
@@ -425,10 +454,33 @@ static unsigned long moved(void)
 	return __atomic_load_n(&nr_completed, __ATOMIC_RELAXED);
 }
 
+static void check_flow(void *sum, struct flow *f)
+{
+	if (atomic_read(&f->refs) || atomic_read(&f->nr_places))
+		storm_fail("flow %llu has %d references, and %d places, and no request", f->key,
+			   atomic_read(&f->refs), atomic_read(&f->nr_places));
+	*(u64 *)sum += atomic64_read(&f->service_bytes);
+}
+
+static void check_flows(void)
+{
+	u64 served = 0, taken = 0;
+	unsigned int i;
+
+	mqfq_fold(&policy);
+	flow_table_for_each(&flows, check_flow, &served);
+	for (i = 0; i < policy.nr_queues; i++)
+		taken += policy.queue[i].taken;
+	/* What is reclaimed takes its count along. */
+	if (served > taken || (!setup->tuned && served != taken))
+		storm_fail("%llu taken, %llu served", taken, served);
+}
+
 static void check_quiet(void)
 {
 	unsigned int i;
 
+	check_flows();
 	if (token_tree_nr_free(&policy.tokens) != policy.tokens.slots || nr_inflight ||
 	    atomic_read(&policy.tokens.nr_lent))
 		storm_fail("%d slots of %d are free, %d in flight",

@@ -218,15 +218,15 @@ def edited(names, pattern, old, new):
     return changed
 
 
-def broken_copy(target, names, changed):
-    """Copy the files @names of the checkout to @target, with the texts in @changed."""
+def copy_sources(target, names, changed=()):
+    """Copy the files @names of the checkout to @target, with the texts in {name: text} @changed."""
     for name in names:
         copy = os.path.join(target, name)
         os.makedirs(os.path.dirname(copy), exist_ok=True)
         shutil.copy2(os.path.join(CHECKOUT, name), copy)
-    for name, text in changed.items():
+    for name in changed:
         with open(os.path.join(target, name), "w", encoding="utf-8") as handle:
-            handle.write(text)
+            handle.write(changed[name])
 
 
 class Unheard:
@@ -273,7 +273,7 @@ def try_mutant(report, name, names, changed, test):
     """Run @test on a build in which the files in @changed are broken; it has to fail."""
     folder = tempfile.mkdtemp(prefix="mutant-", dir=cache.cache_dir())
     try:
-        broken_copy(folder, names, changed)
+        copy_sources(folder, names, changed)
         heard = Unheard(report)
         run_list(heard, os.path.join(folder, "tools/lab/lab"), ["--cpus", "4"],
                  plan.plan(named=[test]).runs, limit_s=400, cwd=folder)
