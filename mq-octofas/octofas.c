@@ -78,8 +78,8 @@
  * Locking
  * =======
  * A hardware queue's lock guards its fifo and counters; a courier's lock its parcels; od->lock the
- * windows and the tunables. None is taken within another but the flow table's, by itself. All are
- * taken with interrupts on, in process context. completed_request, finish_request and
+ * windows and the tunables. None is taken within another, but the flow table's in a queue's. All
+ * are taken with interrupts on, in process context. completed_request, finish_request and
  * requeue_request may be called in interrupts: they take no lock.
  *
  * What wakes a waiting request
@@ -157,7 +157,8 @@ enum octofas_rq_state {
 /* What we keep in a request; rq->fifo_time is when it came, and before that its process. */
 struct octofas_rq {
 	struct flow *flow;
-	u8 state;
+	u8 state : 7;
+	u8 is_direct : 1;	/* it has a reference of its flow: see lib/flow_local.h */
 	u8 place;
 	u8 others;
 	u8 backward;
@@ -462,6 +463,27 @@ static int octofas_next_queue(const struct octofas_data *od, u32 home)
 	return OCTOFAS_NO_TARGET;
 }
 
+/* The flow of a request that comes to the queue; the request counts there, or has a reference. */
+static struct flow *octofas_begin(struct octofas_data *od, struct octofas_queue *oq, u64 key,
+				  bool *is_direct)
+{
+	struct flow *f;
+
+	spin_lock(&oq->lock);
+	f = flow_local_get(&oq->flows, &od->flows, key, NULL, 0);
+	*is_direct = !flow_is_local(&oq->flows, f);
+	spin_unlock(&oq->lock);
+	return f;
+}
+
+static void octofas_end(struct octofas_queue *oq, struct flow *f, bool is_direct)
+{
+	if (is_direct)
+		flow_put(f);
+	else
+		flow_local_end(&oq->flows, f);
+}
+
 /* A request that has come moves on, if it should and can: then it is no more. */
 static bool octofas_move_on(struct octofas_data *od, struct request *rq, struct flow *f, u32 place,
 			    u64 now_ns)
@@ -495,15 +517,16 @@ static bool octofas_arrive(struct octofas_data *od, struct request *rq, bool at_
 	struct octofas_rq *orq = octofas_rq(rq);
 	u32 place, own, home = rq->mq_hctx->queue_num;
 	struct cgroup_subsys_state *css;
+	bool is_direct;
 	struct flow *f;
 	u64 key;
 
 	key = parcel ? parcel->key :
 		       flow_key_of_rq(READ_ONCE(od->flow_kind), rq, rq->fifo_time, &css);
-	f = flow_get(&od->flows, key, NULL, 0);
+	f = octofas_begin(od, oq, key, &is_direct);
 	place = octofas_place_of(od, f);
 	if (!parcel && !at_head && octofas_move_on(od, rq, f, place, now_ns)) {
-		flow_put(f);
+		octofas_end(oq, f, is_direct);
 		return false;
 	}
 	/* The number of hardware queues may have changed meanwhile. */
@@ -512,6 +535,7 @@ static bool octofas_arrive(struct octofas_data *od, struct request *rq, bool at_
 	own = atomic_fetch_inc(&od->queue[home].tally[place].outstanding);
 	*orq = (struct octofas_rq) {
 		.flow = f,
+		.is_direct = is_direct,
 		.place = place,
 		.others = octofas_others(atomic_fetch_inc(&oq->state->load), own),
 		.home = home,
@@ -726,7 +750,7 @@ static void octofas_finish_request(struct request *rq)
 	orq->state = OCTOFAS_RQ_NONE;
 	atomic_dec(&od->queue[orq->home].tally[orq->place].outstanding);
 	atomic_dec(&oq->state->load);
-	flow_put(orq->flow);
+	octofas_end(oq, orq->flow, orq->is_direct);
 	if (state != OCTOFAS_RQ_INFLIGHT)
 		return;
 	this_cpu_inc(od->cpu_counters->completed);

@@ -18,7 +18,7 @@
 #include "blk/flow_id.h"
 #include "blk/keep.h"
 #include "compat.h"
-#include "flow.h"
+#include "flow_local.h"
 #include "octofas_policy.h"
 
 enum {
@@ -65,6 +65,7 @@ struct octofas_tally {
  * @inserted:	requests inserted
  * @merged:	bios merged into them
  * @dispatched:	requests sent
+ * @flows:	what it counts of its flows by itself
  * @base_sum_ns: base latencies of what it served
  * @least_ns:	the least latency of this window, by class
  * @state:	the policy's
@@ -78,6 +79,7 @@ struct octofas_queue {
 	unsigned long inserted;
 	unsigned long merged;
 	unsigned long dispatched;
+	struct flow_locals flows;
 
 	atomic64_t base_sum_ns ____cacheline_aligned_in_smp;
 	u64 least_ns[OCTOFAS_CLASSES];

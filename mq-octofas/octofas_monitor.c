@@ -214,6 +214,20 @@ static bool octofas_is_busy(const struct octofas_data *od)
 	return false;
 }
 
+/* Flows that have no requests have no references after this. */
+static void octofas_fold(struct octofas_data *od)
+{
+	u32 i;
+
+	for (i = 0; i < od->nr_queues; i++) {
+		struct octofas_queue *oq = &od->queue[i];
+
+		spin_lock(&oq->lock);
+		flow_locals_fold(&oq->flows);
+		spin_unlock(&oq->lock);
+	}
+}
+
 static void octofas_tick(struct work_struct *work)
 {
 	struct octofas_data *od = container_of(work, struct octofas_data, tick.work);
@@ -231,6 +245,7 @@ static void octofas_tick(struct work_struct *work)
 		return;
 	}
 	od->reclaimed_at_ns = now_ns;
+	octofas_fold(od);
 	flow_table_reclaim(&od->flows, 0);
 	if (again) {
 		octofas_queue_tick(od);
