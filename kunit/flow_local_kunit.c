@@ -262,6 +262,18 @@ static void void_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f->finish - place->paid_vt, 2100);
 }
 
+/* Nor does it count for a part of a request. */
+static void void_part_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	struct flow_local *place;
+	struct flow *f;
+
+	place = paid(test, &f);
+	KUNIT_EXPECT_EQ(test, tag(c, 0, f, 2000, 150), 2000);
+	KUNIT_EXPECT_EQ(test, f->finish - place->paid_vt, 2150);
+}
+
 /* A place that ends leaves what it has paid to the next one that pays, once. */
 static void pay_back_test(struct kunit *test)
 {
@@ -410,6 +422,7 @@ static struct kunit_case flow_local_test_cases[] = {
 	KUNIT_CASE(late_test),
 	KUNIT_CASE(not_early_test),
 	KUNIT_CASE(void_test),
+	KUNIT_CASE(void_part_test),
 	KUNIT_CASE(pay_back_test),
 	KUNIT_CASE(void_back_test),
 	KUNIT_CASE(rescale_test),

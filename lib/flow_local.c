@@ -85,35 +85,57 @@ void flow_locals_fold(struct flow_locals *l)
 }
 EXPORT_SYMBOL_GPL(flow_locals_fold);
 
+/*
+ * Charges the flow for a request that is not paid in full, and for some more. It begins with the
+ * finish tag that this place has left: to read the true one first, which another CPU may have
+ * written, would move the line twice.
+ */
+static u64 flow_local_charge(struct flow_local *place, u64 vt, u64 cost_vt, u64 throttle_vt,
+			     u64 finish, u64 paid_vt)
+{
+	u64 start, own_vt, more_vt, end;
+	u8 advance;
+
+	do {
+		own_vt = vt_after(finish, vt) ? paid_vt : 0;
+		start = vt_add(vt_after(finish, vt) ? finish : vt, 0);
+		advance = finish == place->left ? 1 : min(2 * place->advance, FLOW_ADVANCE_MOST);
+		more_vt = min3((advance - 1) * cost_vt, throttle_vt / 4, FLOW_ADVANCE_VT);
+		end = vt_add(start, cost_vt - own_vt + more_vt);
+		/* As flow_tag(), which charges nobody who is too far ahead. */
+		if (unlikely(start - vt > VT_AHEAD_MAX)) {
+			end = start;
+			more_vt = 0;
+		}
+		/* Pairs with flow_tag(): no charge is lost. */
+	} while (!try_cmpxchg(&place->flow->finish, &finish, end));
+	place->advance = advance;
+	place->left = place->seen = end;
+	place->tag = end - more_vt;
+	place->paid_vt = more_vt;
+	/* What was paid counts for its beginning. */
+	return vt_add(vt_after(start - own_vt, vt) ? start - own_vt : vt, 0);
+}
+
 u64 flow_local_pay(struct flow_local *place, u64 vt, u64 cost_vt, u64 throttle_vt)
 {
 	struct flow *f = place->flow;
-	u64 finish = READ_ONCE(f->finish), paid_vt = place->paid_vt, missing_vt, more_vt, start, at;
+	u64 finish = place->left, paid_vt = place->paid_vt, at;
 
 	/* Pairs with itself: what is paid back is used once. */
 	if (unlikely(atomic64_read(&f->paid_back)))
 		paid_vt += atomic64_xchg(&f->paid_back, 0);
+	if (paid_vt < cost_vt)
+		return flow_local_charge(place, vt, cost_vt, throttle_vt, finish, paid_vt);
+	/* It is paid, and late: does the flow still have a use for it? */
+	finish = READ_ONCE(f->finish);
 	if (!vt_after(finish, vt))
-		paid_vt = 0;
+		return flow_local_charge(place, vt, cost_vt, throttle_vt, finish, 0);
 	at = vt_add(place->paid_vt && vt_after(place->tag, vt) ? place->tag : vt, 0);
-	if (paid_vt >= cost_vt) {
-		place->seen = finish;
-		place->paid_vt = paid_vt - cost_vt;
-		place->tag = vt_add(at, cost_vt);
-		return at;
-	}
-	place->advance = finish == place->left ? 1 : min(2 * place->advance, FLOW_ADVANCE_MOST);
-	missing_vt = cost_vt - paid_vt;
-	more_vt = min3((place->advance - 1) * cost_vt, throttle_vt / 4, FLOW_ADVANCE_VT);
-	start = flow_tag(f, vt, missing_vt + more_vt);
-	/* flow_tag() charges nobody who is too far ahead. */
-	if (unlikely(start - vt > VT_AHEAD_MAX))
-		more_vt = 0;
-	place->left = place->seen = vt_add(start, missing_vt + more_vt);
-	place->tag = vt_add(start, missing_vt);
-	place->paid_vt = more_vt;
-	/* What was paid counts for its beginning. */
-	return vt_add(vt_after(start - paid_vt, vt) ? start - paid_vt : vt, 0);
+	place->seen = finish;
+	place->paid_vt = paid_vt - cost_vt;
+	place->tag = vt_add(at, cost_vt);
+	return at;
 }
 EXPORT_SYMBOL_GPL(flow_local_pay);
 
