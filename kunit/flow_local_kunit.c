@@ -8,7 +8,7 @@
 
 enum {
 	NR_QUEUES	= 3,
-	NR_KEYS		= 40,	/* more than places, so that some share one */
+	NR_KEYS		= 80,	/* more than places, so that some share one */
 	STEPS		= 20000,
 };
 
@@ -63,56 +63,57 @@ static void place_test(struct kunit *test)
 	struct flow_locals *l = &c->queue[0];
 	struct flow *f = get(c, 0, 7);
 
-	KUNIT_EXPECT_TRUE(test, flow_is_local(l, f));
+	KUNIT_EXPECT_TRUE(test, flow_is_local(flow_local_of(l, f->key), f));
 	KUNIT_EXPECT_PTR_EQ(test, get(c, 0, 7), f);
-	flow_local_again(l, f);
+	flow_local_again(flow_local_of(l, f->key), f);
 	KUNIT_EXPECT_EQ(test, atomic_read(&f->refs), 1);
 	KUNIT_EXPECT_EQ(test, flow_local_nr(l, f), 3);
 	KUNIT_EXPECT_EQ(test, flow_nr_direct(f), 0);
 	KUNIT_EXPECT_EQ(test, flow_local_nr(&c->queue[1], f), 0);
 
-	flow_local_serve(l, f, 4096);
-	flow_local_end(l, f);
-	flow_local_end(l, f);
+	flow_local_serve(flow_local_of(l, f->key), 4096);
+	flow_local_end(flow_local_of(l, f->key));
+	flow_local_end(flow_local_of(l, f->key));
 	flow_locals_fold(l);
 	KUNIT_EXPECT_EQ(test, atomic_read(&f->refs), 1);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&f->service_bytes), 4096);
 
-	flow_local_serve(l, f, 100);
-	flow_local_end(l, f);
+	flow_local_serve(flow_local_of(l, f->key), 100);
+	flow_local_end(flow_local_of(l, f->key));
 	KUNIT_EXPECT_EQ(test, atomic_read(&f->refs), 1);
 	flow_locals_fold(l);
 	flow_locals_fold(l);
 	KUNIT_EXPECT_EQ(test, atomic_read(&f->refs), 0);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&f->service_bytes), 4196);
-	KUNIT_EXPECT_FALSE(test, flow_is_local(l, f));
+	KUNIT_EXPECT_FALSE(test, flow_is_local(flow_local_of(l, f->key), f));
 	KUNIT_EXPECT_EQ(test, l->used, 0);
 }
 
-/* A flow whose place is another's counts directly, until that one's requests have ended. */
+/* A flow whose place is another's counts directly, until that one's have ended, and a fold. */
 static void other_test(struct kunit *test)
 {
 	struct context *c = test->priv;
 	struct flow_locals *l = &c->queue[0];
 	struct flow *f = get(c, 0, 7), *g = get(c, 0, key_beside(c, 7));
 
-	KUNIT_EXPECT_FALSE(test, flow_is_local(l, g));
-	flow_local_again(l, g);
+	KUNIT_EXPECT_FALSE(test, flow_is_local(flow_local_of(l, g->key), g));
+	flow_local_again(flow_local_of(l, g->key), g);
 	KUNIT_EXPECT_EQ(test, flow_nr_direct(g), 2);
 	KUNIT_EXPECT_EQ(test, flow_local_nr(l, g), 0);
 	flow_put(g);
 
-	flow_local_serve(l, f, 512);
-	flow_local_end(l, f);
+	flow_local_serve(flow_local_of(l, f->key), 512);
+	flow_local_end(flow_local_of(l, f->key));
+	flow_locals_fold(l);
 	KUNIT_EXPECT_PTR_EQ(test, get(c, 0, g->key), g);
-	KUNIT_EXPECT_TRUE(test, flow_is_local(l, g));
+	KUNIT_EXPECT_TRUE(test, flow_is_local(flow_local_of(l, g->key), g));
 	KUNIT_EXPECT_EQ(test, atomic_read(&f->refs), 0);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&f->service_bytes), 512);
 	KUNIT_EXPECT_EQ(test, flow_local_nr(l, g), 1);
 	KUNIT_EXPECT_EQ(test, flow_nr_direct(g), 1);
 	KUNIT_EXPECT_EQ(test, atomic_read(&g->refs), 2);
 	flow_put(g);
-	flow_local_end(l, g);
+	flow_local_end(flow_local_of(l, g->key));
 	flow_locals_fold(l);
 	KUNIT_EXPECT_EQ(test, atomic_read(&g->refs), 0);
 }
@@ -128,8 +129,8 @@ static void no_memory_test(struct kunit *test)
 	hosted_fail_every = 1;
 	KUNIT_EXPECT_PTR_EQ(test, get(c, 0, 7), other);
 	hosted_fail_every = 0;
-	flow_local_again(l, other);
-	KUNIT_EXPECT_FALSE(test, flow_is_local(l, other));
+	flow_local_again(flow_local_of(l, other->key), other);
+	KUNIT_EXPECT_FALSE(test, flow_is_local(flow_local_of(l, other->key), other));
 	KUNIT_EXPECT_EQ(test, flow_nr_direct(other), 2);
 	KUNIT_EXPECT_EQ(test, l->used, 0);
 	KUNIT_EXPECT_PTR_NE(test, get(c, 0, 7), other);
@@ -144,7 +145,7 @@ enum {
 
 static u64 tag(struct context *c, unsigned int queue, struct flow *f, u64 vt, u64 cost_vt)
 {
-	return flow_local_tag(&c->queue[queue], f, vt, cost_vt, T_VT);
+	return flow_local_tag(flow_local_of(&c->queue[queue], f->key), vt, cost_vt, T_VT);
 }
 
 /* One queue alone charges each request by itself. */
@@ -196,14 +197,14 @@ static void most_test(struct kunit *test)
 
 	get(c, 1, 7);
 	for (i = 0; i < 20; i++) {
-		flow_local_tag(&c->queue[i % 2], f, 0, 1000, 400);
+		flow_local_tag(flow_local_of(&c->queue[i % 2], f->key), 0, 1000, 400);
 		KUNIT_EXPECT_LE(test, flow_local_of(&c->queue[i % 2], 7)->paid_vt, 100);
-		flow_local_tag(&c->queue[i % 2], f, 0, FLOW_ADVANCE_VT, VT_AHEAD_MAX);
+		flow_local_tag(flow_local_of(&c->queue[i % 2], f->key), 0, FLOW_ADVANCE_VT, VT_AHEAD_MAX);
 		KUNIT_EXPECT_LE(test, flow_local_of(&c->queue[i % 2], 7)->paid_vt,
 				FLOW_ADVANCE_VT);
 	}
-	flow_local_tag(&c->queue[0], f, 0, FLOW_ADVANCE_VT, 0);
-	flow_local_tag(&c->queue[0], f, 0, FLOW_ADVANCE_VT, 0);
+	flow_local_tag(flow_local_of(&c->queue[0], f->key), 0, FLOW_ADVANCE_VT, 0);
+	flow_local_tag(flow_local_of(&c->queue[0], f->key), 0, FLOW_ADVANCE_VT, 0);
 	KUNIT_EXPECT_EQ(test, flow_local_of(&c->queue[0], 7)->paid_vt, 0);
 }
 
@@ -281,7 +282,7 @@ static void pay_back_test(struct kunit *test)
 	struct flow *f;
 
 	paid(test, &f);
-	flow_local_end(&c->queue[0], f);
+	flow_local_end(flow_local_of(&c->queue[0], f->key));
 	flow_locals_fold(&c->queue[0]);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&f->paid_back), 100);
 	KUNIT_ASSERT_PTR_EQ(test, get(c, 1, 7), f);
@@ -300,7 +301,7 @@ static void void_back_test(struct kunit *test)
 	struct flow *f;
 
 	paid(test, &f);
-	flow_local_end(&c->queue[0], f);
+	flow_local_end(flow_local_of(&c->queue[0], f->key));
 	flow_locals_fold(&c->queue[0]);
 	get(c, 1, 7);
 	KUNIT_EXPECT_EQ(test, tag(c, 1, f, 2000, 60), 2000);
@@ -341,7 +342,7 @@ struct twin {
 static void begin(struct context *c, struct twin *twin, unsigned int queue, u64 key)
 {
 	twin->flow = get(c, queue, key);
-	if (flow_is_local(&c->queue[queue], twin->flow))
+	if (flow_is_local(flow_local_of(&c->queue[queue], twin->flow->key), twin->flow))
 		twin->nr[queue]++;
 	else
 		twin->nr_direct++;
@@ -351,8 +352,8 @@ static void end(struct context *c, struct twin *twin, unsigned int queue)
 {
 	if (twin->nr[queue]) {
 		twin->bytes += 512;
-		flow_local_serve(&c->queue[queue], twin->flow, 512);
-		flow_local_end(&c->queue[queue], twin->flow);
+		flow_local_serve(flow_local_of(&c->queue[queue], twin->flow->key), 512);
+		flow_local_end(flow_local_of(&c->queue[queue], twin->flow->key));
 		twin->nr[queue]--;
 	} else if (twin->nr_direct) {
 		flow_put(twin->flow);

@@ -59,13 +59,8 @@ struct flow *flow_local_get(struct flow_locals *l, struct flow_table *t, u64 key
 	/* The other flow is of many keys, and of none of them for long. */
 	if (unlikely(f == &t->other))
 		return f;
-	if (place->flow && !flow_local_is_over(place))
-		return f;
-	if (place->flow) {
-		flow_local_fold(place);
-		flow_local_give_up(l, place);
-	}
-	flow_local_settle(l, place, f);
+	if (!place->flow)
+		flow_local_settle(l, place, f);
 	return f;
 }
 EXPORT_SYMBOL_GPL(flow_local_get);

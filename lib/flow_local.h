@@ -7,9 +7,9 @@
  * has some places, each for one flow. A place holds one reference to its flow, and counts there
  * what the queue's own requests of that flow do. Nobody else writes these lines.
  *
- * A flow's place is given by its key. If another flow has it, and requests that count there, a
- * request takes a reference of its flow instead: it counts directly. So there is no list to search
- * and no limit on flows, and 16 flows per queue seldom meet.
+ * A flow's place is given by its key. If another flow has it, a request takes a reference of its
+ * flow instead: it counts directly. So there is no list to search and no limit on flows, and a few
+ * flows on a queue seldom meet.
  *
  * What a place counts is under the queue's lock, but for the end of a request, which may come in
  * any context, without the lock. The claim is
@@ -54,7 +54,7 @@
 #include "flow.h"
 
 enum {
-	FLOW_LOCAL_BITS		= 4,
+	FLOW_LOCAL_BITS		= 5,
 	/* A place pays for so many requests at most. */
 	FLOW_ADVANCE_MOST	= 8,
 };
@@ -101,10 +101,10 @@ static inline struct flow_local *flow_local_of(struct flow_locals *l, u64 key)
 	return &l->place[hash_64(key, FLOW_LOCAL_BITS)];
 }
 
-/* Does a request of the flow that begins now count in a place? Under the queue's lock. */
-static inline bool flow_is_local(struct flow_locals *l, const struct flow *f)
+/* Does a request of the flow that begins now count in its place? Under the queue's lock. */
+static inline bool flow_is_local(const struct flow_local *place, const struct flow *f)
 {
-	return flow_local_of(l, f->key)->flow == f;
+	return place->flow == f;
 }
 
 /**
@@ -127,10 +127,8 @@ struct flow *flow_local_get(struct flow_locals *l, struct flow_table *t, u64 key
 u64 flow_local_pay(struct flow_local *place, u64 vt, u64 cost_vt, u64 throttle_vt);
 
 /* flow_local_get() for one more request of a flow that a request has which has not ended. */
-static inline void flow_local_again(struct flow_locals *l, struct flow *f)
+static inline void flow_local_again(struct flow_local *place, struct flow *f)
 {
-	struct flow_local *place = flow_local_of(l, f->key);
-
 	if (likely(place->flow == f))
 		WRITE_ONCE(place->nr_begun, place->nr_begun + 1);
 	else
@@ -138,40 +136,47 @@ static inline void flow_local_again(struct flow_locals *l, struct flow *f)
 }
 
 /* Bytes that a request which counts in a place is served. Under the queue's lock. */
-static inline void flow_local_serve(struct flow_locals *l, const struct flow *f, u64 bytes)
+static inline void flow_local_serve(struct flow_local *place, u64 bytes)
 {
-	flow_local_of(l, f->key)->service_bytes += bytes;
+	place->service_bytes += bytes;
 }
 
 /* A request that counts in a place has ended. Any context; the caller has done with the flow. */
-static inline void flow_local_end(struct flow_locals *l, const struct flow *f)
+static inline void flow_local_end(struct flow_local *place)
 {
 	/* What was read of the flow, before the end. Pairs with flow_local_is_over(). */
-	atomic_fetch_inc_release(&flow_local_of(l, f->key)->nr_ended);
+	atomic_fetch_inc_release(&place->nr_ended);
 }
 
 /**
  * flow_local_tag() - charge a request that counts in a place
- * @l:		the queue's places; under the queue's lock
- * @f:		its flow
+ * @place:	its place; under the queue's lock
  * @vt:		virtual time
  * @cost_vt:	from flow_cost_vt()
  * @throttle_vt: T, which bounds what is paid in advance
  *
  * Return: the start tag, not before virtual time.
  */
-static inline u64 flow_local_tag(struct flow_locals *l, struct flow *f, u64 vt, u64 cost_vt,
-				 u64 throttle_vt)
+static inline u64 flow_local_tag(struct flow_local *place, u64 vt, u64 cost_vt, u64 throttle_vt)
 {
-	struct flow_local *place = flow_local_of(l, f->key);
-	u64 start;
+	struct flow *f = place->flow;
+	u64 finish = place->left, start;
 
-	if (place->paid_vt < cost_vt || vt_after(vt, place->seen))
-		return flow_local_pay(place, vt, cost_vt, throttle_vt);
-	start = vt_add(vt_after(vt, place->tag) ? vt : place->tag, 0);
-	place->paid_vt -= cost_vt;
-	place->tag = vt_add(start, cost_vt);
-	return start;
+	if (place->paid_vt >= cost_vt && !vt_after(vt, place->seen)) {
+		start = vt_add(vt_after(vt, place->tag) ? vt : place->tag, 0);
+		place->paid_vt -= cost_vt;
+		place->tag = vt_add(start, cost_vt);
+		return start;
+	}
+	/* No other CPU has charged the flow: flow_tag() in one step. */
+	start = vt_add(vt_after(finish, vt) ? finish : vt, 0);
+	if (!place->paid_vt && !atomic64_read(&f->paid_back) && start - vt <= VT_AHEAD_MAX &&
+	    try_cmpxchg(&f->finish, &finish, vt_add(start, cost_vt))) {
+		place->left = vt_add(start, cost_vt);
+		place->advance = 1;
+		return start;
+	}
+	return flow_local_pay(place, vt, cost_vt, throttle_vt);
 }
 
 /* What a place has paid follows its flow's weight. Under the queue's lock. */

@@ -178,6 +178,13 @@ static_assert(offsetof(struct request, elv.priv[0]) - offsetof(struct request, r
 static_assert(offsetof(struct request, elv.priv[1]) - offsetof(struct request, rb_node) ==
 	      offsetof(struct mqfq_entry, flow));
 
+/* The request before in the same batch: its flow, that one's place, and the cgroup of its bio. */
+struct mqfq_last {
+	struct flow *flow;
+	struct flow_local *place;
+	const void *owner;
+};
+
 /* What is known of the task that sends a request, in mqfq_entry.start until it is inserted. */
 struct mqfq_submitter {
 	u32 process;
@@ -201,6 +208,12 @@ static inline struct mqfq_submitter *mqfq_submitter(struct request *rq)
 static inline struct request *mqfq_request(struct mqfq_entry *e)
 {
 	return container_of(&e->node, struct request, rb_node);
+}
+
+/* Where the request counts, if it counts in a place. */
+static inline struct flow_local *mqfq_place_of(struct mqfq_queue *mq, const struct mqfq_entry *e)
+{
+	return flow_local_of(&mq->flows, mqfq_entry_flow(e)->key);
 }
 
 static inline enum mqfq_rq_state mqfq_rq_state(const struct mqfq_entry *e)
@@ -624,33 +637,37 @@ static const void *mqfq_bio_owner(const struct bio *bio)
 
 /*
  * The flow of a request, for mqfq_entry.flow: until it is finished the request counts in a place
- * of the queue, or has a reference. Most batches are of one flow: @last is the flow of the request
- * before in the same batch, or NULL, and @owner the cgroup of that request's bio.
+ * of the queue, or has a reference. Most batches are of one flow.
  */
 static unsigned long mqfq_rq_flow(struct mqfq_data *md, struct mqfq_queue *mq, struct request *rq,
-				  u64 vt, struct flow *last, const void *owner)
+				  u64 vt, struct mqfq_last *last)
 {
+	struct flow *f = last->flow;
 	struct cgroup_subsys_state *css;
 	u64 key;
 
-	if (!last || flow_key_kind(last->key) != FLOW_CGROUP ||
-	    mqfq_bio_owner(rq->bio) != owner) {
+	if (!f || flow_key_kind(f->key) != FLOW_CGROUP || mqfq_bio_owner(rq->bio) != last->owner) {
 		key = flow_key_of_rq(READ_ONCE(md->flow_kind), rq, mqfq_submitter(rq)->process,
 				     &css);
-		if (last && last->key != key)
-			last = NULL;
+		if (f && f->key != key)
+			f = NULL;
+		last->owner = mqfq_bio_owner(rq->bio);
 	}
-	if (last)
-		flow_local_again(&mq->flows, last);
-	else
-		last = flow_local_get(&mq->flows, &md->flows, key, css, vt);
-	return (unsigned long)last | (flow_is_local(&mq->flows, last) ? 0 : MQFQ_ENTRY_DIRECT);
+	if (f) {
+		flow_local_again(last->place, f);
+	} else {
+		f = flow_local_get(&mq->flows, &md->flows, key, css, vt);
+		last->flow = f;
+		last->place = flow_local_of(&mq->flows, f->key);
+	}
+	return (unsigned long)f | (flow_is_local(last->place, f) ? 0 : MQFQ_ENTRY_DIRECT);
 }
 
 /* The start tag of a request that comes. */
-static u64 mqfq_tag(struct mqfq_data *md, struct mqfq_queue *mq, struct request *rq, bool at_head,
-		    struct flow *f, u64 vt)
+static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head,
+		    const struct mqfq_last *last, u64 vt)
 {
+	struct flow *f = last->flow;
 	u64 cost_vt = flow_cost_vt(f, mqfq_cost_bytes(md, rq, blk_rq_bytes(rq))), start = vt;
 
 	if (at_head)
@@ -658,8 +675,7 @@ static u64 mqfq_tag(struct mqfq_data *md, struct mqfq_queue *mq, struct request 
 	else if (urgent_is(rq->cmd_flags, mqfq_submitter(rq)->task_flags))
 		start = mqfq_tag_urgent(md, f, vt, cost_vt);
 	else if (likely(!(mqfq_entry(rq)->flow & MQFQ_ENTRY_DIRECT)))
-		start = flow_local_tag(&mq->flows, f, vt, cost_vt,
-				       READ_ONCE(md->policy.throttle_vt));
+		start = flow_local_tag(last->place, vt, cost_vt, READ_ONCE(md->policy.throttle_vt));
 	else
 		start = flow_tag(f, vt, cost_vt);
 	trace_mqfq_tag(rq, blk_rq_bytes(rq), f->key, start - vt);
@@ -669,8 +685,7 @@ static u64 mqfq_tag(struct mqfq_data *md, struct mqfq_queue *mq, struct request 
 static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *mq, struct list_head *list,
 			     bool at_head)
 {
-	const void *owner = NULL;
-	struct flow *f = NULL;
+	struct mqfq_last last = {};
 	struct request *rq;
 
 	spin_lock(&mq->lock);
@@ -681,12 +696,10 @@ static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *mq, struct
 		if (mqfair_adopt(rq))
 			mqfq_prepare_request(rq);
 		if (mqfq_rq_state(e) != MQFQ_RQ_REQUEUED) {
-			e->flow = mqfq_rq_flow(md, mq, rq, vt, f, owner);
-			f = mqfq_entry_flow(e);
-			owner = mqfq_bio_owner(rq->bio);
+			e->flow = mqfq_rq_flow(md, mq, rq, vt, &last);
 			if (req_op(rq) != REQ_OP_READ && mqfq_is_slow(req_op(rq)))
 				e->flow |= MQFQ_ENTRY_SLOW;
-			start = mqfq_tag(md, mq, rq, at_head, f, vt);
+			start = mqfq_tag(md, rq, at_head, &last, vt);
 		}
 		trace_block_rq_insert(rq);
 		mqfq_set_rq_state(e, MQFQ_RQ_QUEUED);
@@ -733,7 +746,7 @@ static void mqfq_serve(struct mqfq_queue *mq, struct request *rq)
 	if (unlikely(e->flow & MQFQ_ENTRY_SLOW))
 		bytes = mqfq_cost_bytes(rq->q->elevator->elevator_data, rq, bytes);
 	if (likely(!(e->flow & MQFQ_ENTRY_DIRECT)))
-		flow_local_serve(&mq->flows, mqfq_entry_flow(e), bytes);
+		flow_local_serve(mqfq_place_of(mq, e), bytes);
 	else
 		atomic64_add(bytes, &mqfq_entry_flow(e)->service_bytes);
 }
@@ -808,7 +821,7 @@ static void mqfq_finish_request(struct request *rq)
 		return;
 	trace_mqfq_complete(rq, e->start, mqfq_entry_flow(e)->key, 0);
 	if (likely(!(e->flow & MQFQ_ENTRY_DIRECT)))
-		flow_local_end(&mq->flows, mqfq_entry_flow(e));
+		flow_local_end(mqfq_place_of(mq, e));
 	else
 		flow_put(mqfq_entry_flow(e));
 	e->flow = MQFQ_RQ_NONE;

@@ -471,7 +471,7 @@ static struct flow *octofas_begin(struct octofas_data *od, struct octofas_queue 
 
 	spin_lock(&oq->lock);
 	f = flow_local_get(&oq->flows, &od->flows, key, NULL, 0);
-	*is_direct = !flow_is_local(&oq->flows, f);
+	*is_direct = !flow_is_local(flow_local_of(&oq->flows, f->key), f);
 	spin_unlock(&oq->lock);
 	return f;
 }
@@ -481,7 +481,7 @@ static void octofas_end(struct octofas_queue *oq, struct flow *f, bool is_direct
 	if (is_direct)
 		flow_put(f);
 	else
-		flow_local_end(&oq->flows, f);
+		flow_local_end(flow_local_of(&oq->flows, f->key));
 }
 
 /* A request that has come moves on, if it should and can: then it is no more. */

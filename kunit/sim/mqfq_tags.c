@@ -50,20 +50,19 @@ static void sim_begin_request(struct simulation *s, struct sim_request *r)
 {
 	struct flow_locals *l = &s->policy.queue[r->queue].flows;
 	struct sim_flow *f = &s->flow[r->flow];
-	struct flow *before = flow_local_of(l, f->flow->key)->flow, *flow;
+	struct flow_local *at = flow_local_of(l, r->flow);
+	struct flow *before = at->flow, *flow;
 	struct sim_place *place = &f->place[r->queue];
 
 	flow = flow_local_get(l, &s->flows, r->flow, &s->mix.node[r->flow], mqfq_vt(&s->policy));
 	SIM_CHECK(s, flow == f->flow, "not the flow that it was");
 	r->e.flow |= (unsigned long)flow;
-	if (!flow_is_local(l, flow)) {
+	if (!flow_is_local(at, flow)) {
 		r->e.flow |= MQFQ_ENTRY_DIRECT;
 		return;
 	}
 	if (before == flow)
 		return;
-	if (before)
-		sim_place_ends(&s->flow[before->key], &s->flow[before->key].place[r->queue]);
 	*place = (struct sim_place) { .advance = 1, .left = f->finish };
 }
 
@@ -75,8 +74,8 @@ void sim_request_ends(struct simulation *s, const struct sim_request *r)
 		flow_put(s->flow[r->flow].flow);
 		return;
 	}
-	flow_local_serve(l, s->flow[r->flow].flow, r->bytes);
-	flow_local_end(l, s->flow[r->flow].flow);
+	flow_local_serve(flow_local_of(l, r->flow), r->bytes);
+	flow_local_end(flow_local_of(l, r->flow));
 }
 
 void sim_fold(struct simulation *s)
@@ -88,10 +87,10 @@ void sim_fold(struct simulation *s)
 		u32 before = 0;
 
 		for (n = 0; n < s->mix.nr_flows; n++)
-			before |= (u32)flow_is_local(l, s->flow[n].flow) << n;
+			before |= (u32)flow_is_local(flow_local_of(l, n), s->flow[n].flow) << n;
 		flow_locals_fold(l);
 		for (n = 0; n < s->mix.nr_flows; n++)
-			if (before & 1U << n && !flow_is_local(l, s->flow[n].flow))
+			if (before & 1U << n && !flow_is_local(flow_local_of(l, n), s->flow[n].flow))
 				sim_place_ends(&s->flow[n], &s->flow[n].place[i]);
 	}
 }
@@ -140,10 +139,10 @@ static u64 sim_tag(struct simulation *s, struct sim_flow *f, u64 cost_vt)
 static u64 sim_tag_local(struct simulation *s, struct sim_request *r)
 {
 	u64 vt = mqfq_vt(&s->policy), throttle_vt = s->throttle_vt, cost_vt = r->cost_vt;
-	struct flow_locals *l = &s->policy.queue[r->queue].flows;
+	struct flow_local *at = flow_local_of(&s->policy.queue[r->queue].flows, r->flow);
 	struct sim_flow *f = &s->flow[r->flow];
 	struct sim_place *place = &f->place[r->queue];
-	u64 start = flow_local_tag(l, f->flow, vt, cost_vt, throttle_vt), expected, end;
+	u64 start = flow_local_tag(at, vt, cost_vt, throttle_vt), expected, end;
 	u64 most_vt = min(throttle_vt / 4, FLOW_ADVANCE_VT), tag;
 	bool was_paid;
 
@@ -177,7 +176,7 @@ static u64 sim_tag_local(struct simulation *s, struct sim_request *r)
 	if (was_paid && vt_after(expected, tag))
 		f->moved_until = sim_later(f->finish, f->moved_until);
 	SIM_CHECK(s, start == expected, "not the start tag that the rule gives");
-	SIM_CHECK(s, flow_local_of(l, r->flow)->paid_vt == place->paid_vt,
+	SIM_CHECK(s, at->paid_vt == place->paid_vt,
 		  "not what the rule pays in advance");
 	return start;
 }

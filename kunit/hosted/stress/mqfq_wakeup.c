@@ -116,13 +116,18 @@ static void send_to_device(struct entry *entry)
 	push(&at_device, entry);
 }
 
+static struct flow_local *place_of(struct mqfq_queue *q, const struct flow *f)
+{
+	return flow_local_of(&q->flows, f->key);
+}
+
 /* Each entry counts as one byte. */
 static void serve(struct mqfq_queue *q, const struct mqfq_entry *e)
 {
 	if (e->flow & MQFQ_ENTRY_DIRECT)
 		atomic64_add(1, &mqfq_entry_flow(e)->service_bytes);
 	else
-		flow_local_serve(&q->flows, mqfq_entry_flow(e), 1);
+		flow_local_serve(place_of(q, mqfq_entry_flow(e)), 1);
 }
 
 static void dispatch(struct mqfq_queue *q)
@@ -189,7 +194,7 @@ static u64 tag(struct mqfq_queue *q, const struct entry *entry, struct flow *f)
 
 	if (entry->e.flow & MQFQ_ENTRY_DIRECT)
 		return flow_tag(f, mqfq_vt(&policy), cost_vt);
-	return flow_local_tag(&q->flows, f, mqfq_vt(&policy), cost_vt,
+	return flow_local_tag(place_of(q, f), mqfq_vt(&policy), cost_vt,
 			      READ_ONCE(policy.throttle_vt));
 }
 
@@ -205,7 +210,7 @@ static void submit(struct entry *entry)
 	spin_lock(&q->lock);
 	f = flow_local_get(&q->flows, &flows, draw(NR_FLOWS), NULL, mqfq_vt(&policy));
 	entry->e.flow = (unsigned long)f;
-	if (!flow_is_local(&q->flows, f))
+	if (!flow_is_local(place_of(q, f), f))
 		entry->e.flow |= MQFQ_ENTRY_DIRECT;
 	if (!draw(4))
 		entry->e.flow |= MQFQ_ENTRY_SLOW;
@@ -253,7 +258,7 @@ static void complete(struct entry *entry)
 	if (entry->e.flow & MQFQ_ENTRY_DIRECT)
 		flow_put(f);
 	else
-		flow_local_end(&q->flows, f);
+		flow_local_end(place_of(q, f));
 	__atomic_store_n(&entry->busy, 0, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&nr_completed, 1, __ATOMIC_RELAXED);
 }
