@@ -197,11 +197,12 @@ static void most_test(struct kunit *test)
 
 	get(c, 1, 7);
 	for (i = 0; i < 20; i++) {
-		flow_local_tag(flow_local_of(&c->queue[i % 2], f->key), 0, 1000, 400);
-		KUNIT_EXPECT_LE(test, flow_local_of(&c->queue[i % 2], 7)->paid_vt, 100);
-		flow_local_tag(flow_local_of(&c->queue[i % 2], f->key), 0, FLOW_ADVANCE_VT, VT_AHEAD_MAX);
-		KUNIT_EXPECT_LE(test, flow_local_of(&c->queue[i % 2], 7)->paid_vt,
-				FLOW_ADVANCE_VT);
+		struct flow_local *place = flow_local_of(&c->queue[i % 2], f->key);
+
+		flow_local_tag(place, 0, 1000, 400);
+		KUNIT_EXPECT_LE(test, place->paid_vt, 100);
+		flow_local_tag(place, 0, FLOW_ADVANCE_VT, VT_AHEAD_MAX);
+		KUNIT_EXPECT_LE(test, place->paid_vt, FLOW_ADVANCE_VT);
 	}
 	flow_local_tag(flow_local_of(&c->queue[0], f->key), 0, FLOW_ADVANCE_VT, 0);
 	flow_local_tag(flow_local_of(&c->queue[0], f->key), 0, FLOW_ADVANCE_VT, 0);

@@ -168,7 +168,7 @@ static inline u64 flow_local_tag(struct flow_local *place, u64 vt, u64 cost_vt, 
 		place->tag = vt_add(start, cost_vt);
 		return start;
 	}
-	/* No other CPU has charged the flow: flow_tag() in one step. */
+	/* flow_tag() in one step, if no other CPU has charged the flow. Pairs with flow_tag(). */
 	start = vt_add(vt_after(finish, vt) ? finish : vt, 0);
 	if (!place->paid_vt && !atomic64_read(&f->paid_back) && start - vt <= VT_AHEAD_MAX &&
 	    try_cmpxchg(&f->finish, &finish, vt_add(start, cost_vt))) {

@@ -90,7 +90,8 @@ void sim_fold(struct simulation *s)
 			before |= (u32)flow_is_local(flow_local_of(l, n), s->flow[n].flow) << n;
 		flow_locals_fold(l);
 		for (n = 0; n < s->mix.nr_flows; n++)
-			if (before & 1U << n && !flow_is_local(flow_local_of(l, n), s->flow[n].flow))
+			if (before & 1U << n &&
+			    !flow_is_local(flow_local_of(l, n), s->flow[n].flow))
 				sim_place_ends(&s->flow[n], &s->flow[n].place[i]);
 	}
 }
