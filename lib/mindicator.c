@@ -18,6 +18,7 @@ int mindicator_init(struct mindicator *m, const struct topology *topology, u64 v
 	m->node = kvcalloc(topology->nr_nodes, sizeof(*m->node), gfp);
 	if (!m->node)
 		return -ENOMEM;
+	m->root = &m->node[topology_root(topology)];
 	for (i = 0; i < topology->nr_nodes; i++) {
 		m->node[i].value = VT_NONE;
 		spin_lock_init(&m->node[i].lock);
@@ -169,15 +170,9 @@ bool mindicator_set(struct mindicator *m, unsigned int leaf, u64 value, u64 *old
 }
 EXPORT_SYMBOL_GPL(mindicator_set);
 
-bool mindicator_is_empty(const struct mindicator *m)
-{
-	return READ_ONCE(m->node[topology_root(m->topology)].value) == VT_NONE;
-}
-EXPORT_SYMBOL_GPL(mindicator_is_empty);
-
 bool mindicator_skip(struct mindicator *m, u64 vt)
 {
-	struct mindicator_node *root = &m->node[topology_root(m->topology)];
+	struct mindicator_node *root = m->root;
 	bool is_empty;
 
 	spin_lock(&root->lock);

@@ -57,11 +57,12 @@ struct mindicator_node {
  * struct mindicator - a tree of minima
  * @topology:	its shape
  * @node:	its nodes, numbered as there
+ * @root:	the root of them
  * @vt:		the latest value that the root has had; written under the root's lock
  */
 struct mindicator {
 	const struct topology *topology;
-	struct mindicator_node *node;
+	struct mindicator_node *node, *root;
 	u64 vt ____cacheline_aligned_in_smp;
 };
 
@@ -105,7 +106,10 @@ static inline u64 mindicator_leaf(const struct mindicator *m, unsigned int leaf)
 bool mindicator_set(struct mindicator *m, unsigned int leaf, u64 value, u64 *old_vt);
 
 /* Are all leaves empty? A leaf that is set at the same time may be overlooked. */
-bool mindicator_is_empty(const struct mindicator *m);
+static inline bool mindicator_is_empty(const struct mindicator *m)
+{
+	return READ_ONCE(m->root->value) == VT_NONE;
+}
 
 /**
  * mindicator_skip() - move virtual time on if no request waits

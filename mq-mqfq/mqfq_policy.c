@@ -290,10 +290,7 @@ static noinline bool mqfq_may_go_ahead(struct mqfq_queue *mq, struct mqfq_entry 
 	lockdep_assert_held(&mq->lock);
 
 	mqfq_alone_not(&p->alone, f);
-	/* Nothing waits, or is about to wait: that queue's leaf is set after this. */
-	if (mindicator_is_empty(&p->vt) &&
-	    (!vt_after(e->start, mqfq_vt(p) + READ_ONCE(p->idle_vt)) ||
-	     mindicator_skip(&p->vt, e->start)))
+	if (mindicator_is_empty(&p->vt) && mindicator_skip(&p->vt, e->start))
 		return true;
 	mqfq_publish(mq, e->start);
 	for (;;) {
@@ -324,7 +321,13 @@ static bool mqfq_may_go(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
 	const struct mqfq_policy *p = mq->policy;
 
-	return !vt_after(e->start, mqfq_vt(p) + READ_ONCE(p->grain_vt)) || mqfq_may_go_ahead(mq, e);
+	if (!vt_after(e->start, mqfq_vt(p) + READ_ONCE(p->grain_vt)))
+		return true;
+	/* A queue that is about to wait sets its leaf after this. */
+	if (mindicator_is_empty(&p->vt) &&
+	    !vt_after(e->start, mqfq_vt(p) + READ_ONCE(p->idle_vt)))
+		return true;
+	return mqfq_may_go_ahead(mq, e);
 }
 
 /* Is there a slot somewhere else? If not, the queue is READY. */
