@@ -574,9 +574,8 @@ static bool leaf_is_empty(struct kunit *test, unsigned int number)
 }
 
 /*
- * Nothing waits: requests that are ahead by no more than T, and T / 4 for each queue, go and leave
- * virtual time alone. The one after them takes it along. Then something waits, and virtual time is
- * told of what is a quarter of T ahead.
+ * Nothing waits: requests up to T ahead go, and leave virtual time alone. The one after them takes
+ * it along. Then something waits, and virtual time is told of what is a quarter of T ahead.
  */
 static void ahead_test(struct kunit *test)
 {
@@ -584,24 +583,24 @@ static void ahead_test(struct kunit *test)
 	int id;
 
 	make_up(test, 400, NR_ENTRIES);
-	id = put(test, 0, 400 + NR_QUEUES * 100, false);
+	id = put(test, 0, 400, false);
 	KUNIT_EXPECT_EQ(test, take(test, 0), id);
 	KUNIT_EXPECT_EQ(test, mqfq_vt(p), 0);
 	KUNIT_EXPECT_TRUE(test, mindicator_is_empty(&p->vt));
-	id = put(test, 0, 801, false);
+	id = put(test, 0, 401, false);
 	KUNIT_EXPECT_EQ(test, take(test, 0), id);
-	KUNIT_EXPECT_EQ(test, mqfq_vt(p), 801);
+	KUNIT_EXPECT_EQ(test, mqfq_vt(p), 401);
 	KUNIT_EXPECT_TRUE(test, mindicator_is_empty(&p->vt));
 
-	id = put(test, 1, 801, false);
-	put(test, 1, 802, false);
+	id = put(test, 1, 401, false);
+	put(test, 1, 402, false);
 	KUNIT_EXPECT_EQ(test, take(test, 1), id);
-	id = put(test, 0, 902, false);
+	id = put(test, 0, 502, false);
 	KUNIT_EXPECT_TRUE(test, leaf_is_empty(test, 0));
 	KUNIT_EXPECT_EQ(test, take(test, 0), id);
-	put(test, 0, 903, false);
+	put(test, 0, 503, false);
 	KUNIT_EXPECT_FALSE(test, leaf_is_empty(test, 0));
-	KUNIT_EXPECT_EQ(test, mqfq_vt(p), 802);
+	KUNIT_EXPECT_EQ(test, mqfq_vt(p), 402);
 }
 
 static struct kunit_case mqfq_waits_cases[] = {

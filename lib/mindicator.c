@@ -170,17 +170,14 @@ bool mindicator_set(struct mindicator *m, unsigned int leaf, u64 value, u64 *old
 }
 EXPORT_SYMBOL_GPL(mindicator_set);
 
-bool mindicator_skip(struct mindicator *m, u64 vt)
+void mindicator_skip(struct mindicator *m, u64 vt)
 {
 	struct mindicator_node *root = m->root;
-	bool is_empty;
 
 	spin_lock(&root->lock);
-	is_empty = root->value == VT_NONE;
-	if (is_empty && vt_after(vt, m->vt))
+	if (root->value == VT_NONE && vt_after(vt, m->vt))
 		WRITE_ONCE(m->vt, vt);
 	spin_unlock(&root->lock);
-	return is_empty;
 }
 EXPORT_SYMBOL_GPL(mindicator_skip);
 

@@ -112,15 +112,14 @@ static inline bool mindicator_is_empty(const struct mindicator *m)
 }
 
 /**
- * mindicator_skip() - move virtual time on if no request waits
+ * mindicator_skip() - no flow has a request
  * @m:	mindicator
- * @vt:	the tag of a request that goes at once; or, if no flow has a request, the latest finish tag
+ * @vt:	the latest finish tag of all requests so far
  *
- * No queue can be waiting for it: a queue that waits is in a leaf.
- *
- * Return: false if a leaf is not empty. Else virtual time is there, or later.
+ * Virtual time goes there, unless a leaf is not empty or it is there already. No queue can be
+ * waiting for it: a queue that waits is in a leaf.
  */
-bool mindicator_skip(struct mindicator *m, u64 vt);
+void mindicator_skip(struct mindicator *m, u64 vt);
 
 /* Virtual time, then a line per inner node: its level, and by how much it is ahead. */
 void mindicator_show(const struct mindicator *m, struct seq_file *s);

@@ -14,9 +14,9 @@
  * paper's theorems hold with what is published as virtual time. Two cases need the truth. A queue
  * about to be throttled tells its tag first, since it may itself be the slowest, and what it waits
  * for. And a queue whose request is ahead by more than that quarter tells it too, even if it need
- * not wait, so that virtual time keeps up. While nothing waits anywhere, that goes without leaves
- * and seldom: a request that is ahead by more than T, and by what all queues may pay in advance,
- * takes virtual time along. So that much a flow can be ahead when another one begins to wait.
+ * not wait, so that virtual time keeps up. While nothing waits anywhere, it does so only if it is
+ * ahead by more than T. So a flow can be ahead by that when another one begins to wait, which is
+ * what T allows.
  *
  * Why no wake-up is lost
  * ----------------------
@@ -290,8 +290,6 @@ static noinline bool mqfq_may_go_ahead(struct mqfq_queue *mq, struct mqfq_entry 
 	lockdep_assert_held(&mq->lock);
 
 	mqfq_alone_not(&p->alone, f);
-	if (mindicator_is_empty(&p->vt) && mindicator_skip(&p->vt, e->start))
-		return true;
 	mqfq_publish(mq, e->start);
 	for (;;) {
 		throttle_vt = READ_ONCE(p->throttle_vt);
@@ -325,7 +323,7 @@ static bool mqfq_may_go(struct mqfq_queue *mq, struct mqfq_entry *e)
 		return true;
 	/* A queue that is about to wait sets its leaf after this. */
 	if (mindicator_is_empty(&p->vt) &&
-	    !vt_after(e->start, mqfq_vt(p) + READ_ONCE(p->idle_vt)))
+	    !vt_after(e->start, mqfq_vt(p) + READ_ONCE(p->throttle_vt)))
 		return true;
 	return mqfq_may_go_ahead(mq, e);
 }
@@ -676,7 +674,6 @@ static void mqfq_store_throttle(struct mqfq_policy *p, u64 throttle_vt)
 {
 	WRITE_ONCE(p->throttle_vt, throttle_vt);
 	WRITE_ONCE(p->grain_vt, throttle_vt / 4);
-	WRITE_ONCE(p->idle_vt, throttle_vt + p->nr_queues * min(throttle_vt / 4, FLOW_ADVANCE_VT));
 }
 
 static void mqfq_wake_throttled(struct mqfq_policy *p)

@@ -250,7 +250,6 @@ struct mqfq_look {
  * struct mqfq_policy - one device
  * @throttle_vt:	T
  * @grain_vt:		by how much a leaf of the mindicator may lag behind its queue
- * @idle_vt:		how far virtual time may lag behind requests while none waits
  * @nr_queues:		of @queue, by number
  * @alone:		which flow is alone
  */
@@ -259,7 +258,6 @@ struct mqfq_policy {
 	void *context;
 	u64 throttle_vt;
 	u64 grain_vt;
-	u64 idle_vt;
 	unsigned int nr_queues;
 	struct mqfq_queue *queue;
 
