@@ -253,31 +253,31 @@ static void not_early_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f->finish - flow_local_of(&c->queue[0], 7)->paid_vt, 1020);
 }
 
-static void void_test(struct kunit *test)
+/* The flow is not ahead: a request of @cost_vt is charged in full. */
+static void expect_void(struct kunit *test, u64 cost_vt)
 {
 	struct context *c = test->priv;
 	struct flow_local *place;
 	struct flow *f;
 
 	place = paid(test, &f);
-	KUNIT_EXPECT_EQ(test, tag(c, 0, f, 2000, 100), 2000);
-	KUNIT_EXPECT_EQ(test, f->finish - place->paid_vt, 2100);
+	KUNIT_EXPECT_EQ(test, tag(c, 0, f, 2000, cost_vt), 2000);
+	KUNIT_EXPECT_EQ(test, f->finish - place->paid_vt, 2000 + cost_vt);
+}
+
+static void void_test(struct kunit *test)
+{
+	expect_void(test, 100);
 }
 
 /* Nor does it count for a part of a request. */
 static void void_part_test(struct kunit *test)
 {
-	struct context *c = test->priv;
-	struct flow_local *place;
-	struct flow *f;
-
-	place = paid(test, &f);
-	KUNIT_EXPECT_EQ(test, tag(c, 0, f, 2000, 150), 2000);
-	KUNIT_EXPECT_EQ(test, f->finish - place->paid_vt, 2150);
+	expect_void(test, 150);
 }
 
-/* A place that ends leaves what it has paid to the next one that pays, once. */
-static void pay_back_test(struct kunit *test)
+/* The queue has paid for something, and its place has ended. */
+static struct flow *paid_back(struct kunit *test)
 {
 	struct context *c = test->priv;
 	struct flow *f;
@@ -285,6 +285,15 @@ static void pay_back_test(struct kunit *test)
 	paid(test, &f);
 	flow_local_end(flow_local_of(&c->queue[0], f->key));
 	flow_locals_fold(&c->queue[0]);
+	return f;
+}
+
+/* A place that ends leaves what it has paid to the next one that pays, once. */
+static void pay_back_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	struct flow *f = paid_back(test);
+
 	KUNIT_EXPECT_EQ(test, atomic64_read(&f->paid_back), 100);
 	KUNIT_ASSERT_PTR_EQ(test, get(c, 1, 7), f);
 	get(c, 0, 7);
@@ -299,11 +308,8 @@ static void pay_back_test(struct kunit *test)
 static void void_back_test(struct kunit *test)
 {
 	struct context *c = test->priv;
-	struct flow *f;
+	struct flow *f = paid_back(test);
 
-	paid(test, &f);
-	flow_local_end(flow_local_of(&c->queue[0], f->key));
-	flow_locals_fold(&c->queue[0]);
 	get(c, 1, 7);
 	KUNIT_EXPECT_EQ(test, tag(c, 1, f, 2000, 60), 2000);
 	KUNIT_EXPECT_EQ(test, tag(c, 1, f, 2000, 60), 2060);

@@ -67,12 +67,11 @@ EXPORT_SYMBOL_GPL(flow_local_get);
 
 void flow_locals_fold(struct flow_locals *l)
 {
-	unsigned long left = l->used;
+	unsigned int i;
 
-	while (left) {
-		struct flow_local *place = &l->place[__ffs(left)];
+	for_each_set_bit(i, &l->used, FLOW_LOCAL_PLACES) {
+		struct flow_local *place = &l->place[i];
 
-		left &= left - 1;
 		flow_local_fold(place);
 		if (flow_local_is_over(place))
 			flow_local_give_up(l, place);
@@ -136,13 +135,12 @@ EXPORT_SYMBOL_GPL(flow_local_pay);
 
 void flow_locals_rescale(struct flow_locals *l)
 {
-	unsigned long left = l->used;
+	unsigned int i;
 
-	while (left) {
-		struct flow_local *place = &l->place[__ffs(left)];
+	for_each_set_bit(i, &l->used, FLOW_LOCAL_PLACES) {
+		struct flow_local *place = &l->place[i];
 		const struct flow_reweigh *change = &place->flow->change;
 
-		left &= left - 1;
 		if (!place->flow->is_changing || !place->paid_vt)
 			continue;
 		place->tag = flow_scaled(change, place->tag);

@@ -55,6 +55,7 @@
 
 enum {
 	FLOW_LOCAL_BITS		= 5,
+	FLOW_LOCAL_PLACES	= 1 << FLOW_LOCAL_BITS,
 	/* A place pays for so many requests at most. */
 	FLOW_ADVANCE_MOST	= 8,
 };
@@ -93,12 +94,17 @@ struct flow_local {
  */
 struct flow_locals {
 	unsigned long used;
-	struct flow_local place[1 << FLOW_LOCAL_BITS];
+	struct flow_local place[FLOW_LOCAL_PLACES];
 };
+
+static inline unsigned int flow_local_index(u64 key)
+{
+	return hash_64(key, FLOW_LOCAL_BITS);
+}
 
 static inline struct flow_local *flow_local_of(struct flow_locals *l, u64 key)
 {
-	return &l->place[hash_64(key, FLOW_LOCAL_BITS)];
+	return &l->place[flow_local_index(key)];
 }
 
 /* Does a request of the flow that begins now count in its place? Under the queue's lock. */
@@ -188,7 +194,7 @@ void flow_locals_fold(struct flow_locals *l);
 /* How many requests of the flow count in the queue's place. Exact under the queue's lock. */
 static inline unsigned int flow_local_nr(const struct flow_locals *l, const struct flow *f)
 {
-	const struct flow_local *place = &l->place[hash_64(f->key, FLOW_LOCAL_BITS)];
+	const struct flow_local *place = &l->place[flow_local_index(f->key)];
 
 	if (READ_ONCE(place->flow) != f)
 		return 0;

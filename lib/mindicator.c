@@ -107,9 +107,9 @@ static bool mindicator_is_behind(const struct mindicator *m, unsigned int parent
 
 static bool mindicator_advance(struct mindicator *m, u64 *old_vt)
 {
-	u64 min = m->node[topology_root(m->topology)].value;
+	u64 min = m->root->value;
 
-	lockdep_assert_held(&m->node[topology_root(m->topology)].lock);
+	lockdep_assert_held(&m->root->lock);
 
 	if (min == VT_NONE || !vt_after(min, m->vt))
 		return false;

@@ -73,14 +73,14 @@
  *
  * Which cache lines many CPUs write
  * =================================
- * As long as there are slots and no queue waits: a flow's line, once in up to eight requests
- * (finish tag), by the CPUs on which the flow submits; and the line with virtual time and the
- * mindicator's nodes below it, each time that a request is more than a quarter of T ahead, which
- * for 4 KiB and the default T is one request in five. Tokens come from the queue's own leaf, and
- * queues count their flows' requests and bytes (lib/flow_local.h). When queues wait: the ready set,
- * and the token node between the two queues when a slot changes hands; the mindicator's nodes up to
- * where the minimum changes, and the line with virtual time, when the slowest queue moves on by a
- * quarter of T; a bucket of the wheel, when a queue is throttled and when it is released.
+ * As long as there are slots and no queue waits: a flow's line (finish tag), by the CPUs on which
+ * the flow submits, and the line with virtual time and the mindicator's nodes below it. For 4 KiB
+ * and a T of 64 KiB that is once in five requests of a queue, and each time that a request is more
+ * than T ahead, once in 17 requests of all. Tokens come from the queue's own leaf, and queues count
+ * their flows' requests and bytes (lib/flow_local.h). When queues wait: the ready set, and the
+ * token node between the two queues when a slot changes hands; the mindicator's nodes up to where
+ * the minimum changes, and the line with virtual time, when the slowest queue moves on by a quarter
+ * of T; a bucket of the wheel, when a queue is throttled and when it is released.
  *
  * What wakes a waiting request
  * ============================

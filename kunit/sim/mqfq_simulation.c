@@ -458,7 +458,6 @@ static void sim_complete(struct simulation *s)
 		  div_u64(((u64)r->bytes * SIM_VT_PER_BYTE) << (SIM_EXACT_SHIFT + SIM_VT_SHIFT),
 			  f->weight));
 	f->bytes += r->bytes;
-	atomic64_add(r->bytes, &f->flow->service_bytes);
 	sim_request_ends(s, r);
 	if (!--f->outstanding && s->mix.kind == SIM_TREE)
 		flow_put(f->flow);

@@ -68,14 +68,16 @@ static void sim_begin_request(struct simulation *s, struct sim_request *r)
 
 void sim_request_ends(struct simulation *s, const struct sim_request *r)
 {
-	struct flow_locals *l = &s->policy.queue[r->queue].flows;
+	struct flow_local *at = flow_local_of(&s->policy.queue[r->queue].flows, r->flow);
+	struct flow *f = s->flow[r->flow].flow;
 
 	if (r->e.flow & MQFQ_ENTRY_DIRECT) {
-		flow_put(s->flow[r->flow].flow);
+		atomic64_add(r->bytes, &f->service_bytes);
+		flow_put(f);
 		return;
 	}
-	flow_local_serve(flow_local_of(l, r->flow), r->bytes);
-	flow_local_end(flow_local_of(l, r->flow));
+	flow_local_serve(at, r->bytes);
+	flow_local_end(at);
 }
 
 void sim_fold(struct simulation *s)

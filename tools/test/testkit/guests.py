@@ -180,7 +180,7 @@ MUTANTS = [
      r"return rq->mq_hctx->type != [^;]*;", "return (void)rq, true;", "every/unpolled/mq-mqfq",
      False),
     ("mq-mqfq: nobody is throttled", "mq-mqfq/mqfq_policy.c",
-     r"return !vt_after\(e->start, mqfq_vt\(p\)[^;]*;", "return mqfq_may_go_ahead(mq, e) || true;",
+     r"return mqfq_may_go_ahead\(mq, e\);", "return mqfq_may_go_ahead(mq, e) || true;",
      "mqfq/share_by_weight", False),
     ("mq-mqfq: a throttled queue is forgotten", "mq-mqfq/mqfq_slots.c",
      r"(void mqfq_end_throttle\([^}]*?\n\n)", r"\g<1>\treturn;\n",
@@ -213,8 +213,9 @@ def edited(names, pattern, old, new):
         if re.fullmatch(pattern.replace(".[ch]", r"\.[ch]"), name):
             with open(os.path.join(CHECKOUT, name), encoding="utf-8") as handle:
                 text = handle.read()
-            if re.sub(old, new, text) != text:
-                changed[name] = re.sub(old, new, text)
+            altered = re.sub(old, new, text)
+            if altered != text:
+                changed[name] = altered
     return changed
 
 
