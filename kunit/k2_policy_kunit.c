@@ -71,8 +71,9 @@ static struct item *send_next(struct k2_policy *p, u64 now_ns)
 {
 	u64 be_at_ns = k2_policy_needs_time(p) ? to_item(k2_policy_be_head(p))->at_ns : 0;
 	int queue = k2_policy_pick(p, now_ns, be_at_ns);
+	struct list_head *entry = queue == K2_NO_QUEUE ? NULL : k2_policy_take(p, queue);
 
-	return queue == K2_NO_QUEUE ? NULL : to_item(k2_policy_take(p, queue));
+	return entry ? to_item(entry) : NULL;
 }
 
 /* ---- order, by table ---- */
@@ -139,21 +140,18 @@ struct delay_param {
 	u64 now_ns;
 	/* Levels with an entry in wait; best effort always has one. */
 	u32 rt_mask;
-	bool full;
 	int expected;
 };
 
 static const struct delay_param delay_params[] = {
-	{ "off, alone",			0,   0, 1000000, 0x00, false, K2_BE_QUEUE },
-	{ "off, real time waits",	0,   0, 1000000, 0x80, false, 7 },
-	{ "young",			100, 1000, 1050, 0x80, false, 7 },
-	{ "just as old",		100, 1000, 1100, 0x80, false, 7 },
-	{ "older",			100, 1000, 1101, 0x80, false, K2_BE_QUEUE },
-	{ "older than level 0",		100, 1000, 1101, 0xff, false, K2_BE_QUEUE },
-	{ "older, no slot",		100, 1000, 1101, 0xff, true,  K2_NO_QUEUE },
-	{ "older, alone, no slot",	100, 1000, 1101, 0x00, true,  K2_NO_QUEUE },
-	{ "queued after now",		100, 2000, 1000, 0x01, false, 0 },
-	{ "a minute",			60000000000ULL, 1, 60000000002ULL, 1, false, K2_BE_QUEUE },
+	{ "off, alone",			0,   0, 1000000, 0x00, K2_BE_QUEUE },
+	{ "off, real time waits",	0,   0, 1000000, 0x80, 7 },
+	{ "young",			100, 1000, 1050, 0x80, 7 },
+	{ "just as old",		100, 1000, 1100, 0x80, 7 },
+	{ "older",			100, 1000, 1101, 0x80, K2_BE_QUEUE },
+	{ "older than level 0",		100, 1000, 1101, 0xff, K2_BE_QUEUE },
+	{ "queued after now",		100, 2000, 1000, 0x01, 0 },
+	{ "a minute",			60000000000ULL, 1, 60000000002ULL, 1, K2_BE_QUEUE },
 };
 
 KUNIT_ARRAY_PARAM_DESC(delay, delay_params, name);
@@ -166,16 +164,28 @@ static void delay_test(struct kunit *test)
 	unsigned int i;
 
 	p->be_max_delay_ns = param->delay_ns;
-	if (param->full) {
-		k2_policy_insert(p, &items[9].entry, 0, false);
-		k2_policy_take(p, 0);
-	}
 	k2_policy_insert(p, &items[8].entry, K2_BE_QUEUE, false);
 	for (i = 0; i < K2_NR_RT_QUEUES; i++)
 		if (param->rt_mask & (1U << i))
 			k2_policy_insert(p, &items[i].entry, i, false);
 
 	KUNIT_EXPECT_EQ(test, k2_policy_pick(p, param->now_ns, param->be_at_ns), param->expected);
+}
+
+/* The oldest entry gets the next slot, not an extra one. */
+static void overdue_without_slot_test(struct kunit *test)
+{
+	struct k2_policy *p = &context(test)->policy;
+	struct item *items = context(test)->items;
+
+	p->be_max_delay_ns = 100;
+	k2_policy_insert(p, &items[0].entry, 0, false);
+	KUNIT_ASSERT_PTR_EQ(test, send_next(p, 0), &items[0]);
+	k2_policy_insert(p, &items[8].entry, K2_BE_QUEUE, false);
+	k2_policy_insert(p, &items[1].entry, 0, false);
+	KUNIT_EXPECT_NULL(test, send_next(p, 1000));
+	KUNIT_EXPECT_TRUE(test, k2_policy_release(p));
+	KUNIT_EXPECT_PTR_EQ(test, send_next(p, 1000), &items[8]);
 }
 
 /* Only the best-effort queue has a deadline: without an entry there, the time is not needed. */
@@ -252,6 +262,31 @@ static void release_without_waiters_test(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, send_next(p, 0));
 	KUNIT_EXPECT_FALSE(test, k2_policy_release(p));
 	KUNIT_EXPECT_EQ(test, atomic_read(&p->inflight), 0);
+}
+
+/* Entries pass all or none, never beyond the bound, and only while nothing waits. */
+static void pass_test(struct kunit *test)
+{
+	struct k2_policy *p = &context(test)->policy;
+	struct item *items = context(test)->items;
+
+	k2_policy_set_max_inflight(p, 4);
+	KUNIT_EXPECT_FALSE(test, k2_policy_pass(p, 5));
+	KUNIT_EXPECT_EQ(test, atomic_read(&p->inflight), 0);
+	KUNIT_EXPECT_TRUE(test, k2_policy_pass(p, 3));
+	KUNIT_EXPECT_EQ(test, atomic_read(&p->inflight), 3);
+	KUNIT_EXPECT_FALSE(test, k2_policy_pass(p, 2));
+	KUNIT_EXPECT_TRUE(test, k2_policy_pass(p, 1));
+	KUNIT_EXPECT_FALSE(test, k2_policy_pass(p, 1));
+
+	/* What passed is released as others are: the full house ends once. */
+	k2_policy_insert(p, &items[0].entry, K2_BE_QUEUE, false);
+	KUNIT_EXPECT_FALSE(test, k2_policy_has_work(p));
+	KUNIT_EXPECT_TRUE(test, k2_policy_release(p));
+	KUNIT_EXPECT_FALSE(test, k2_policy_release(p));
+	KUNIT_EXPECT_FALSE(test, k2_policy_pass(p, 1));
+	KUNIT_EXPECT_PTR_EQ(test, send_next(p, 0), &items[0]);
+	KUNIT_EXPECT_TRUE(test, k2_policy_pass(p, 1));
 }
 
 static void bound_changes_test(struct kunit *test)
@@ -360,6 +395,18 @@ static void step_insert(struct kunit *test, struct context *c)
 	twin_insert(c, item, at_head);
 }
 
+static void step_pass(struct kunit *test, struct context *c)
+{
+	struct item *item = &c->items[draw(c, NR_ITEMS)];
+	bool expected = !c->nr_waiting && c->nr_inflight < c->bound;
+
+	if (item->queued || item->inflight)
+		return;
+	KUNIT_ASSERT_EQ(test, k2_policy_pass(&c->policy, 1), expected);
+	item->inflight = expected;
+	c->nr_inflight += expected;
+}
+
 static void step_remove(struct context *c)
 {
 	struct item *item = &c->items[draw(c, NR_ITEMS)];
@@ -430,7 +477,9 @@ static void twin_test(struct kunit *test)
 		u32 what = draw(c, 100);
 
 		c->now_ns += draw(c, 4);
-		if (what < 40)
+		if (what < 8)
+			step_pass(test, c);
+		else if (what < 40)
 			step_insert(test, c);
 		else if (what < 45)
 			step_remove(c);
@@ -447,9 +496,11 @@ static void twin_test(struct kunit *test)
 static struct kunit_case k2_policy_cases[] = {
 	KUNIT_CASE_PARAM(order_test, order_gen_params),
 	KUNIT_CASE_PARAM(delay_test, delay_gen_params),
+	KUNIT_CASE(overdue_without_slot_test),
 	KUNIT_CASE(needs_time_test),
 	KUNIT_CASE_PARAM(bound_test, bound_gen_params),
 	KUNIT_CASE(release_without_waiters_test),
+	KUNIT_CASE(pass_test),
 	KUNIT_CASE(bound_changes_test),
 	KUNIT_CASE(twin_test),
 	{}

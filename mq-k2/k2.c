@@ -22,9 +22,11 @@
  * =============
  * There are nine queues, each first in, first out: one for each of the eight levels of the
  * real-time I/O priority class, and one for everything else. While fewer than max_inflight
- * requests are at the device, the head of the most urgent nonempty queue goes. Strict priority can
- * starve the ninth queue. With be_max_delay_ms set, its head goes next once it has waited that
- * long. It gets the next slot, not one beyond the bound. k2_policy.c is this paragraph as code.
+ * requests are at the device, the head of the most urgent nonempty queue goes. A request that comes
+ * while nothing waits and a slot is free takes the slot and is in none of the queues. Strict
+ * priority can starve the ninth queue. With be_max_delay_ms set, its head goes next once it has
+ * waited that long. It gets the next slot, not one beyond the bound. k2_policy.c is this paragraph
+ * as code.
  *
  * The state of a request is kept in rq->elv.priv (struct k2_rq):
  *
@@ -50,10 +52,10 @@
  * Merging. Sequential requests that wait here are joined: a bio into a queued request at either
  * end of the newest one and at the back of any (bio_merge), and a request into a queued request
  * (insert_requests). The block layer joins only equal priorities, so no request changes its
- * queue. A request is entered in the merge index only if it has to wait. When the queues are
- * empty and the bound is not reached, it is gone before a neighbour can arrive, and under a light
- * load the index would cost more than the scheduler. Discards with several ranges are joined only
- * as the newest request and kept out of the hash: elv_attempt_insert_merge() merges the merged
+ * queue. A request is entered in the merge index only if it seems to have to wait. When the queues
+ * are empty and the bound is not reached, it is gone before a neighbour can arrive, and under a
+ * light load the index would cost more than the scheduler. Discards with several ranges are joined
+ * only as the newest request and kept out of the hash: elv_attempt_insert_merge() merges the merged
  * request once more, and for these requests alone it does not tell us that a request leaves.
  *
  * What others wait for (blk/urgent.h: metadata, swap) has no privilege here. It could be first only
@@ -74,20 +76,28 @@
  * and per-CPU counters. No lock is taken inside it except the block layer's own inside its merge
  * helpers. One lock per device is the price of a global priority order.
  *
+ * While nothing waits there is no order to keep, and k2->lock is not taken: a request takes its
+ * slot by an atomic operation on insert, and waits for its dispatch in the ready list of its
+ * hardware queue, under that queue's own lock. All submissions from a plug go this way, or none.
+ * That list has no order and no merging. So requests that might wait there for the driver do not
+ * go this way: the queue is stopped or has leftovers, or the driver has fewer tags than the bound,
+ * shares them with other devices, or can refuse requests anyway, as SCSI does.
+ *
  * k2->auto_mutex guards the automatic bound's law, its sums and the targets, and serialises
  * changes of the bound. Stores, the tick and debugfs take it. k2->lock and auto_mutex are never
  * held together.
  *
  * k2_policy.c says which event wakes a waiting request, and proves that no wake-up is lost. A
- * submission without a plug runs the queue from insert_requests, in the submitter's context.
+ * submission without a plug runs the queue from insert_requests, in the submitter's context. Only
+ * its own hardware queue sends a ready request: QUEUE_FLAG_SQ_SCHED must be off.
  *
  * Lifetime
  * ========
  * k2_data lives from init_sched to exit_sched. The queue is frozen in both: no request has our
  * state in it, and the tick, which walks the hardware queues, is gone before they change. A change
- * of the number of hardware queues detaches and attaches us; we keep nothing per hardware queue.
- * Tunables, and the bound that was found, are in the disk's struct keep (lib/blk/keep.h).
- * nr_requests changes go through depth_updated.
+ * of the number of hardware queues detaches and attaches us. Tunables, and the bound that was
+ * found, are in the disk's struct keep (lib/blk/keep.h). nr_requests changes go through
+ * depth_updated.
  *
  * Observability
  * =============
@@ -178,10 +188,16 @@ static void k2_unindex(struct k2_data *k2, struct request *rq)
 		rq->q->last_merge = NULL;
 }
 
+static bool k2_queue_has_work(const struct k2_data *k2, const struct k2_queue *kq)
+{
+	return !list_empty_careful(&kq->ready) || k2_policy_has_work(&k2->policy);
+}
+
 /* ---- init and exit ---- */
 
 void k2_count(struct k2_data *k2, unsigned int queue, struct k2_counters *c)
 {
+	unsigned int i;
 	int cpu;
 
 	*c = (struct k2_counters) {
@@ -190,6 +206,12 @@ void k2_count(struct k2_data *k2, unsigned int queue, struct k2_counters *c)
 		.dispatched	= k2->dispatched[queue],
 		.queued		= k2->policy.nr_queued[queue],
 	};
+	for (i = 0; i < k2->nr_queues; i++) {
+		unsigned long passed = READ_ONCE(k2->queue[i].passed[queue]);
+
+		c->inserted += passed;
+		c->dispatched += passed;
+	}
 	for_each_possible_cpu(cpu) {
 		c->completed += READ_ONCE(per_cpu_ptr(k2->cpu_counters, cpu)->completed[queue]);
 		c->requeued += READ_ONCE(per_cpu_ptr(k2->cpu_counters, cpu)->requeued[queue]);
@@ -210,29 +232,74 @@ static bool k2_is_balanced(struct k2_data *k2)
 	return !atomic_read(&k2->policy.inflight);
 }
 
-static int k2_init_sched(struct request_queue *q, struct elevator_queue *eq)
+static unsigned int k2_driver_tags(const struct request_queue *q)
+{
+	const struct blk_mq_tag_set *set = q->tag_set;
+
+	if (q->mq_ops->get_budget || (set->flags & BLK_MQ_F_TAG_HCTX_SHARED))
+		return 0;
+	return set->queue_depth - set->reserved_tags;
+}
+
+static struct k2_data *k2_alloc(struct request_queue *q, const struct elevator_queue *eq)
 {
 	struct k2_data *k2 = kzalloc_node(sizeof(*k2), GFP_KERNEL, q->node);
+	unsigned int i;
 
 	if (!k2)
-		return -ENOMEM;
+		return NULL;
+	k2->q = q;
+	k2->nr_queues = q->nr_hw_queues;
+	k2->driver_tags = k2_driver_tags(q);
+	k2->queue = kvcalloc(k2->nr_queues, sizeof(*k2->queue), GFP_KERNEL);
+	if (!k2->queue)
+		goto err_k2;
 	k2->cpu_counters = mqfair_alloc_percpu(struct k2_cpu_counters);
 	if (!k2->cpu_counters)
-		goto err_k2;
+		goto err_queue;
 	k2->cpu_sums = mqfair_alloc_percpu(struct k2_auto_sums);
 	if (!k2->cpu_sums)
 		goto err_counters;
 	k2->keep = keep_get(q, eq, sizeof(struct k2_auto_found));
 	if (!k2->keep)
 		goto err_sums;
-
-	k2->q = q;
+	for (i = 0; i < k2->nr_queues; i++) {
+		spin_lock_init(&k2->queue[i].lock);
+		INIT_LIST_HEAD(&k2->queue[i].ready);
+	}
 	spin_lock_init(&k2->lock);
+	return k2;
+
+err_sums:
+	free_percpu(k2->cpu_sums);
+err_counters:
+	free_percpu(k2->cpu_counters);
+err_queue:
+	kvfree(k2->queue);
+err_k2:
+	kfree(k2);
+	return NULL;
+}
+
+static void k2_free(struct k2_data *k2)
+{
+	keep_put(k2->keep);
+	free_percpu(k2->cpu_sums);
+	free_percpu(k2->cpu_counters);
+	kvfree(k2->queue);
+	kfree(k2);
+}
+
+static int k2_init_sched(struct request_queue *q, struct elevator_queue *eq)
+{
+	struct k2_data *k2 = k2_alloc(q, eq);
+
+	if (!k2)
+		return -ENOMEM;
 	k2_policy_init(&k2->policy, K2_MAX_INFLIGHT_DEFAULT);
 	k2_tuner_init(k2, K2_MAX_INFLIGHT_DEFAULT);
 
-	/* Every hardware queue dispatches for all: running one of them is running the scheduler. */
-	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
+	hctx_run_each(q);
 	tag_share_update(q);
 	wbt_off(q);
 
@@ -241,14 +308,6 @@ static int k2_init_sched(struct request_queue *q, struct elevator_queue *eq)
 	k2_tuner_resume(k2, k2->keep->found);
 	q->elevator = eq;
 	return 0;
-
-err_sums:
-	free_percpu(k2->cpu_sums);
-err_counters:
-	free_percpu(k2->cpu_counters);
-err_k2:
-	kfree(k2);
-	return -ENOMEM;
 }
 
 static void k2_exit_sched(struct elevator_queue *eq)
@@ -260,10 +319,15 @@ static void k2_exit_sched(struct elevator_queue *eq)
 	wbt_back(k2->q);
 	keep_save(k2->keep, eq);
 	k2_auto_get_found(&k2->law, k2->keep->found);
-	keep_put(k2->keep);
-	free_percpu(k2->cpu_sums);
-	free_percpu(k2->cpu_counters);
-	kfree(k2);
+	k2_free(k2);
+}
+
+static int k2_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int number)
+{
+	struct k2_data *k2 = hctx->queue->elevator->elevator_data;
+
+	hctx->sched_data = &k2->queue[number];
+	return 0;
 }
 
 /* ---- request hooks, in the order of a request's life ---- */
@@ -331,6 +395,59 @@ static void k2_prepare_request(struct request *rq)
 	k2_rq(rq)->state = K2_RQ_NONE;
 }
 
+/* @rq has come. One that comes back keeps its place in time and its queue. */
+static void k2_receive(struct request *rq, u64 now_ns)
+{
+	struct k2_rq *kr = k2_rq(rq);
+
+	if (mqfair_adopt(rq))
+		k2_prepare_request(rq);
+	if (kr->state == K2_RQ_NONE) {
+		kr->ioprio = req_get_ioprio(rq);
+		kr->queue = k2_ioprio_to_queue(kr->ioprio);
+		rq->fifo_time = now_ns;
+	}
+}
+
+/* @rq has not been merged: from now on it waits, or is ready. */
+static void k2_note_queued(const struct k2_data *k2, struct request *rq, bool passed)
+{
+	struct k2_rq *kr = k2_rq(rq);
+
+	kr->state = K2_RQ_QUEUED;
+	trace_block_rq_insert(rq);
+	trace_k2_insert(rq, blk_rq_bytes(rq), kr->ioprio, atomic_read(&k2->policy.inflight),
+			passed);
+}
+
+/* The driver takes all requests of @hctx that have a slot. */
+static bool k2_driver_takes_all(const struct k2_data *k2, struct blk_mq_hw_ctx *hctx)
+{
+	return hctx_is_free(hctx) && !(hctx->flags & BLK_MQ_F_TAG_QUEUE_SHARED) &&
+	       READ_ONCE(k2->policy.max_inflight) <= k2->driver_tags;
+}
+
+/* Gives all of @list a slot and makes them ready, if none of them has to wait. */
+static bool k2_pass(struct k2_data *k2, struct blk_mq_hw_ctx *hctx, struct list_head *list,
+		    u64 now_ns)
+{
+	struct k2_queue *kq = hctx->sched_data;
+	struct request *rq;
+
+	if (!k2_driver_takes_all(k2, hctx) ||
+	    !k2_policy_pass(&k2->policy, list_count_nodes(list)))
+		return false;
+	spin_lock(&kq->lock);
+	list_for_each_entry(rq, list, queuelist) {
+		k2_receive(rq, now_ns);
+		k2_note_queued(k2, rq, true);
+		kq->passed[k2_rq(rq)->queue]++;
+	}
+	list_splice_tail_init(list, &kq->ready);
+	spin_unlock(&kq->lock);
+	return true;
+}
+
 static void k2_insert_request(struct k2_data *k2, struct request *rq, bool at_head, bool index,
 			      struct list_head *free)
 {
@@ -346,18 +463,15 @@ static void k2_insert_request(struct k2_data *k2, struct request *rq, bool at_he
 		return;
 	}
 
-	trace_block_rq_insert(rq);
-	trace_k2_insert(rq, blk_rq_bytes(rq), kr->ioprio, atomic_read(&k2->policy.inflight));
-
 	if (index || k2_policy_will_wait(&k2->policy))
 		k2_index(k2, rq);
-	kr->state = K2_RQ_QUEUED;
+	k2_note_queued(k2, rq, false);
 	k2_policy_insert(&k2->policy, &rq->queuelist, kr->queue, at_head);
 }
 
-static void k2_insert_list(struct k2_data *k2, struct list_head *list, bool at_head, bool busy)
+static void k2_insert_list(struct k2_data *k2, struct list_head *list, bool at_head, bool busy,
+			   u64 now_ns)
 {
-	u64 now_ns = k2_insert_time_ns(k2);
 	struct request *rq;
 	LIST_HEAD(free);
 	bool index;
@@ -365,22 +479,11 @@ static void k2_insert_list(struct k2_data *k2, struct list_head *list, bool at_h
 	spin_lock(&k2->lock);
 	index = busy || k2->policy.nonempty;
 	while ((rq = list_first_entry_or_null(list, struct request, queuelist))) {
-		struct k2_rq *kr = k2_rq(rq);
-
 		list_del_init(&rq->queuelist);
-		if (mqfair_adopt(rq))
-			k2_prepare_request(rq);
-		/* A request that comes back keeps its place in time and its queue. */
-		if (kr->state == K2_RQ_NONE) {
-			kr->ioprio = req_get_ioprio(rq);
-			kr->queue = k2_ioprio_to_queue(kr->ioprio);
-			rq->fifo_time = now_ns;
-		}
+		k2_receive(rq, now_ns);
 		k2_insert_request(k2, rq, at_head, index, &free);
 	}
 	spin_unlock(&k2->lock);
-	if (READ_ONCE(k2->is_auto))
-		k2_tuner_kick(k2);
 
 	while ((rq = list_first_entry_or_null(&free, struct request, queuelist))) {
 		list_del_init(&rq->queuelist);
@@ -396,27 +499,16 @@ static void k2_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *lis
 			       blk_insert_t flags)
 {
 	struct k2_data *k2 = hctx->queue->elevator->elevator_data;
-	bool direct = submit_begin(hctx, flags);
+	bool at_head = flags & BLK_MQ_INSERT_AT_HEAD, direct = submit_begin(hctx, flags);
+	u64 now_ns = k2_insert_time_ns(k2);
 
-	k2_insert_list(k2, list, flags & BLK_MQ_INSERT_AT_HEAD, READ_ONCE(hctx->dispatch_busy));
+	/* First: once the requests are inserted they may end, and the scheduler with them. */
+	if (READ_ONCE(k2->is_auto))
+		k2_tuner_kick(k2);
+	if (at_head || !k2_pass(k2, hctx, list, now_ns))
+		k2_insert_list(k2, list, at_head, READ_ONCE(hctx->dispatch_busy), now_ns);
 	if (direct)
-		submit_end(hctx, k2_policy_has_work(&k2->policy));
-}
-
-/* Puts @rq, just taken from its queue, on its way to the device. */
-static void k2_start_request(struct k2_data *k2, struct request *rq)
-{
-	struct k2_rq *kr = k2_rq(rq);
-
-	lockdep_assert_held(&k2->lock);
-
-	k2_unindex(k2, rq);
-	kr->state = K2_RQ_INFLIGHT;
-	kr->bytes = blk_rq_bytes(rq);
-	k2->dispatched[kr->queue]++;
-	/* If it comes back it must not be merged: the driver may have mapped it. */
-	rq->rq_flags |= RQF_STARTED;
-	trace_k2_dispatch(rq, kr->bytes, kr->ioprio, atomic_read(&k2->policy.inflight));
+		submit_end(hctx, k2_queue_has_work(k2, hctx->sched_data));
 }
 
 /*
@@ -434,14 +526,39 @@ static u64 k2_be_head_time_ns(struct k2_data *k2, u64 now_ns)
 	return rq->fifo_time;
 }
 
-/*
- * Called from a run of @hctx, after has_work said yes. The request that goes may belong to any
- * hardware queue.
- */
-static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
+/* @rq has left its list, with a slot, and goes to the driver. */
+static void k2_note_sent(const struct k2_data *k2, struct request *rq, bool passed)
 {
-	struct k2_data *k2 = hctx->queue->elevator->elevator_data;
+	struct k2_rq *kr = k2_rq(rq);
+
+	kr->state = K2_RQ_INFLIGHT;
+	kr->bytes = blk_rq_bytes(rq);
+	/* If it comes back it must not be merged: the driver may have mapped it. */
+	rq->rq_flags |= RQF_STARTED;
+	trace_k2_dispatch(rq, kr->bytes, kr->ioprio, atomic_read(&k2->policy.inflight), passed);
+}
+
+static struct request *k2_take_ready(const struct k2_data *k2, struct k2_queue *kq)
+{
+	struct request *rq;
+
+	if (list_empty_careful(&kq->ready))
+		return NULL;
+	spin_lock(&kq->lock);
+	rq = list_first_entry_or_null(&kq->ready, struct request, queuelist);
+	if (rq) {
+		list_del_init(&rq->queuelist);
+		k2_note_sent(k2, rq, true);
+	}
+	spin_unlock(&kq->lock);
+	return rq;
+}
+
+/* The request that goes next of those that wait, with a slot; NULL if there is none of either. */
+static struct request *k2_take_next(struct k2_data *k2)
+{
 	struct k2_policy *p = &k2->policy;
+	struct list_head *entry = NULL;
 	u64 now_ns = 0, be_at_ns = 0;
 	struct request *rq = NULL;
 	int queue;
@@ -452,12 +569,28 @@ static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		be_at_ns = k2_be_head_time_ns(k2, now_ns);
 	}
 	queue = k2_policy_pick(p, now_ns, be_at_ns);
-	if (queue != K2_NO_QUEUE) {
-		rq = list_entry(k2_policy_take(p, queue), struct request, queuelist);
-		k2_start_request(k2, rq);
+	if (queue != K2_NO_QUEUE)
+		entry = k2_policy_take(p, queue);
+	if (entry) {
+		rq = list_entry(entry, struct request, queuelist);
+		k2_unindex(k2, rq);
+		k2->dispatched[queue]++;
+		k2_note_sent(k2, rq, false);
 	}
 	spin_unlock(&k2->lock);
-	if (rq && !slot_is_held(rq) && k2_policy_release(p))
+	return rq;
+}
+
+/*
+ * Called from a run of @hctx, after has_work said yes. The request that goes may belong to any
+ * hardware queue.
+ */
+static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
+{
+	struct k2_data *k2 = hctx->queue->elevator->elevator_data;
+	struct request *rq = k2_take_ready(k2, hctx->sched_data) ?: k2_take_next(k2);
+
+	if (rq && !slot_is_held(rq) && k2_policy_release(&k2->policy))
 		hctx_wake(rq->mq_hctx);
 	return rq;
 }
@@ -465,9 +598,7 @@ static struct request *k2_dispatch_request(struct blk_mq_hw_ctx *hctx)
 /* Asked before each dispatch, and before blk-mq runs a queue. Takes no lock. */
 static bool k2_has_work(struct blk_mq_hw_ctx *hctx)
 {
-	struct k2_data *k2 = hctx->queue->elevator->elevator_data;
-
-	return k2_policy_has_work(&k2->policy);
+	return k2_queue_has_work(hctx->queue->elevator->elevator_data, hctx->sched_data);
 }
 
 /*
@@ -526,6 +657,8 @@ static struct elevator_type k2_elevator = {
 	.ops = {
 		.init_sched		= MQFAIR_INIT_SCHED(k2_init_sched),
 		.exit_sched		= k2_exit_sched,
+		.init_hctx		= k2_init_hctx,
+		.exit_hctx		= hctx_exit,
 		.depth_updated		= MQFAIR_DEPTH_UPDATED(tag_share_update),
 		.limit_depth		= k2_limit_depth,
 		.bio_merge		= k2_bio_merge,

@@ -27,8 +27,9 @@ enum k2_rq_state {
 };
 
 /*
- * Our state in a request. Written under k2->lock until dispatch, then by the completion. The
- * priority and the size are remembered because a finished request has given up its bios.
+ * Our state in a request. Written by insert and merge under the lock of the list that it is in,
+ * then by its dispatch, then by its completion. The priority and the size are remembered because a
+ * finished request has given up its bios.
  */
 struct k2_rq {
 	u8 state;
@@ -49,9 +50,24 @@ struct k2_cpu_counters {
 };
 
 /**
+ * struct k2_queue - one hardware queue: requests that have a slot and wait for their dispatch
+ * @lock:	guards the fields that follow
+ * @ready:	these requests, oldest first
+ * @passed:	requests that were in @ready, by queue
+ */
+struct k2_queue {
+	spinlock_t lock;
+	struct list_head ready;
+	unsigned long passed[K2_NR_QUEUES];
+} ____cacheline_aligned_in_smp;
+
+/**
  * struct k2_data - the scheduler of one device
  * @q:			its queue
  * @keep:		what outlives it
+ * @driver_tags:	requests that the driver takes of each hardware queue; 0: it may refuse some
+ * @queue:		its hardware queues, by number
+ * @nr_queues:		how many
  * @cpu_counters:	see there
  * @cpu_sums:		what completions have counted for the law
  * @be_max_delay_ms:	tunable; read anywhere
@@ -59,9 +75,9 @@ struct k2_cpu_counters {
  * @target_p999_us:	tunable; written under @auto_mutex, read anywhere
  * @ticking:		the tick is queued, or runs
  * @lock:		guards the merge index, the counters that follow, and the policy
- * @inserted:		requests inserted, by queue
+ * @inserted:		requests inserted, by queue; without those that passed
  * @merged:		requests merged into others, by queue
- * @dispatched:		requests sent, by queue
+ * @dispatched:		requests sent, by queue; without those that passed
  * @policy:		the queues and the bound
  * @auto_mutex:		guards all the fields that follow, and changes of the bound
  * @max_inflight:	tunable: the largest bound
@@ -75,6 +91,9 @@ struct k2_data {
 	/* Read-mostly. */
 	struct request_queue *q;
 	struct keep *keep;
+	unsigned int driver_tags;
+	struct k2_queue *queue;
+	unsigned int nr_queues;
 	struct k2_cpu_counters __percpu *cpu_counters;
 	struct k2_auto_sums __percpu *cpu_sums;
 	unsigned int be_max_delay_ms;

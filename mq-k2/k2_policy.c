@@ -15,7 +15,7 @@
  *
  *	it waits because		and is woken by
  *	----------------		---------------
- *	it has just come		its insert: blk-mq runs the queue after it
+ *	it has just come, or is ready	its insert: blk-mq runs the queue after it
  *	the bound is reached		the release that ends it: finish or requeue
  *	the bound was reached and	the store to max_inflight, or the tick, that raised it
  *	has been raised
@@ -27,17 +27,17 @@
  * free, the request is not waiting for its deadline. If none is, the release that frees one asks
  * which request is first in line, and sees the time.
  *
- * Any hardware queue can dispatch any request, so running one is enough: that of the request
- * that made room, whose CPU is awake and whose cache is warm. If that one is stopped or has
- * leftovers, a run of it would not ask the scheduler; then all are run.
+ * Any hardware queue can dispatch any request that waits for a slot, so running one is enough: that
+ * of the request that made room, whose CPU is awake and whose cache is warm. If that one is stopped
+ * or has leftovers, a run of it would not ask the scheduler; then all are run.
  *
  * Why no wake-up is lost
  * ======================
  * Let Q be the mask of nonempty queues, N the count in flight, M the bound; W and R are write and
  * read, mb is a full barrier. A release reads M and Q after its atomic decrement of N, which is a
  * full barrier; it wakes if it found N = M before and finds Q nonempty. A no because of the bound
- * reads N and M once more after an mb. Races 1 and 4 are also checked against the kernel's memory
- * model by kunit/hosted/models/mq-k2.litmus, result "Never" each.
+ * reads N and M once more after an mb. Races 1, 4 and 6 are also checked against the kernel's
+ * memory model by kunit/hosted/models/mq-k2.litmus, result "Never" each.
  *
  * Race 1, an insert against a release:
  *
@@ -79,11 +79,17 @@
  *	2. inserter: mb			store: mb
  *	3. inserter: R M		store: R Q
  *
- * Race 6, a wake-up against a run that is about to end: the run said no before the release. The
+ * Race 6, a take without the lock (k2_policy_pass) that gets the last slot, against an
+ * inserter or a dispatcher. The take leaves nothing behind and asks for no run. The inserter finds
+ * N = M, and one of the M is the request just sent: its release finds N = M and Q nonempty, by the
+ * order of Race 1. A dispatcher that had found room comes back empty, and is run again. N only
+ * rises by a compare-and-exchange that found room: it never passes an M that is not being lowered.
+ *
+ * Race 7, a wake-up against a run that is about to end: the run said no before the release. The
  * wake-up queues the work item again while it runs, or finds it queued and not yet started;
  * neither is lost.
  *
- * Race 7, a wake-up against a stop of the hardware queue: the stop cancels the work item. The
+ * Race 8, a wake-up against a stop of the hardware queue: the stop cancels the work item. The
  * start of the queue runs it, and has_work is asked then.
  *
  * A release always comes: a no because of the bound means N >= M >= 1, and each of the N is
@@ -141,15 +147,6 @@ int k2_policy_pick(const struct k2_policy *p, u64 now_ns, u64 be_at_ns)
 {
 	if (!p->nonempty)
 		return K2_NO_QUEUE;
-
-	/*
-	 * No barrier: the count rises under our lock only. If it falls meanwhile, the call of
-	 * k2_policy_release() that lowers it sees the mask, which cannot change under the lock,
-	 * and wakes a queue.
-	 */
-	if ((u32)atomic_read(&p->inflight) >= READ_ONCE(p->max_inflight))
-		return K2_NO_QUEUE;
-
 	if (k2_policy_be_overdue(p, now_ns, be_at_ns))
 		return K2_BE_QUEUE;
 	return __ffs(p->nonempty);
@@ -159,7 +156,8 @@ struct list_head *k2_policy_take(struct k2_policy *p, unsigned int queue)
 {
 	struct list_head *entry = p->fifo[queue].next;
 
+	if (!k2_policy_take_slots(p, 1))
+		return NULL;
 	k2_policy_remove(p, entry, queue);
-	atomic_inc(&p->inflight);
 	return entry;
 }

@@ -10,6 +10,8 @@
  * Life of an entry:
  *
  *	insert --> queued --> take --> in flight --> release --> gone, or insert again
+ *	             |                  ^
+ *	             |                  +-- pass: nothing waits, and there is room
  *	             |
  *	             +-----> remove --> gone (merged into another entry)
  *
@@ -24,10 +26,11 @@
  *	release						free	free	free
  *	has_work						free	free
  *	set_max							caller's mutex
+ *	pass: free with all
  *
- * The lock-free column is what lets a completion in hard interrupt context give its slot back.
- * Each of the three lock-free operations says what it guarantees to the others; k2_policy.c
- * proves that no wake-up is lost.
+ * The lock-free columns are what lets a completion in hard interrupt context give its slot back,
+ * and a request go without the lock while nothing waits. Each of the lock-free operations says what
+ * it guarantees to the others; k2_policy.c proves that no wake-up is lost.
  */
 #ifndef MQFAIR_K2_POLICY_H
 #define MQFAIR_K2_POLICY_H
@@ -44,7 +47,7 @@ enum {
 	/* Everything else: best effort, idle, no class at all. */
 	K2_BE_QUEUE		= K2_NR_RT_QUEUES,
 	K2_NR_QUEUES		= K2_NR_RT_QUEUES + 1,
-	/* k2_policy_pick(): nothing may go now. */
+	/* k2_policy_pick(): nothing waits. */
 	K2_NO_QUEUE		= -1,
 
 	K2_MAX_INFLIGHT_MIN	= 1,
@@ -59,7 +62,7 @@ enum {
  * @be_max_delay_ns:	best effort that has waited longer than this goes next; 0: never; lock
  * @nonempty:		bit per queue that has an entry; written under the lock, read anywhere
  * @max_inflight:	how many entries may be in flight; read anywhere
- * @inflight:		how many entries are in flight: rises under the lock only, falls anywhere
+ * @inflight:		how many entries are in flight; rises and falls anywhere
  */
 struct k2_policy {
 	struct list_head fifo[K2_NR_QUEUES];
@@ -67,10 +70,11 @@ struct k2_policy {
 	u32 nr_queued_total;
 	u64 be_max_delay_ns;
 
-	/* Completions touch these: another cache line than that of dispatch and insert. */
+	/* All CPUs look at these, and they change only when requests begin or cease to wait. */
 	u32 nonempty ____cacheline_aligned_in_smp;
 	u32 max_inflight;
-	atomic_t inflight;
+	/* All CPUs change this, twice per request. */
+	atomic_t inflight ____cacheline_aligned_in_smp;
 };
 
 void k2_policy_init(struct k2_policy *p, u32 max_inflight);
@@ -99,11 +103,9 @@ void k2_policy_remove(struct k2_policy *p, struct list_head *entry, unsigned int
  * @now_ns:	time now, any clock; used if @be_max_delay_ns is set
  * @be_at_ns:	when the head of the best-effort queue was queued, same clock; used likewise
  *
- * Strict priority, unless the best-effort head has waited longer than be_max_delay_ns. No entry
- * goes while max_inflight entries are in flight: an old entry gets the next slot, not an extra
- * one.
+ * Strict priority, unless the best-effort head has waited longer than be_max_delay_ns.
  *
- * Return: queue index, or K2_NO_QUEUE.
+ * Return: queue index, or K2_NO_QUEUE if nothing waits.
  */
 int k2_policy_pick(const struct k2_policy *p, u64 now_ns, u64 be_at_ns);
 
@@ -112,9 +114,42 @@ int k2_policy_pick(const struct k2_policy *p, u64 now_ns, u64 be_at_ns);
  * @p:		policy; lock held since k2_policy_pick() returned @queue
  * @queue:	queue index from k2_policy_pick()
  *
- * Return: the entry.
+ * An old entry, too, gets the next slot and not an extra one.
+ *
+ * Return: the entry, or NULL if the bound is reached.
  */
 struct list_head *k2_policy_take(struct k2_policy *p, unsigned int queue);
+
+/*
+ * Counts @nr entries as in flight, if there is room for all of them. 0 is a guess: the exchange
+ * that finds it wrong has the cache line for the next one. A load before it would move it twice.
+ */
+static inline bool k2_policy_take_slots(struct k2_policy *p, u32 nr)
+{
+	int inflight = 0;
+
+	do {
+		if (inflight + nr > READ_ONCE(p->max_inflight))
+			return false;
+		/* Pairs with atomic_dec_return() in k2_policy_release(): one order of the count. */
+	} while (!atomic_try_cmpxchg(&p->inflight, &inflight, inflight + nr));
+	return true;
+}
+
+/**
+ * k2_policy_pass() - count entries as in flight that were never queued
+ * @p:	policy
+ * @nr:	how many
+ *
+ * Two entries that come at the same time have no order: one of them may find that nothing waits
+ * while the other is being queued.
+ *
+ * Return: true if nothing waited and there were slots for all; else no slot was taken.
+ */
+static inline bool k2_policy_pass(struct k2_policy *p, u32 nr)
+{
+	return !READ_ONCE(p->nonempty) && k2_policy_take_slots(p, nr);
+}
 
 /*
  * True if the choice of the next entry depends on the time: only then must the caller read a

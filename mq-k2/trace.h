@@ -5,7 +5,10 @@
  * A request has three events: k2_insert when it is queued, k2_dispatch when it is sent to the
  * device, k2_complete when it ends. "class" and "level" are the request's I/O priority (only the
  * real-time levels tell queues apart, 0 is the most urgent); "inflight" is the count after the
- * event. A completion's latency runs from the insert; it is 0 if the insert did not take the time.
+ * event; "passed" is 1 for a request that took its slot on insert, since nothing waited. Inserts
+ * and dispatches of the others are emitted under the scheduler's lock, in the order of its
+ * decisions. A completion's latency runs from the insert; it is 0 if the insert did not take the
+ * time.
  *
  * k2_auto comes when a window of the automatic bound ends: its counts, the bound that was in force,
  * the next bound, and the state of the law from then on.
@@ -35,9 +38,9 @@
 
 DECLARE_EVENT_CLASS(k2_request,
 
-	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight),
+	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight, bool passed),
 
-	TP_ARGS(rq, bytes, ioprio, inflight),
+	TP_ARGS(rq, bytes, ioprio, inflight, passed),
 
 	TP_STRUCT__entry(
 		__field(	dev_t,		dev		)
@@ -46,6 +49,7 @@ DECLARE_EVENT_CLASS(k2_request,
 		__field(	u8,		class		)
 		__field(	u8,		level		)
 		__field(	u32,		inflight	)
+		__field(	u8,		passed		)
 	),
 
 	TP_fast_assign(
@@ -55,22 +59,24 @@ DECLARE_EVENT_CLASS(k2_request,
 		__entry->class		= IOPRIO_PRIO_CLASS(ioprio);
 		__entry->level		= IOPRIO_PRIO_LEVEL(ioprio);
 		__entry->inflight	= inflight;
+		__entry->passed		= passed;
 	),
 
-	TP_printk("%d,%d %llu + %u class=%s level=%u inflight=%u",
+	TP_printk("%d,%d %llu + %u class=%s level=%u inflight=%u passed=%u",
 		  MAJOR(__entry->dev), MINOR(__entry->dev),
 		  (unsigned long long)__entry->sector, __entry->bytes,
-		  k2_trace_class_name(__entry->class), __entry->level, __entry->inflight)
+		  k2_trace_class_name(__entry->class), __entry->level, __entry->inflight,
+		  __entry->passed)
 );
 
 DEFINE_EVENT(k2_request, k2_insert,
-	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight),
-	TP_ARGS(rq, bytes, ioprio, inflight)
+	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight, bool passed),
+	TP_ARGS(rq, bytes, ioprio, inflight, passed)
 );
 
 DEFINE_EVENT(k2_request, k2_dispatch,
-	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight),
-	TP_ARGS(rq, bytes, ioprio, inflight)
+	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight, bool passed),
+	TP_ARGS(rq, bytes, ioprio, inflight, passed)
 );
 
 TRACE_EVENT(k2_complete,

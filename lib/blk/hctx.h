@@ -37,13 +37,19 @@ static inline void hctx_wake_all(struct request_queue *q)
 		blk_mq_run_hw_queue(hctx, true);
 }
 
+/* A run of @hctx asks the scheduler for requests: it is not stopped, and has no leftovers. */
+static inline bool hctx_is_free(struct blk_mq_hw_ctx *hctx)
+{
+	return !test_bit(BLK_MQ_S_STOPPED, &hctx->state) && list_empty_careful(&hctx->dispatch);
+}
+
 /*
- * For a request that any hardware queue can send: runs @hctx, or all if a run of @hctx would not
- * ask the scheduler for a request, because it is stopped or has leftovers. Any context.
+ * For a request that any hardware queue can send: runs @hctx, or all if that one is not free. Any
+ * context.
  */
 static inline void hctx_wake(struct blk_mq_hw_ctx *hctx)
 {
-	if (!test_bit(BLK_MQ_S_STOPPED, &hctx->state) && list_empty_careful(&hctx->dispatch))
+	if (hctx_is_free(hctx))
 		blk_mq_run_hw_queue(hctx, true);
 	else
 		hctx_wake_all(hctx->queue);

@@ -2,12 +2,12 @@
 /*
  * k2_wakeup.c - mq-k2's promise that no wake-up is lost, under real threads
  *
- * Submitters queue one entry each and wait until it is completed. A worker dispatches when it is
- * woken, and a completer releases what is in flight. In the second half a tuner changes the bound.
- * Each follows the rules of k2_policy.c: an insert asks has_work, a release that returns true
- * wakes, and a change of the bound asks has_work. No thread asks twice. So the next request does
- * not make up for a lost wake-up: everything stands still, and the main thread notices that and
- * fails.
+ * Submitters send or queue one entry each and wait until it is completed. A worker dispatches when
+ * it is woken, and a completer releases what is in flight. In the second half a tuner changes the
+ * bound. Each follows the rules of k2_policy.c: an insert asks has_work, a release that returns
+ * true wakes, and a change of the bound asks has_work. No thread asks twice. So the next request
+ * does not make up for a lost wake-up: everything stands still, and the main thread notices that
+ * and fails.
  *
  * The lock is a spinlock whose unlock is a release store, as the kernel's is: pthread's would
  * hide a missing barrier behind its own. What a processor may reorder but this one does not is
@@ -104,11 +104,15 @@ static void *submitter(void *data)
 
 	for (i = 0; i < NR_ROUNDS; i++) {
 		WRITE_ONCE(entry->completed, 0);
-		lock_policy();
-		k2_policy_insert(&policy, &entry->node, queue, false);
-		unlock_policy();
-		if (k2_policy_has_work(&policy))
-			kick();
+		if (k2_policy_pass(&policy, 1)) {
+			send_to_device(entry);
+		} else {
+			lock_policy();
+			k2_policy_insert(&policy, &entry->node, queue, false);
+			unlock_policy();
+			if (k2_policy_has_work(&policy))
+				kick();
+		}
 		while (!__atomic_load_n(&entry->completed, __ATOMIC_ACQUIRE))
 			sched_yield();
 	}

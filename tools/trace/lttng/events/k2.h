@@ -12,8 +12,8 @@
 #include <lttng/tracepoint-event.h>
 
 LTTNG_TRACEPOINT_EVENT_CLASS(k2_request,
-	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight),
-	TP_ARGS(rq, bytes, ioprio, inflight),
+	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight, bool passed),
+	TP_ARGS(rq, bytes, ioprio, inflight, passed),
 	TP_FIELDS(
 		ctf_integer(dev_t, dev, rq->q->disk ? disk_devt(rq->q->disk) : 0)
 		ctf_integer(sector_t, sector, blk_rq_pos(rq))
@@ -21,17 +21,18 @@ LTTNG_TRACEPOINT_EVENT_CLASS(k2_request,
 		ctf_integer(u8, class, IOPRIO_PRIO_CLASS(ioprio))
 		ctf_integer(u8, level, IOPRIO_PRIO_LEVEL(ioprio))
 		ctf_integer(u32, inflight, inflight)
+		ctf_integer(u8, passed, passed)
 	)
 )
 
 LTTNG_TRACEPOINT_EVENT_INSTANCE(k2_request, k2_insert,
-	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight),
-	TP_ARGS(rq, bytes, ioprio, inflight)
+	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight, bool passed),
+	TP_ARGS(rq, bytes, ioprio, inflight, passed)
 )
 
 LTTNG_TRACEPOINT_EVENT_INSTANCE(k2_request, k2_dispatch,
-	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight),
-	TP_ARGS(rq, bytes, ioprio, inflight)
+	TP_PROTO(struct request *rq, u32 bytes, u16 ioprio, u32 inflight, bool passed),
+	TP_ARGS(rq, bytes, ioprio, inflight, passed)
 )
 
 LTTNG_TRACEPOINT_EVENT(k2_complete,
