@@ -66,9 +66,11 @@
  * hardware queue's first. Both are taken with interrupts on, in process context. finish_request and
  * requeue_request may be called in interrupts: they take no lock.
  *
- * A read costs its hardware queue's lock twice, and two counters of its CPU. In the SCHED phase it
- * adds alpha to what its hardware queue has earned. The credit, which all queues share, is written
- * once for each whole FUA write earned.
+ * A read costs its hardware queue's lock twice, an atomic increment there and a counter of its CPU.
+ * No CPU adds up the counters of others but in the tick: whether the device is idle is a look at
+ * one hardware queue while reads are outstanding, and at all of them if it is. In the SCHED phase
+ * a read adds alpha to what its hardware queue has earned. The credit, which all queues share, is
+ * written once for each whole FUA write earned.
  *
  * What wakes a waiting request
  * ============================
@@ -184,53 +186,53 @@ static bool tabs_is_urgent(blk_opf_t opf)
 	return urgent_is(opf, current->flags & PF_MEMALLOC);
 }
 
-static u64 tabs_came(const struct tabs_data *td, enum tabs_type type)
-{
-	unsigned int i;
-	u64 sum = 0;
-
-	for (i = 0; i < td->nr_queues; i++)
-		sum += READ_ONCE(td->queue[i].came[type]);
-	return sum;
-}
-
-static u64 tabs_finished(const struct tabs_data *td, enum tabs_type type)
-{
-	u64 sum = 0;
-	int cpu;
-
-	for_each_possible_cpu(cpu) {
-		const struct tabs_cpu_counters *c = per_cpu_ptr(td->cpu_counters, cpu);
-
-		sum += READ_ONCE(c->completed[type]) + READ_ONCE(c->dropped[type]);
-	}
-	return sum;
-}
-
-/* Finished requests are read first: one that finishes meanwhile counts as outstanding. */
+/* Ended requests are read first, so that one that ends meanwhile counts as outstanding. */
 static void tabs_sample(const struct tabs_data *td, struct tabs_sample *s)
 {
-	unsigned int type;
+	unsigned int type, i;
 	int cpu;
 
 	*s = (struct tabs_sample) {};
 	for (type = 0; type < TABS_NR_TYPES; type++) {
-		s->done[type] = tabs_finished(td, type);
-		for_each_possible_cpu(cpu) {
-			const struct tabs_cpu_counters *c = per_cpu_ptr(td->cpu_counters, cpu);
-
-			s->done_bytes[type] += READ_ONCE(c->bytes[type]);
-		}
-		s->came[type] = tabs_came(td, type);
+		for (i = 0; i < td->nr_queues; i++)
+			s->done[type] += atomic_long_read(&td->queue[i].ended[type]);
+		for_each_possible_cpu(cpu)
+			s->done_bytes[type] += READ_ONCE(per_cpu_ptr(td->cpu_counters,
+								     cpu)->bytes[type]);
+		for (i = 0; i < td->nr_queues; i++)
+			s->came[type] += READ_ONCE(td->queue[i].came[type]);
 	}
 }
 
-/* For FUA writes only: it looks at every CPU. Any context. */
-static bool tabs_is_device_idle(const struct tabs_data *td)
+static bool tabs_queue_is_reading(const struct tabs_queue *tq)
 {
-	u64 finished = tabs_finished(td, TABS_READ);
+	unsigned long ended = atomic_long_read(&tq->ended[TABS_READ]);
 
-	return !atomic_read(&td->fua_inflight) && tabs_came(td, TABS_READ) == finished;
+	return READ_ONCE(tq->came[TABS_READ]) != ended;
+}
+
+/*
+ * For FUA writes only; any context. While reads are outstanding, the queue that had some the last
+ * time mostly has some again, and answers for all. All queues are looked at when the answer is yes,
+ * and then a held write goes. Queues are looked at one after another: with reads that come and go
+ * meanwhile the answer may be wrong, for one write, which is charged.
+ */
+static bool tabs_is_device_idle(struct tabs_data *td)
+{
+	unsigned int first = READ_ONCE(td->reading), i = first;
+
+	if (atomic_read(&td->fua_inflight))
+		return false;
+	do {
+		if (tabs_queue_is_reading(&td->queue[i])) {
+			if (i != first)
+				WRITE_ONCE(td->reading, i);
+			return false;
+		}
+		if (++i == td->nr_queues)
+			i = 0;
+	} while (i != first);
+	return true;
 }
 
 /* A held write may go. Any context. */
@@ -356,6 +358,13 @@ void tabs_count(struct tabs_data *td, unsigned int kind, struct tabs_counters *c
 	int cpu;
 
 	*c = (struct tabs_counters) {};
+	/* Dropped before ended, of which they are a part: the difference is not below 0. */
+	for_each_possible_cpu(cpu) {
+		const struct tabs_cpu_counters *counters = per_cpu_ptr(td->cpu_counters, cpu);
+
+		c->completed -= READ_ONCE(counters->dropped[kind]);
+		c->requeued += READ_ONCE(counters->requeued[kind]);
+	}
 	for (i = 0; i < td->nr_queues; i++) {
 		struct tabs_queue *tq = &td->queue[i];
 
@@ -366,18 +375,13 @@ void tabs_count(struct tabs_data *td, unsigned int kind, struct tabs_counters *c
 		c->dispatched += tq->dispatched[kind];
 		c->queued += tq->nr[kind];
 		spin_unlock(&tq->lock);
+		c->completed += atomic_long_read(&tq->ended[kind]);
 	}
 	if (kind == TABS_FUA) {
 		spin_lock(&td->lock);
 		c->dispatched += td->sent_held;
 		c->queued += td->nr_held;
 		spin_unlock(&td->lock);
-	}
-	for_each_possible_cpu(cpu) {
-		const struct tabs_cpu_counters *counters = per_cpu_ptr(td->cpu_counters, cpu);
-
-		c->completed += READ_ONCE(counters->completed[kind]);
-		c->requeued += READ_ONCE(counters->requeued[kind]);
 	}
 }
 
@@ -747,18 +751,19 @@ static void tabs_requeue_request(struct request *rq)
 static void tabs_finish_request(struct request *rq)
 {
 	struct tabs_data *td = rq->q->elevator->elevator_data;
+	struct tabs_queue *tq = rq->mq_hctx->sched_data;
 	struct tabs_rq *tr = tabs_rq(rq);
 	u8 state = tr->state;
 
 	if (state == TABS_RQ_NONE)
 		return;
 	tr->state = TABS_RQ_NONE;
+	atomic_long_inc(&tq->ended[tr->kind]);
 	if (state != TABS_RQ_INFLIGHT) {
 		this_cpu_inc(td->cpu_counters->dropped[tr->kind]);
 		return;
 	}
 	this_cpu_add(td->cpu_counters->bytes[tr->kind], tr->bytes);
-	this_cpu_inc(td->cpu_counters->completed[tr->kind]);
 	if (tr->kind == TABS_FUA)
 		tabs_fua_left(td);
 }

@@ -40,7 +40,7 @@ struct tabs_tunables {
 
 /**
  * struct tabs_queue - one hardware queue
- * @lock:	guards all the fields that follow
+ * @lock:	guards all the fields that follow, but @ended
  * @fifo:	requests to send at once, oldest first
  * @earned:	part of a FUA write that its reads have earned, not yet credited
  * @fifo_is_next: a run of this queue last sent a held write that reads had not earned; also
@@ -51,6 +51,8 @@ struct tabs_tunables {
  * @merged:	bios merged into requests
  * @dispatched:	requests sent from @fifo
  * @urgent:	FUA writes that passed since others wait for them, while some were held, or might be
+ * @ended:	requests that are over, by kind: those that came, less what is outstanding. Without
+ *		@lock: they end in any context, mostly on the CPUs that submit to this queue
  */
 struct tabs_queue {
 	spinlock_t lock;
@@ -63,6 +65,8 @@ struct tabs_queue {
 	unsigned long merged[TABS_NR_KINDS];
 	unsigned long dispatched[TABS_NR_KINDS];
 	unsigned long urgent;
+
+	atomic_long_t ended[TABS_NR_KINDS] ____cacheline_aligned_in_smp;
 } ____cacheline_aligned_in_smp;
 
 /*
@@ -70,7 +74,6 @@ struct tabs_queue {
  * Dropped: finished after a requeue, before they were sent again.
  */
 struct tabs_cpu_counters {
-	unsigned long completed[TABS_NR_KINDS];
 	unsigned long requeued[TABS_NR_KINDS];
 	unsigned long dropped[TABS_NR_KINDS];
 	u64 bytes[TABS_NR_KINDS];
@@ -88,8 +91,9 @@ struct tabs_cpu_counters {
  * @tunables:		under the elevator's lock for sysfs
  * @nr_held:		FUA writes in @held; written under @lock, read anywhere
  * @wake:		number of the hardware queue to run when one of them may go; likewise
- * @fua_inflight:	FUA writes at the device
+ * @reading:		number of a hardware queue that had reads outstanding: a hint
  * @ticking:		the tick is queued, or runs
+ * @fua_inflight:	FUA writes at the device
  * @tick:		looks at the counts, and wakes writes that no other event wakes
  * @lock:		guards @held, what follows it, and the policy
  * @held:		the FUA delay queue, oldest first
@@ -109,12 +113,13 @@ struct tabs_data {
 	struct tabs_cpu_counters __percpu *cpu_counters;
 	struct tabs_tunables tunables;
 
-	/* For FUA writes only. */
+	/* Each read looks at nr_held: what FUA writes change that are not held is elsewhere. */
 	unsigned int nr_held ____cacheline_aligned_in_smp;
 	unsigned int wake;
-	atomic_t fua_inflight;
+	unsigned int reading;
 	atomic_t ticking;
 	struct delayed_work tick;
+	atomic_t fua_inflight ____cacheline_aligned_in_smp;
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct list_head held;
