@@ -39,7 +39,8 @@ struct device {
 
 struct context {
 	struct mqfq_auto law;
-	struct mqfq_auto_flow flow[2];
+	struct mqfq_auto_flow flow[3];
+	u32 third;		/* bytes of a third flow in a window */
 	struct device device;
 	u32 random;
 	u32 slots_before, throttle_kb_before;
@@ -94,6 +95,7 @@ static void end_window(struct context *c, struct mqfq_auto_window *w, u32 first_
 	mqfq_auto_begin_window(&c->law);
 	mqfq_auto_flow(&c->law, &c->flow[0], first << VT_SHIFT);
 	mqfq_auto_flow(&c->law, &c->flow[1], (w->bytes - first) << VT_SHIFT);
+	mqfq_auto_flow(&c->law, &c->flow[2], (u64)c->third << VT_SHIFT);
 	mqfq_auto_window(&c->law, w);
 }
 
@@ -608,12 +610,18 @@ static const struct walk {
 	const char *name;
 	struct level level[LEVELS];
 	u32 least, best, next;
+	u32 third;		/* bytes of a third flow in each window of the first leg */
 } walks[] = {
 	/* What is above the best was unfair, so it is not tried once more. */
 	{ "half is no help, a quarter is",
 	  { { 16, 100, 900000 }, { 8, 90, 890000 }, { 0, 70, 500000 } }, 4, 4, 6 },
 	{ "the flow with least loses half",
 	  { { 16, 100, 900000 }, { 8, 100, 980000 }, { 0, 70, 500000 } }, 8, OPEN_SLOTS, 12 },
+	/* In a short leg the flow that has least is another one, by chance. */
+	{ "the flow with least gains, another has little",
+	  { { 16, 100, 900000 }, { 8, 100, 30000 }, { 0, 90, 500000 } }, 4, 4, 6 },
+	{ "the flow with least stops",
+	  { { 16, 100, 900000 }, { 8, 100, 800000 }, { 0, 90, 500000 } }, 4, 4, 6, 100000 },
 	{ "all lose half",
 	  { { 16, 100, 900000 }, { 8, 45, 800000 }, { 0, 40, 500000 } }, 8, OPEN_SLOTS, 12 },
 	/* A Jain's index of 0.986: three quarters are next, not more, nor half once more. */
@@ -653,6 +661,7 @@ static void walk_test(struct kunit *test)
 	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
 	while (c->law.is_new) {
 		least = min(least, slots(c));
+		c->third = slots(c) < OUTSTANDING ? 0 : p->third;
 		window_of_level(c, p->level);
 		KUNIT_ASSERT_LT(test, n++, 20U);
 	}

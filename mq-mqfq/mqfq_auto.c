@@ -47,11 +47,13 @@
  * Flows that have just come are made equal first, and without comparisons, each of which waits for
  * what is outstanding. As long as it is not fair, each leg has half the D and T of the one before,
  * and lasts until as many requests are back as were at the device: these may come flow by flow.
- * This ends when it is fair, or when all, or the flow that has least of its share, have less than
- * half of what they had in the first leg. It does not end where a step does not help: a flow with
- * few requests outstanding may get its share only with a D that is a quarter of them. Then the best
- * leg's values are set, by the gain as above, and comparisons go on from there. What was in force
- * just above the best leg is known to be unfair.
+ * This ends when it is fair. It also ends when all flows together have less than half of what they
+ * had in the first leg, or when the flow that had least of its share there has less than half. In a
+ * later leg another flow may have least, by chance: a leg has few requests of a light flow. Halving
+ * does not end where a step does not help: a flow with few requests outstanding may get its share
+ * only with a D that is a quarter of them. Then the best leg's values are set, by the gain as
+ * above, and comparisons go on from there. What was in force just above the best leg is known to be
+ * unfair.
  *
  * A step is tried only if it can mean something. D up: a queue waited for a slot, and so large a D
  * was not unfair under this load. D down: so many requests are at the device that half of D would
@@ -195,19 +197,27 @@ static s64 mqfq_auto_rise_ppm(u64 now, u64 now_ns, u64 then, u64 then_ns)
 	return (s64)mul_u64_u64_div_u64(scaled, 1000000, then) - 1000000;
 }
 
-static void mqfq_auto_add_share(struct mqfq_auto_shares *s, u64 share)
+/* Counts the share of the flow of @note; true if it is the least so far. */
+static bool mqfq_auto_add_share(struct mqfq_auto_shares *s, const struct mqfq_auto_flow *note,
+				u64 share)
 {
+	bool least;
 	u64 square;
 
 	/* The squares of a second of 10 GB/s fit, also with all weights 1. */
 	share = min_t(u64, share, U32_MAX);
 	square = share * share;
 	if (!share)
-		return;
-	s->least = s->nr ? min(s->least, share) : share;
+		return false;
+	least = !s->nr || share < s->least;
+	if (least) {
+		s->least = share;
+		s->poorest = note;
+	}
 	s->nr++;
 	s->sum += share;
 	s->squares = min(s->squares, U64_MAX - square) + square;
+	return least;
 }
 
 u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s)
@@ -223,28 +233,52 @@ u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s)
 void mqfq_auto_begin_window(struct mqfq_auto *a)
 {
 	a->shares = (struct mqfq_auto_shares) {};
-	if (!a->skip)
-		a->leg[a->side].shares = (struct mqfq_auto_shares) {};
+	if (a->skip)
+		return;
+	a->leg[a->side].shares = (struct mqfq_auto_shares) {};
+	a->leg[!a->side].beside = 0;
+	a->first.beside = 0;
+	a->best.beside = 0;
+}
+
+/* The leg under way is compared with @leg: what does that one's poorest flow have in it? */
+static void mqfq_auto_note_beside(struct mqfq_auto_leg *leg, const struct mqfq_auto_flow *note,
+				  u64 share)
+{
+	if (leg->shares.poorest == note)
+		leg->beside = share;
 }
 
 void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt)
 {
 	u64 share = service_vt >> MQFQ_AUTO_SHARE_SHIFT;
+	struct mqfq_auto_leg *leg = &a->leg[a->side];
 
-	mqfq_auto_add_share(&a->shares, share);
+	mqfq_auto_add_share(&a->shares, note, share);
 	if (a->skip)
 		return;
 	if (note->period != a->period)
 		*note = (struct mqfq_auto_flow) { .period = a->period };
 	note->share[a->side] += share;
-	mqfq_auto_add_share(&a->leg[a->side].shares, note->share[a->side]);
+	share = note->share[a->side];
+	if (mqfq_auto_add_share(&leg->shares, note, share))
+		leg->beside = note->share[!a->side];
+	mqfq_auto_note_beside(&a->leg[!a->side], note, share);
+	mqfq_auto_note_beside(&a->first, note, share);
+	mqfq_auto_note_beside(&a->best, note, share);
 }
 
-/* What the flow that has least of its share has more of in @large than in @small, in millionths. */
-static s64 mqfq_auto_least_rise_ppm(const struct mqfq_auto_leg *large,
-				    const struct mqfq_auto_leg *small)
+/*
+ * What the flow that had least of its share in @then has more of in @now, in millionths; 0 if it
+ * has nothing there, since it asks for nothing any more. It is the same flow in both: which one has
+ * least in a short leg is also a matter of chance.
+ */
+static s64 mqfq_auto_poorest_rise_ppm(const struct mqfq_auto_leg *now,
+				      const struct mqfq_auto_leg *then)
 {
-	return mqfq_auto_rise_ppm(large->shares.least, large->ns, small->shares.least, small->ns);
+	if (!then->beside)
+		return 0;
+	return mqfq_auto_rise_ppm(then->beside, now->ns, then->shares.least, then->ns);
 }
 
 /* The larger of the two rates' rise. */
@@ -277,7 +311,7 @@ static s64 mqfq_auto_gain_of_ppm(const struct mqfq_auto_leg *large,
 					      small->ns));
 	s64 loss_ppm = -mqfq_auto_leg_rise_ppm(small, large);
 
-	if (rise_ppm > 0 && 2 * mqfq_auto_least_rise_ppm(small, large) < loss_ppm)
+	if (rise_ppm > 0 && 2 * mqfq_auto_poorest_rise_ppm(small, large) < loss_ppm)
 		return rise_ppm;
 	return rise_ppm - max_t(s64, unfair_ppm, 0);
 }
@@ -597,12 +631,14 @@ static void mqfq_auto_halve(struct mqfq_auto *a, const struct mqfq_auto_window *
 	const struct mqfq_auto_knob *t = &a->knob[MQFQ_AUTO_THROTTLE_KB];
 	u32 held = min(d->base, a->in_flight);
 
-	if (!a->first.ns)
+	if (!a->first.ns) {
 		a->first = *leg;
+		a->first.beside = leg->shares.least;
+	}
 	mqfq_auto_find_best(a);
 	if (mqfq_auto_jain_ppm(&leg->shares) < MQFQ_AUTO_FAIR_PPM && held >= 2 * MQFQ_SLOTS_MIN &&
 	    mqfq_auto_leg_rise_ppm(leg, &a->first) > -MQFQ_AUTO_NEW_COST_PPM &&
-	    mqfq_auto_least_rise_ppm(leg, &a->first) > -MQFQ_AUTO_NEW_COST_PPM) {
+	    mqfq_auto_poorest_rise_ppm(leg, &a->first) > -MQFQ_AUTO_NEW_COST_PPM) {
 		a->last_slots = held;
 		mqfq_auto_new_leg(a, held / 2,
 				  t->is_on ? mqfq_auto_less_throttle_kb(a, w) : t->base);

@@ -72,18 +72,22 @@ enum mqfq_auto_side {
 	MQFQ_AUTO_NR_SIDES,
 };
 
+struct mqfq_auto_flow;
+
 /**
  * struct mqfq_auto_shares - what flows were served, for Jain's index
  * @nr:		flows that were
  * @sum:	of the shares, that is service over weight
  * @squares:	sum of their squares
  * @least:	the smallest
+ * @poorest:	the flow that has it; it may be gone
  */
 struct mqfq_auto_shares {
 	u64 nr;
 	u64 sum;
 	u64 squares;
 	u64 least;
+	const struct mqfq_auto_flow *poorest;
 };
 
 /**
@@ -121,6 +125,7 @@ struct mqfq_auto_knob {
  * @rates:	sum of their bytes per millisecond
  * @squares:	and of the squares of these
  * @shares:	of the flows
+ * @beside:	what its poorest flow has in the leg that it is compared with; 0: nothing any more
  */
 struct mqfq_auto_leg {
 	u64 ns;
@@ -130,6 +135,7 @@ struct mqfq_auto_leg {
 	u64 rates;
 	u64 squares;
 	struct mqfq_auto_shares shares;
+	u64 beside;
 };
 
 /**

@@ -84,6 +84,7 @@ struct world {
 	struct tenants later[2];	/* after LEARN_MS, if there are any */
 	/* A tenant's, per request; and until it hears that one is done. */
 	unsigned int task_ns, back_ns;
+	bool rising;			/* each tenant's weight is one more than the last one's */
 };
 
 /* Reads of 16 KiB or less per die take as long as on the default drive of ssdsim. */
@@ -93,6 +94,11 @@ struct world {
 #define MANY_DIES								\
 	.nr_queues = 4, .nr_dies = 64, .striped = true, .read_us = 107, .bus_mbps = 8000,	\
 	.cpu_ns = 1000, .wake_ns = 5000
+
+/* A large drive whose times are all longer: ssdsim's profile pcie4 with stretch=32. */
+#define SLOW_DIES								\
+	.nr_queues = 16, .nr_dies = 45, .read_us = 1400, .bus_mbps = 200,	\
+	.cpu_ns = 8000, .wake_ns = 8000
 
 /* With few requests outstanding, some of them are on their way and not here. */
 #define TAKES_TIME	.stays = true, .task_ns = 15000, .back_ns = 20000
@@ -142,6 +148,10 @@ static const struct world starts[] = {
 	  .nr_queues = 4, .nr_dies = 1, .striped = true, .read_us = 214, .bus_mbps = 1000,
 	  .cpu_ns = 8000, .wake_ns = 8000,
 	  .tenants = { { 1, 64, 4, 100 }, { 1, 96, 64, 100 } } },
+	{ FEW_DIES, .name = "as it comes: weights 1 to 16, 16 x 32", .rising = true,
+	  .tenants = { { 16, 32, 4, 100 } } },
+	{ SLOW_DIES, .name = "slow dies: weights 1 to 16, 16 x 32", .rising = true,
+	  .tenants = { { 16, 32, 4, 100 } } },
 	{ FEW_DIES, .name = "one alone", .tenants = { { 1, 64, 4, 100 } }, .unbound = true },
 };
 
@@ -445,7 +455,7 @@ static u32 weight_of(void *context, u64 key, void *who)
 	const struct world *w = context;
 
 	(void)who;
-	return w->tenants[key >= w->tenants[0].nr].weight;
+	return w->tenants[key >= w->tenants[0].nr].weight * (w->rising ? key + 1 : 1);
 }
 
 static void begin(struct machine *m, const struct world *w, u32 slots, u32 throttle_kb)
