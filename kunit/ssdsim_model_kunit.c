@@ -119,6 +119,28 @@ static void rates_test(struct kunit *test)
 		    div_u64((u64)dies * SEC, cfg.read_ns + cfg.prog_ns + 8 * cfg.xfer_unit_ns), 60);
 }
 
+/* The newer drives' data sheets. The dies of pcie5 just keep up: some of them idle by chance. */
+static void newer_rates_test(struct kunit *test)
+{
+	struct ssdsim_cfg cfg = profile_cfg(test);
+	struct ssd_load r4 = ssd_reader(1, 384), r128 = ssd_reader(32, 64),
+			w4 = ssd_writer(1, 384, false);
+	u64 want = div_u64(SEC, cfg.cmd_ns + cfg.dma_unit_ns), ns = 50 * MSEC;
+
+	if (cfg.ways != 8)
+		return;
+	w4.nr_pages = 16000;
+	cfg.op_pct = 400;	/* no collection */
+	ssd_start(test, &cfg);
+	ssd_run_loads(test, &r4, 1, 10 * MSEC, ns);
+	ssd_run_loads(test, &r128, 1, 10 * MSEC, ns);
+	ssd_run_loads(test, &w4, 1, 20 * MSEC, ns);
+	EXPECT_NEAR(test, ssd_per_second(&r4, ns), want, 80);
+	EXPECT_NEAR(test, ssd_per_second(&w4, ns), want, 50);
+	want = div_u64(SEC, cfg.cmd_ns + 32 * cfg.dma_unit_ns);
+	EXPECT_NEAR(test, ssd_per_second(&r128, ns), want, 50);
+}
+
 /* ---- a core for each hardware queue ---- */
 
 static void queue_service_test(struct kunit *test)
@@ -842,6 +864,7 @@ static void config_test(struct kunit *test)
 static struct kunit_case ssdsim_model_cases[] = {
 	KUNIT_CASE_PARAM(depth1_test, profile_gen_params),
 	KUNIT_CASE_PARAM(rates_test, profile_gen_params),
+	KUNIT_CASE_PARAM(newer_rates_test, profile_gen_params),
 	KUNIT_CASE(queue_service_test),
 	KUNIT_CASE_PARAM(saturation_test, saturation_gen_params),
 	KUNIT_CASE(cached_saturation_test),

@@ -26,6 +26,8 @@
 #define MAX_SECTORS		1024u
 #define MAX_DISCARD_SECTORS	8192u
 #define MAX_DEVICES		64
+/* The longest time of a profile, 5 ms, is then half a second. */
+#define SSDSIM_MAX_STRETCH	100u
 
 static DEFINE_MUTEX(ssdsim_ctl_mutex);
 static LIST_HEAD(ssdsim_devices);
@@ -49,7 +51,9 @@ MODULE_PARM_DESC(nr_devices, "devices to make at load, 0..64 (1)");
 
 static char *profile = "default";
 module_param(profile, charp, 0644);
-MODULE_PARM_DESC(profile, "drive to behave like: default, 970evoplus, fast");
+MODULE_PARM_DESC(profile, "drive to behave like: default, 970evoplus, pcie4, pcie5, fast");
+
+PARAM(uint, stretch, 1, "all times of the profile last so many times as long, 1..100 (1)");
 
 PARAM(uint, size_mb, 256, "capacity in MiB, 1..4194304 (256); memory is taken as it is written");
 PARAM(uint, queues, 4, "hardware queues, 1..64, at most one per CPU (4)");
@@ -85,6 +89,7 @@ static const struct {
 	const int *param;
 	size_t offset;
 	int scale;
+	bool is_time;
 } overrides[] = {
 	{ &par_channels, offsetof(struct ssdsim_cfg, channels), 1 },
 	{ &par_ways, offsetof(struct ssdsim_cfg, ways), 1 },
@@ -93,18 +98,18 @@ static const struct {
 	{ &par_op_pct, offsetof(struct ssdsim_cfg, op_pct), 1 },
 	{ &par_slots, offsetof(struct ssdsim_cfg, slots), 1 },
 	{ &par_cache_kb, offsetof(struct ssdsim_cfg, cache_units), 4 },
-	{ &par_queue_service_ns, offsetof(struct ssdsim_cfg, queue_service_ns), 1 },
-	{ &par_fetch_ns, offsetof(struct ssdsim_cfg, fetch_ns), 1 },
-	{ &par_cmd_ns, offsetof(struct ssdsim_cfg, cmd_ns), 1 },
-	{ &par_dma_unit_ns, offsetof(struct ssdsim_cfg, dma_unit_ns), 1 },
-	{ &par_xfer_unit_ns, offsetof(struct ssdsim_cfg, xfer_unit_ns), 1 },
-	{ &par_read_ns, offsetof(struct ssdsim_cfg, read_ns), 1 },
-	{ &par_prog_ns, offsetof(struct ssdsim_cfg, prog_ns), 1 },
-	{ &par_erase_ns, offsetof(struct ssdsim_cfg, erase_ns), 1 },
-	{ &par_destage_ns, offsetof(struct ssdsim_cfg, destage_ns), 1 },
-	{ &par_discard_ns, offsetof(struct ssdsim_cfg, discard_ns), 1 },
-	{ &par_discard_mib_ns, offsetof(struct ssdsim_cfg, discard_mib_ns), 1 },
-	{ &par_zero_mib_ns, offsetof(struct ssdsim_cfg, zero_mib_ns), 1 },
+	{ &par_queue_service_ns, offsetof(struct ssdsim_cfg, queue_service_ns), 1, true },
+	{ &par_fetch_ns, offsetof(struct ssdsim_cfg, fetch_ns), 1, true },
+	{ &par_cmd_ns, offsetof(struct ssdsim_cfg, cmd_ns), 1, true },
+	{ &par_dma_unit_ns, offsetof(struct ssdsim_cfg, dma_unit_ns), 1, true },
+	{ &par_xfer_unit_ns, offsetof(struct ssdsim_cfg, xfer_unit_ns), 1, true },
+	{ &par_read_ns, offsetof(struct ssdsim_cfg, read_ns), 1, true },
+	{ &par_prog_ns, offsetof(struct ssdsim_cfg, prog_ns), 1, true },
+	{ &par_erase_ns, offsetof(struct ssdsim_cfg, erase_ns), 1, true },
+	{ &par_destage_ns, offsetof(struct ssdsim_cfg, destage_ns), 1, true },
+	{ &par_discard_ns, offsetof(struct ssdsim_cfg, discard_ns), 1, true },
+	{ &par_discard_mib_ns, offsetof(struct ssdsim_cfg, discard_mib_ns), 1, true },
+	{ &par_zero_mib_ns, offsetof(struct ssdsim_cfg, zero_mib_ns), 1, true },
 };
 
 static int read_config(struct ssdsim_dev *dev)
@@ -124,11 +129,17 @@ static int read_config(struct ssdsim_dev *dev)
 	dev->cfg = prof->cfg;
 	dev->cfg.units = (u64)par_size_mb << (20 - SSDSIM_UNIT_SHIFT);
 	dev->cfg.cache_units = prof->cache_kb / 4;
-	for (i = 0; i < ARRAY_SIZE(overrides); i++)
+	for (i = 0; i < ARRAY_SIZE(overrides); i++) {
+		u32 *field = (void *)&dev->cfg + overrides[i].offset;
+
 		if (*overrides[i].param >= 0)
-			*(u32 *)((void *)&dev->cfg + overrides[i].offset) =
-				*overrides[i].param / overrides[i].scale;
+			*field = *overrides[i].param / overrides[i].scale;
+		else if (overrides[i].is_time)
+			*field *= par_stretch;
+	}
 	wrong = ssdsim_cfg_check(&dev->cfg);
+	if (!par_stretch || par_stretch > SSDSIM_MAX_STRETCH)
+		wrong = "stretch";
 	if (par_size_mb > 1u << 22)
 		wrong = "size_mb";
 	if (!par_queues || par_queues > SSDSIM_MAX_QUEUES)

@@ -49,13 +49,29 @@
  *  - With N reads in flight a reader waits N / 30k: 96 in flight (three jobs of 32) make 3.2 ms,
  *    against at most 266 us with two.
  *
+ * pcie4, pcie5: newer drives, whole
+ * ---------------------------------
+ * From data sheets. 64 dies, the most that the model has; planes of a die that work alone count as
+ * dies. A guest cannot saturate them: the parameter stretch makes all their times longer by one
+ * factor, so that their proportions stay.
+ *
+ *  - pcie4: 1.0M random 4 KiB reads/s and 7.0 GB/s of sequential ones. So dma_unit_ns = 4096 /
+ *    7.0 = 585, and cmd_ns = 1000 - 585 = 415. Channels of 1.2 GB/s: xfer_unit_ns = 3410. With a
+ *    tR of 40 us a depth-1 read takes 44.5 us, and the dies serve 1.47M/s. 5.0 GB/s are written
+ *    (into single-level cells): 64 pages of 16 KiB in 209 us = 4 x 3410 + prog_ns, so prog_ns =
+ *    195000.
+ *  - pcie5: 2.2M reads/s and 14 GB/s: dma_unit_ns = 293, cmd_ns = 162. Channels of 2.4 GB/s:
+ *    xfer_unit_ns = 1700. A tR of 27 us gives the dies 2.23M/s, no more than the controller. 13
+ *    GB/s are written: 64 pages in 80 us, so prog_ns = 73200.
+ *  - 45 and 64 requests have to be outstanding to have all of their reads; default takes 4.
+ *
  * Discards and zeroing, all profiles
  * ----------------------------------
  * Chosen, not derived: no datasheet has them. A discard of a consumer drive takes from a fraction
  * of a millisecond to some ten, mostly whatever its size, since the drive changes its map under one
  * lock; write-zeroes takes about as long as writing a summary of what it zeroes. So 970evoplus
  * takes 1 ms, 0.1 ms for each MiB discarded, and 1 ms for each MiB zeroed (about 1 GB/s); default
- * is five times as slow, as its reads are.
+ * is five times as slow, as its reads are; pcie4 and pcie5 are 4 and 8 times as fast.
  *
  * fast: contention out of the way
  * -------------------------------
@@ -95,6 +111,28 @@ static const struct ssdsim_profile ssdsim_profiles[] = {
 			.read_ns = 67400, .prog_ns = 850000,
 			.erase_ns = 3500000, .destage_ns = 2000000,
 			.discard_ns = 1000000, .discard_mib_ns = 100000, .zero_mib_ns = 1000000,
+		},
+	}, {
+		.name = "pcie4",
+		.cache_kb = 16384,
+		.cfg = {
+			.channels = 8, .ways = 8, .page_units = 4,
+			.block_pages = 64, .op_pct = 10, .slots = 1024,
+			.fetch_ns = 100, .cmd_ns = 415, .dma_unit_ns = 585, .xfer_unit_ns = 3410,
+			.read_ns = 40000, .prog_ns = 195000,
+			.erase_ns = 3500000, .destage_ns = 2000000,
+			.discard_ns = 250000, .discard_mib_ns = 25000, .zero_mib_ns = 250000,
+		},
+	}, {
+		.name = "pcie5",
+		.cache_kb = 32768,
+		.cfg = {
+			.channels = 8, .ways = 8, .page_units = 4,
+			.block_pages = 64, .op_pct = 10, .slots = 1024,
+			.fetch_ns = 50, .cmd_ns = 162, .dma_unit_ns = 293, .xfer_unit_ns = 1700,
+			.read_ns = 27000, .prog_ns = 73200,
+			.erase_ns = 3000000, .destage_ns = 2000000,
+			.discard_ns = 125000, .discard_mib_ns = 12500, .zero_mib_ns = 125000,
 		},
 	}, {
 		.name = "fast",
