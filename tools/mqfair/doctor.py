@@ -3,12 +3,15 @@
 
 doctor checks the kernel against SUPPORTED, its type information and headers, the installed modules
 and whether the kernel accepts them, DKMS, the scheduler of each disk, what else sets a scheduler
-(TuneD, udev rules), the tunables of each disk with a scheduler of ours, and the weights of cgroups:
-also those that systemd and container runtimes set where mq-mqfq does not read them.
-It changes nothing and needs no root.
+(TuneD, udev rules), the tunables of each disk with a scheduler of ours, what lies around it (ZFS,
+md, bcache, isolated CPUs, other controllers), and the weights of cgroups: also those that systemd
+and container runtimes set where mq-mqfq does not read them. It changes nothing and needs no root.
 
 Each finding is "ok", "note" (works, but look at it) or "fault" (does not work). The exit status is
 1 if there is a fault. With DEV only that disk is checked.
+
+--kernel-report prints one text to send with a question or a report of a fault: versions,
+configuration, layouts, disks and findings, without names of hosts or cgroups. The exit status is 0.
 """
 import glob
 import json
@@ -17,6 +20,8 @@ import re
 import subprocess
 from dataclasses import asdict, dataclass
 
+import kernel_report
+import surroundings
 from device import printable
 from weights import DEFAULT, parse
 
@@ -245,6 +250,8 @@ def disks(machine, only):
     for name, scheduler in ours.items():
         yield Finding(OK, name, f"uses {scheduler}")
         yield from tunables(machine, name, scheduler)
+        for text, remedy in surroundings.check(machine, name, scheduler):
+            yield Finding(NOTE, name, text, remedy)
 
 
 def number(machine, disk, name):
@@ -417,15 +424,22 @@ def examine(machine, only=None):
 
 def arguments(parser):
     """The options of this command."""
-    parser.add_argument("--json", action="store_true",
-                        help="findings as JSON: verdict, about, text, remedy")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true",
+                      help="findings as JSON: verdict, about, text, remedy")
+    form.add_argument("--kernel-report", action="store_true",
+                      help="a text about this kernel, to send with a question")
 
 
 def run(args):
     """Examine and print; 1 if there is a fault."""
     # A name in /dev or sysfs, or a link to one (/dev/disk/by-id/...).
-    found = examine(Machine(),
+    machine = Machine()
+    found = examine(machine,
                     os.path.basename(os.path.realpath(args.device)) if args.device else None)
+    if args.kernel_report:
+        print("\n".join(kernel_report.lines(machine, found, supported())), end="")
+        return 0
     if args.json:
         print(json.dumps([asdict(finding) for finding in found], indent=2))
     else:
