@@ -27,6 +27,9 @@ def cache_dir():
     """The cache folder; made when missing."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     path = os.path.join(base, "mqfair")
+    if len(path.split()) > 1:
+        raise LabError(f"the cache folder {path} has a space in its name, and no kernel can be "
+                       "built there; set XDG_CACHE_HOME to another")
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:

@@ -12,15 +12,14 @@ import os
 import subprocess
 from dataclasses import dataclass
 
-from . import cache
-from .root import enter_argv, package_version
-from .say import LabError, cache_hint, run_logged, say
+from . import library
+from .root import enter_argv
+from .say import LabError, cache_hint, say
 
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "coherence")
-SOURCES = ("plugin.c", "lines.c", "lines.h", "marker.h", "qemu_api.h")
-CFLAGS = "-std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter -fPIC -shared -fvisibility=hidden"
-# With one byte of APIC numbers. A kernel of the lab's own has fewer (NR_CPUS).
-MOST_CPUS = {"stock": 255, "own": 16}
+SOURCES, HEADERS = ("plugin.c", "lines.c"), ("lines.h", "marker.h", "qemu_api.h")
+# With one byte of APIC numbers.
+MOST_CPUS = 255
 LINE_SHIFT = 6
 SLICE_INSNS = 100
 TOP_LINES, TOP_FUNCTIONS = 40, 60
@@ -46,28 +45,15 @@ def check(coherence, backend, virtual_time):
         raise LabError(f"--coherence: no file can be made in {folder}")
 
 
-def check_cpus(cpus, kernel):
-    """Refuse more CPUs than @kernel can boot."""
-    most = MOST_CPUS["stock" if kernel.initramfs else "own"]
-    if not 1 <= cpus <= most:
-        raise LabError(f"--cpus {cpus}: this guest can boot 1 to {most} CPUs")
+def check_cpus(cpus):
+    """Refuse more CPUs than a stock kernel can boot."""
+    if not 1 <= cpus <= MOST_CPUS:
+        raise LabError(f"--cpus {cpus}: this guest can boot 1 to {MOST_CPUS} CPUs")
 
 
 def plugin(root):
     """The plugin, built for the QEMU of @root."""
-    texts = []
-    for name in SOURCES:
-        with open(os.path.join(FOLDER, name), encoding="utf-8") as handle:
-            texts.append(handle.read())
-
-    def make(path):
-        argv = ["sh", "-c", f'gcc {CFLAGS} -o "$1/coherence.so" "$0/plugin.c" "$0/lines.c"',
-                FOLDER, path]
-        run_logged("coherence: building the plugin", enter_argv(root, argv, [FOLDER], "/"),
-                   os.path.join(cache.cache_dir(), "log", "coherence.log"))
-
-    key = cache.key_of(package_version(root, "qemu-system-x86"), CFLAGS, *texts)
-    return cache.artifact("coherence", key, make, 100 << 20) + "/coherence.so"
+    return library.build(root, "coherence", FOLDER, SOURCES, HEADERS, "-fvisibility=hidden")
 
 
 def argv(root, coherence, run):

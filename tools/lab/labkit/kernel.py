@@ -37,7 +37,7 @@ class Kernel:
     kdir: str           # what modules build against
     modules: str        # its own modules
     identity: str       # changes when any of it does
-    initramfs: bool     # 9p is a module: an initramfs has to mount the root
+    initramfs: bool     # drivers are modules: an initramfs has to mount the root
 
 
 def get(name):

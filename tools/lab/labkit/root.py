@@ -5,7 +5,7 @@ The host needs mmdebstrap and nothing else. Compilers, QEMU, virtme-ng, fio and 
 Debian 13 inside the root filesystem, so a Debian 12 host gives the same results. enter_argv() runs
 a command in it, in namespaces of its own: the root is mounted read-only, the checkout and the cache
 are mounted at the paths they have outside, and everything dies with the command. Guests then take
-that very root as theirs: UML through hostfs, QEMU through 9p.
+that very root as theirs: UML through hostfs, QEMU through 9p, or as an image (sealed.py).
 
 Without root, a user namespace maps the caller to root inside; that takes newuidmap (package uidmap)
 and a range in /etc/subuid, which Debian's adduser gives every user.
@@ -26,12 +26,12 @@ HOST_PACKAGES = ["mmdebstrap"]
 PACKAGES = {
     "kernel and module builds": "build-essential bc bison flex libelf-dev libssl-dev cpio kmod "
                                 "dwarves rsync python3 zstd xz-utils perl",
-    "guests": "qemu-system-x86 virtme-ng busybox-static",
+    "guests": "qemu-system-x86 virtme-ng busybox-static erofs-utils",
     "tests and benchmarks": "fio nvme-cli e2fsprogs util-linux iproute2 procps libaio-dev "
                             "liburing-dev redis-tools crun",
     "checks": "sparse shellcheck libasan8 libubsan1 libtsan2",
     "octokvd": "libxxhash-dev libsodium-dev libhiredis-dev python3-redis clang libclang-rt-19-dev",
-    "peers and applications": "valkey-server rocksdb-tools postgresql",
+    "peers and applications": "valkey-server rocksdb-tools postgresql etcd-server",
     "traces": "bpftrace lttng-tools babeltrace2",
     "packages": "dkms dh-dkms debhelper dpkg-dev udev",
     "documentation and pictures": "python3-sphinx python3-matplotlib",

@@ -243,7 +243,7 @@ def known_transfers(report):
 
 
 def counted_guest(report):
-    """A window around a command: the module's transfers are there, and no line of it is our own."""
+    """A window around a command: the module's transfers are there, and a repeat has the same."""
     report.begin("coherence-guest")
     os.makedirs(os.path.join(CHECKOUT, "results"), exist_ok=True)
     path = os.path.join(CHECKOUT, f"results/counted.{os.getpid()}.json")
@@ -252,13 +252,18 @@ def counted_guest(report):
               "tools/lab/coherence/window.py reads --cause mq-k2 -- sh -c '"
               "for cpu in 0 1; do taskset -c $cpu dd if=/dev/nullb0 of=/dev/null bs=4k count=200 "
               "iflag=direct 2>/dev/null & done; wait'")
-    status, _, err = lab_run(report, ["--backend", "vm", "--kernel", "6.12", "--virtual-time",
-                                      "--coherence", path], ["sh", "-c", script])
+    texts = []
+    for _ in range(2):
+        status, _, err = lab_run(report, ["--backend", "vm", "--kernel", "6.12", "--virtual-time",
+                                          "--coherence", path], ["sh", "-c", script])
+        if status != 0:
+            break
+        with open(path, encoding="utf-8") as handle:
+            texts.append(handle.read())
+        os.unlink(path)
     wrong = f"status {status}"
     if status == 0:
-        with open(path, encoding="utf-8") as handle:
-            windows = json.load(handle)["windows"]
-        os.unlink(path)
+        windows = json.loads(texts[0])["windows"]
         window = windows[0] if windows else {"name": "none"}
         dispatched = window.get("calls", {}).get("k2_dispatch_request [mq_k2]", 0)
         wrong = "; ".join(text for text, bad in (
@@ -267,6 +272,7 @@ def counted_guest(report):
             ("no transfer is mq-k2's", not window.get("caused")),
             ("all transfers are mq-k2's", window.get("caused") == window.get("transfers")),
             (f"{window.get('cpus')} CPUs", window.get("cpus") != 2),
+            ("a repeat has other counts", texts[0] != texts[1]),
             ("no line has a named site", not any(site["module"] == "mq_k2"
                                                  for line in window.get("lines", ())
                                                  for site in line["sites"])),
@@ -332,8 +338,70 @@ def counts(report):
     coherence_refusals(report)
 
 
+def repeats(report):
+    """Under virtual time two runs print the same bytes, however busy the host is.
+
+    What they print has the kernel's times, its interrupts, its scheduler's statistics and all of
+    fio's figures. The first run is beside a busy program, the output of the second is taken late,
+    and a run with another seed is the control: it has to differ.
+    """
+    report.begin("virtual-time-repeats")
+    script = ("set -e; seq 60000; modprobe ssdsim queues=2; modprobe mq-mqfq; "
+              "echo mq-mqfq > /sys/block/ssdsim0/queue/scheduler; "
+              "fio --filename=/dev/ssdsim0 --direct=1 --ioengine=libaio --rw=randrw --iodepth=16 "
+              "--numjobs=2 --time_based --runtime=1 --output-format=json --name=load; "
+              "cat /proc/interrupts /proc/schedstat; head -c 16 /dev/urandom | od -x; dmesg; "
+              "cat; pwd")
+    options = ["--backend", "vm", "--kernel", "6.12", "--virtual-time"]
+    outputs = []
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as given, subprocess.Popen(
+            ["sh", "-c", "while :; do :; done"]) as busy:
+        given.write("input\n")
+        given.flush()
+        try:
+            for reader, more in (("cat", []), ("sleep 30; cat", []), ("cat", ["--seed", "2"])):
+                status, out, err = report.command(
+                    ["bash", "-c", f'set -o pipefail; "$@" | {{ {reader}; }}', "-", LAB, "run",
+                     *options, *more, "--stdin", given.name, "--", "sh", "-c", script],
+                    timeout_s=600, cwd=os.path.join(CHECKOUT, "fio-jobs"))
+                outputs.append(out)
+                if status != 0:
+                    report.fail("virtual-time-repeats", f"status {status}", detail=err)
+                    return
+                busy.kill()
+        finally:
+            busy.kill()
+    first, second, other = outputs
+    differ = [pair for pair in zip(first.splitlines(), second.splitlines()) if pair[0] != pair[1]]
+    report.expect("virtual-time-repeats", "; ".join(text for text, bad in (
+        (f"two runs differ: {differ[:1]}", first != second),
+        ("another seed gives the same", first == other),
+        ("fio has done nothing", not re.search('"total_ios" : [1-9]', first)),
+        ("the input is not the file, or the folder not fio-jobs",
+         not first.endswith("input\n/lab/checkout/fio-jobs\n")),
+    ) if bad))
+
+
+def sealed_refusals(report):
+    """What a sealed guest cannot have: a sentence each."""
+    virtual = ["--backend", "vm", "--kernel", "6.12", "--virtual-time"]
+    for name, options, cwd, word in (
+            ("kernel", ["--backend", "vm", "--kernel", "debug", "--virtual-time"], CHECKOUT,
+             "stock kernel"),
+            ("carry", [*virtual, "--carry", "no/such/file"], CHECKOUT, "no such path"),
+            ("carry-outside", [*virtual, "--carry", "../shared"], CHECKOUT, "no such path"),
+            ("stdin", [*virtual, "--stdin", "no/such/file"], CHECKOUT, "no such file"),
+            ("real-time", ["--seed", "2"], CHECKOUT, "go with --virtual-time"),
+            ("folder", virtual, "/", "from a folder in")):
+        report.begin(f"sealed-{name}")
+        status, _, err = lab_run(report, options, ["true"], timeout_s=300, cwd=cwd)
+        report.expect(f"sealed-{name}", sentence(err) or
+                      (None if status and word in err else f"status {status}, not '{word}'"),
+                      detail=err)
+
+
 CASES = [streams([]), streams(VM), timeout, splats, wrong_use, two_at_once, interrupted, bad_cache,
-         counts]
+         counts, repeats, sealed_refusals]
 
 
 def contract(report):

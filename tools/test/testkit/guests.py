@@ -30,6 +30,7 @@ class Listing:
     def __init__(self, report, prefix=""):
         self.report, self.prefix = report, prefix
         self.planned, self.done, self.about, self.failed, self.hung = [], set(), {}, 0, ""
+        self.detail = []
 
     def read(self, line):
         word, _, rest = line.rstrip("\n").partition(" ")
@@ -41,6 +42,8 @@ class Listing:
         elif word == "@start":
             name, _, self.about[name] = rest.partition(" ")
             self.report.begin(name)
+        elif word == "@detail":
+            self.detail.append(rest)
         elif word == "@hang":
             self.hung = f"; the guest ended because {rest} cannot be killed"
         elif word == "@done":
@@ -48,7 +51,9 @@ class Listing:
             self.done.add(name)
             self.failed += verdict == "FAIL"
             text = ": ".join(filter(None, [self.about.get(name, ""), *reason]))
-            self.report.case(verdict, self.prefix + name, text, seconds=float(seconds))
+            self.report.case(verdict, self.prefix + name, text, seconds=float(seconds),
+                             detail="\n".join(self.detail))
+            self.detail = []
 
     def finish(self, status, log_tail):
         """The guest has ended: a test that did not run has failed, and so has a broken guest."""
@@ -243,8 +248,8 @@ class Unheard:
     def note(self, _text):
         pass
 
-    def case(self, verdict, name, text="", seconds=0):
-        del name, seconds
+    def case(self, verdict, name, text="", seconds=0, detail=""):
+        del name, seconds, detail
         self.verdicts.append((verdict, text))
 
     def fail(self, name, text, seconds=0, detail=""):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Groups that run in the lab's root filesystem, by `lab enter`; and LTTng, needing a guest."""
+import glob
 import os
 import re
 import shutil
@@ -9,11 +10,13 @@ from . import ktap
 from .report import CHECKOUT, LAB, Group
 
 sys.path.insert(0, os.path.join(CHECKOUT, "tools", "lab"))
-from labkit import kernel       # noqa: E402
+from labkit import cache, kernel        # noqa: E402
+from labkit.root import base_root, enter_argv       # noqa: E402
+from labkit.say import run_logged       # noqa: E402
 
 ENTER = [LAB, "enter", "--"]
 IN_GUEST = [LAB, "run", "--backend", "vm", "--kernel", "6.12", "--cpus", "2", "--virtual-time",
-            "--timeout", "600", "--"]
+            "--timeout", "600"]
 # All of them take long: the short run tries each eighth.
 SOME_MUTANTS = "8"
 
@@ -98,7 +101,7 @@ def layout(report):
             failures = "\n".join(re.findall("^FAIL.*", out, re.M))
             report.fail(name, f"status {status}: {last}", detail=failures or out + err)
     run_program(report, "refusals", ["tools/check/refusals", kdirs["7.2"]])
-    run_program(report, "in-tree", ["tools/check/in_tree", kernel._source(kernel.base_root())])
+    run_program(report, "in-tree", ["tools/check/in_tree", kernel._source(base_root())])
 
 
 def tools_unit(report):
@@ -107,19 +110,37 @@ def tools_unit(report):
                  "tools/mqfair/test_tune", "tools/mqfair/test_report",
                  "tools/mqfair/test_weights"):
         run_program(report, os.path.basename(path), [path])
+    run_program(report, "answers", ["tools/bench/answers", "--check"])
     run_program(report, "documents", ["sphinx-build", "-q", "-W", "--keep-going",
                                       "Documentation", "/tmp/documents"])
+
+
+def lttng_tracer(kdir):
+    """A folder with LTTng's tracer, built for @kdir; kept in the cache."""
+    program = os.path.join(CHECKOUT, "tools", "trace", "lttng", "build")
+    with open(program, encoding="utf-8") as source:
+        text = source.read()
+    key = cache.key_of(text, kdir, *glob.glob("usr/src/lttng-modules-*", root_dir=base_root()))
+
+    def make(path):
+        argv = [program, kdir, "/tmp/modules", path]
+        run_logged("lttng: building the tracer", enter_argv(base_root(), argv, [CHECKOUT], "/"),
+                   os.path.join(cache.cache_dir(), "log", "lttng.log"))
+
+    return cache.artifact("lttng", key, make, 300 << 20)
 
 
 def lttng(report):
     """LTTng's tracer and our probes on Debian 13's stock kernel: build them, record in a guest."""
     folder = "results/test/lttng"
     shutil.rmtree(folder, ignore_errors=True)
-    run_program(report, "build", ["tools/trace/lttng/build", stock("6.12"), folder])
+    report.begin("tracer")
+    tracer = lttng_tracer(stock("6.12"))
+    run_program(report, "build", ["tools/trace/lttng/build", stock("6.12"), folder, tracer])
     if report.counts["FAIL"]:
         return
     report.begin("guest")
-    argv = [*IN_GUEST, "tools/trace/lttng/selftest", folder]
+    argv = [*IN_GUEST, "--carry", folder, "--", "tools/trace/lttng/selftest", folder]
     status, out, err = report.command(argv, timeout_s=900)
     found = re.findall(r"^(ok|FAIL) (.*)$", out, re.M)
     for verdict, text in found:

@@ -89,7 +89,7 @@ def read_test(name):
     run_on = words.get("RUN_ON", "").split()
     for word in run_on:
         check_word(name, "RUN_ON", word, RUN_ON)
-    if {"not_stock", "not_uml"}.issubset(run_on):
+    if {"not_stock", "not_uml", "not_debug"}.issubset(run_on):
         raise PlanError(f"{name}: RUN_ON leaves no kernel to run on")
     check_word(name, "SPEED", words.get("SPEED", "any"), SPEED)
     first = words.get("FIRST", SCHEDULERS[0])
