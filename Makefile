@@ -33,12 +33,13 @@ unsigned = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL
 
 .DEFAULT_GOAL := modules
 .PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo \
-	simulate fuzz lab deb docs graft help
+	results-check simulate fuzz lab deb docs graft help
 
 modules: preflight
 	$(kbuild) $(config) modules
 
 preflight:
+	$(if $(word 2,$(CURDIR)),$(error kbuild needs a path without a space: $(CURDIR)))
 	$(Q)sh compat/preflight $(KDIR)
 
 clean:
@@ -70,6 +71,9 @@ test-long:
 
 bench:
 	$(Q)tools/bench/bench $(NAME) $(ARGS)
+
+results-check:
+	$(Q)tools/bench/results_check
 
 demo:
 	$(Q)tools/bench/demo/demo $(ARGS)
@@ -117,7 +121,6 @@ help:
 	@echo 'See'
 	@echo '  make demo          a noisy neighbour and a real-time reader, with and without us:'
 	@echo '                     tables and pictures'
-	@echo '  make bench NAME=X  a benchmark: fairness, latency, full, cost, throughput, tabs,'
-	@echo '                     octofas, timeline, postgres, octokv, balancer, peers, auto,'
-	@echo '                     shallow, k2-auto, defaults, filesystems, scale'
+	@echo '  make bench NAME=X  a benchmark; NAME=list names them'
+	@echo '  make results-check which stored results are older than the code that they measure'
 	@echo '  make lab           make the guests that test, bench and demo run in'

@@ -39,7 +39,7 @@ def case_name(shape, queues, cpus):
             f"{nr_cpus} CPU{'s' if nr_cpus > 1 else ''}")
 
 
-def plan(program, setup, shapes, schedulers):
+def plan(setup, shapes, schedulers):
     """The steps of one guest."""
     _, queues, cpus = setup
     steps = []
@@ -52,7 +52,7 @@ def plan(program, setup, shapes, schedulers):
         for name in schedulers:
             tunables = {"flow": "ioprio"} if name in BY_IOPRIO and flows > 1 else {}
             steps.append({"label": f"{case}, {name}", "case": case, "scheduler": name,
-                          "device": device, "measure": "iocount", "program": program,
+                          "device": device, "measure": "iocount", "program": lab.IOCOUNT,
                           "depth": depth, "batch": batch, "ios": IOS, "windows": WINDOWS,
                           "cpus": cpus, "flows": flows, "tunables": tunables})
     return steps
@@ -92,11 +92,10 @@ def run(args):
     schedulers = ALWAYS + others()
     sets = [(setup, SHAPES) for setup in (QUICK_SETUPS if args.quick else SETUPS)]
     sets += [(setup, FLOWS_SHAPES) for setup in FLOWS_SETUPS]
-    with lab.scratch() as folder:
-        program = lab.build_iocount(folder)
-        plans = [plan(program, setup, shapes, schedulers) for setup, shapes in sets]
-        ran, results = lab.measure([(lab.virtual(args.kernel, setup[0]), steps)
-                                    for (setup, _), steps in zip(sets, plans)])
+    lab.build_iocount()
+    plans = [plan(setup, shapes, schedulers) for setup, shapes in sets]
+    ran, results = lab.measure([(lab.virtual(args.kernel, setup[0]), steps)
+                                for (setup, _), steps in zip(sets, plans)])
     parameters = {"device": "null_blk, irqmode 2 (timer), 256 tags; completes after 10 us, "
                             "at depth 1 after 20 us",
                   "block_bytes": 4096,

@@ -69,7 +69,7 @@ def _tunables(scheduler, cpus, regime):
     return found
 
 
-def plan(program, cpus, slice_insns, regimes, schedulers):
+def plan(cpus, slice_insns, regimes, schedulers):
     """The steps of one guest."""
     steps = []
     for regime in regimes:
@@ -83,7 +83,7 @@ def plan(program, cpus, slice_insns, regimes, schedulers):
             for tenants, groups in tenants_of(cpus, name).items():
                 case = case_name(cpus, tenants, regime, slice_insns)
                 steps.append({"label": f"{case}, {name}", "case": case, "scheduler": name,
-                              "device": device, "measure": "iocount", "program": program,
+                              "device": device, "measure": "iocount", "program": lab.IOCOUNT,
                               "depth": DEPTH, "batch": 1, "ios": IOS[cpus], "windows": 1,
                               "cpus": ",".join(map(str, range(cpus))), "flows": 1,
                               "groups": groups, "nr_cpus": cpus, "slice": slice_insns,
@@ -182,14 +182,14 @@ def result_of_pairs(ran, counted):
 def run(args):
     """Measure; the result dictionary."""
     schedulers = ALWAYS + others()
+    lab.build_iocount()
     with lab.scratch() as folder:
-        program = lab.build_iocount(folder)
         pairs, files = [], []
         for cpus, slice_insns, regimes, repeats in _setups(args.quick):
-            for _ in range(repeats):
+            for repeat in range(repeats):
                 files.append(os.path.join(folder, f"counted-{len(files)}.json"))
-                guest = lab.counted(args.kernel, cpus, files[-1], slice_insns)
-                pairs.append((guest, plan(program, cpus, slice_insns, regimes, schedulers)))
+                guest = lab.counted(args.kernel, cpus, files[-1], slice_insns, repeat)
+                pairs.append((guest, plan(cpus, slice_insns, regimes, schedulers)))
         ran, _ = lab.measure(pairs)
         counted = []
         for (_, steps), path in zip(pairs, files):

@@ -14,7 +14,7 @@ shares follow a change.
 Figures: bandwidth per tenant; Jain's index of bandwidth over weight, 1 if every tenant has its
 share; the tenant that is furthest from its share; total bandwidth.
 """
-from kit import lab, reactions, report, style
+from kit import lab, reactions, report, rivals, style
 from kit.tenants import jain, load, many, rising, tenant
 
 ONE_LINE = "shares, Jain's index and bandwidth: MQFQ's figure 5 and isol-bench's set"
@@ -32,11 +32,13 @@ FABRIC = {"kind": "nvme-tcp",
 SLOW = {**DRIVE, "params": {**DRIVE["params"], "read_ns": 430000, "xfer_unit_ns": 102800}}
 DEVICES = {"ssdsim": DRIVE, "slow ssdsim": SLOW, "nvme-tcp": FABRIC}
 BOTH = ("ssdsim", "nvme-tcp")
-SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "io.cost", "mq-mqfq")
+SCHEDULERS = tuple(rivals.WAYS)
 QUICK_SCHEDULERS = ("none", "mq-mqfq")
 # For the cases that are not part of a quick look, to save time.
-MAIN_SCHEDULERS = ("none", "bfq", "mq-mqfq")
-RAMP_S = 0.3
+MAIN_SCHEDULERS = ("none", "bfq", "bfq, tuned", "io.cost, tuned", "mq-mqfq")
+# As it comes, mq-mqfq finds T and D in the first second of a load. kit/reactions.py has what
+# follows a change.
+RAMP_S = 1
 WINDOWS_S = {"ssdsim": 1, "slow ssdsim": 16, "nvme-tcp": 1}
 THREE = {"numjobs": 3, "cpus_allowed": "1-3", "cpus_allowed_policy": "split"}
 
@@ -66,10 +68,8 @@ CASES = [
 
 def _step(device, case, what, scheduler):
     return {"label": f"{device}, {case}, {scheduler}", "case": case, "device": DEVICES[device],
-            "on": device, "name": scheduler,
-            "scheduler": "none" if scheduler == "io.cost" else scheduler, "tunables": {},
-            "measure": "fio", **what,
-            "cgroups": {"control": scheduler, "weights": dict(what["tenants"])}}
+            "on": device, "measure": "fio", **what,
+            **rivals.way(scheduler, dict(what["tenants"]))}
 
 
 def _schedulers(quick, in_quick):
@@ -128,7 +128,7 @@ def _labels_in_order():
 def run(args):
     """Measure; the result dictionary."""
     todo = plans(args.quick)
-    ran, results = lab.measure_virtual(args.kernel, CPUS, todo)
+    ran, results = lab.measure_virtual(args.kernel, CPUS, todo, may_lose=True)
     found = {step["label"]: rows(step, answer) for step, answer in lab.flat(todo, results)}
     parameters = {"device": "ssdsim, default profile, 4 GiB, half filled, 4 hardware queues; "
                             "nvme-tcp: the same with 2 channels, behind the kernel's NVMe target "
@@ -185,7 +185,7 @@ def _draw_shares(result, left, right):
         shown = [name for name in schedulers if report.value(result, case, name, "jain")]
         for number, name in enumerate(shown):
             # Side by side, so that no mark hides another.
-            at = place + (number - (len(shown) - 1) / 2) * 0.14
+            at = place + (number - (len(shown) - 1) / 2) * 0.1
             look = {"color": style.SCHEDULERS[name], "marker": "o", "markersize": 4.5, "zorder": 3}
             left.plot([report.value(result, case, name, "jain")], [at], **look)
             right.plot([100 * report.value(result, case, name, "bandwidth") / base], [at], **look)
@@ -208,7 +208,8 @@ def _draw_panel(result, axis, metric):
         axis.bar_label(drawn, [f"{entry['value']:.3g}"], padding=1, **style.VALUE)
     if line is not None:
         style.guide(axis, line, across=True)
-    axis.set_xticks(range(len(entries)), [entry["scheduler"] for entry in entries])
+    axis.set_xticks(range(len(entries)),
+                    [entry["scheduler"].replace(", ", ",\n") for entry in entries])
     axis.set_title(words)
     axis.margins(y=0.15)
 

@@ -6,13 +6,33 @@ Each scheduler that obeys I/O weights has a file of its own for them, and so has
 import contextlib
 import os
 
-from devices import StepError, write
+from devices import StepError, read, write
 
 ROOT = "/sys/fs/cgroup"
 PERIOD_US = 20000
 # Scheduler or io.cost: its file, and the range of the weight. The default is 100 in all.
 WEIGHT_FILES = {"bfq": ("io.bfq.weight", 1, 1000), "io.cost": ("io.weight", 1, 10000),
                 "mq-mqfq": ("io.mqfair.weight", 1, 10000)}
+
+
+def join(group):
+    """What a child process does before its program starts, to be in cgroup @group."""
+    def enter():
+        with open(f"{ROOT}/{group}/cgroup.procs", "w", encoding="ascii") as handle:
+            handle.write("0")
+    return enter
+
+
+def io_bytes(group, disk):
+    """Bytes that cgroup @group has read and written so far on @disk."""
+    device = read(f"/sys/block/{disk}/dev")
+    for line in read(f"{ROOT}/{group}/io.stat").splitlines():
+        name, *fields = line.split()
+        if name == device:
+            found = dict(field.split("=") for field in fields)
+            # A device that the cgroup has only opened has a line without fields.
+            return int(found.get("rbytes", 0)) + int(found.get("wbytes", 0))
+    return 0
 
 
 def _set_weights(control, weights):
@@ -24,18 +44,20 @@ def _set_weights(control, weights):
         write(f"{ROOT}/{group}/{name}", max(low, round(weight * scale)))
 
 
-def _switch_iocost(disk, on):
-    """Switch io.cost on with its automatic parameters, as its documentation does, or off."""
-    with open(f"/sys/block/{disk}/dev", encoding="ascii") as handle:
-        device = handle.read().strip()
-    write(f"{ROOT}/io.cost.qos", f"{device} enable={int(on)} ctrl=auto")
+def _switch_iocost(disk, on, model=None, qos=""):
+    """Switch io.cost on or off, with its automatic parameters or with @model and @qos."""
+    device, by = read(f"/sys/block/{disk}/dev"), "user" if model else "auto"
+    coefficients = " ".join(f"{key}={value}" for key, value in (model or {}).items())
+    write(f"{ROOT}/io.cost.model", f"{device} ctrl={by} {coefficients}")
+    write(f"{ROOT}/io.cost.qos", f"{device} enable={int(on)} ctrl={by} {qos}")
 
 
 @contextlib.contextmanager
-def cgroups(disk, control, weights):
+def cgroups(disk, control, weights, model=None, qos=""):
     """The cgroups of @weights below the root, until the context ends.
 
-    @control is the scheduler that obeys the weights, or io.cost.
+    @control is the scheduler that obeys the weights, or io.cost. The latter may have a @model of
+    the drive, {coefficient: value}, and a text of @qos parameters.
     """
     write(f"{ROOT}/cgroup.subtree_control", "+io")
     made = []
@@ -45,7 +67,7 @@ def cgroups(disk, control, weights):
             made.append(group)
         _set_weights(control, weights)
         if control == "io.cost":
-            _switch_iocost(disk, True)
+            _switch_iocost(disk, True, model, qos)
         yield
     finally:
         try:

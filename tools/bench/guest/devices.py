@@ -16,6 +16,8 @@ import time
 NVMET = "/sys/kernel/config/nvmet"
 NQN = "nqn.2014-08.org.nvmexpress:mqfair"
 APPEAR_S = 20
+# Of the guest and of every fio in it.
+SEED = int(os.environ.get("MQFAIR_SEED", 1))
 
 
 class StepError(Exception):

@@ -159,12 +159,8 @@ class _Loads:
             load.wait()
 
     def _start(self, group, argv):
-        def join():
-            with open(f"{self._groups.ROOT}/{group}/cgroup.procs", "w",
-                      encoding="ascii") as handle:
-                handle.write("0")
         # pylint: disable=subprocess-popen-preexec-fn
-        load = subprocess.Popen(argv, preexec_fn=join, stdout=subprocess.PIPE,
+        load = subprocess.Popen(argv, preexec_fn=self._groups.join(group), stdout=subprocess.PIPE,
                                 stderr=subprocess.DEVNULL, text=True)
         self._started.append(load)
         return load
@@ -179,7 +175,7 @@ class _Loads:
             "fio", "--name=reads", f"--filename=/dev/{disk}", "--readonly", "--invalidate=0",
             "--direct=1", "--ioengine=libaio", "--rw=randread", f"--bs={block}",
             f"--iodepth={depth}", f"--offset={FREE_MIB}m", "--norandommap", "--time_based",
-            "--runtime=1000", "--thread"])
+            "--runtime=1000", "--thread", f"--randseed={self._devices.SEED}"])
 
     def latencies(self, load):
         """What fsyncs or page_ins has found, when it has ended."""
@@ -206,25 +202,15 @@ def _page_in(step, _disk, loads):
     return loads.latencies(loads.start("reader", "page_ins", f"{MOUNT}/file", step["seconds"]))
 
 
-def _io_bytes(group, disk):
-    groups, devices = _guest()
-    device = devices.read(f"/sys/block/{disk}/dev")
-    for line in devices.read(f"{groups.ROOT}/{group}/io.stat").splitlines():
-        name, *fields = line.split()
-        if name == device and fields:
-            found = dict(field.split("=") for field in fields)
-            return int(found["rbytes"]) + int(found["wbytes"])
-    return 0
-
-
 def _buffered(step, disk, loads):
     loads.start("writer", "writes", f"{MOUNT}/written", WRITTEN_MIB)
     if step["beside"]:
         loads.read("reader", disk, step["depth"], "64k")
     time.sleep(step["ramp_s"])
-    before = {group: _io_bytes(group, disk) for group in step["cgroups"]["weights"]}
+    groups, _ = _guest()
+    before = {group: groups.io_bytes(group, disk) for group in step["cgroups"]["weights"]}
     time.sleep(step["seconds"])
-    return {group: _io_bytes(group, disk) - count for group, count in before.items()}
+    return {group: groups.io_bytes(group, disk) - count for group, count in before.items()}
 
 
 MEASURES = {"fsync": _fsync, "page_in": _page_in, "buffered": _buffered}

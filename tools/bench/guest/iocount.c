@@ -6,8 +6,7 @@
  * that an I/O costs, from io_uring_enter() down to the driver and back. fio cannot measure this: it
  * reports its running time in milliseconds, and its other threads wake up meanwhile. While the
  * clock runs, this program makes no system call but io_uring_enter(), touches no page for the first
- * time and opens no file. That matters in a guest whose files come from the host, because virtual
- * time leaps ahead while the guest waits for the host.
+ * time and opens no file.
  *
  * There is one worker per CPU of the list. Each keeps DEPTH random reads of 4 KiB in flight,
  * submits BATCH at a time and waits for as many. A window is N I/Os per worker, from the first

@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 
-from devices import StepError, call
+from devices import SEED, StepError, call
 
 BIN = "/usr/lib/postgresql/17/bin"
 MOUNT = "/mnt/postgres"
@@ -69,7 +69,8 @@ def run(step, disk):
         argv = ["fio", "--name=reads", f"--filename=/dev/{disk}", "--readonly", "--rw=randread",
                 "--bs=16k", "--direct=1", "--ioengine=libaio", f"--iodepth={step['reader_depth']}",
                 "--norandommap", "--time_based", f"--runtime={step['seconds'] + 1}",
-                "--ramp_time=1", "--output-format=json"]
+                "--ramp_time=1", "--output-format=json",
+                f"--randseed={SEED}"]
         reader = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     if step["clients"]:
         said = _as_postgres(f"{BIN}/pgbench", "-n", "-N", "-c", str(step["clients"]), "-j", "2",

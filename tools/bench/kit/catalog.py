@@ -20,7 +20,35 @@ BENCHMARKS = {
     "k2-auto": "cases.k2_auto",
     "defaults": "cases.tabs_defaults",
     "filesystems": "cases.filesystems",
+    "etcd": "cases.etcd",
+    "drives": "cases.drives",
     "scale": "cases.all_scale",
+}
+# The folders of the code that a stored result measures.
+SCHEDULERS = ("mq-k2", "mq-mqfq", "mq-octofas", "mq-tabs", "lib")
+MEASURED = {
+    "fairness": ("mq-mqfq", "lib"),
+    "latency": ("mq-k2", "lib"),
+    "full": ("mq-k2", "lib"),
+    "cost": SCHEDULERS,
+    "throughput": SCHEDULERS,
+    "tabs": ("mq-tabs", "lib"),
+    "octofas": ("mq-octofas", "lib"),
+    "timeline": ("mq-octofas", "mq-tabs", "lib"),
+    "postgres": ("mq-tabs", "lib"),
+    "octokv": ("tools/octokv", "mq-mqfq", "lib"),
+    "balancer": ("tools/octokv",),
+    "peers": ("tools/octokv",),
+    "auto": ("mq-mqfq", "lib"),
+    "shallow": ("mq-mqfq", "lib"),
+    "k2-auto": ("mq-k2", "lib"),
+    "defaults": ("mq-tabs", "lib"),
+    "filesystems": ("mq-mqfq", "lib"),
+    "etcd": ("mq-mqfq", "lib"),
+    "drives": ("mq-mqfq", "mq-k2", "lib"),
+    "scale": SCHEDULERS,
+    "demo": ("mq-mqfq", "lib"),
+    "demo-latency": ("mq-k2", "lib"),
 }
 # The two parts of `make demo`, by the name in "drawn_by" of their results.
 PARTS = {"neighbour": "demo.neighbour", "tail": "demo.tail"}

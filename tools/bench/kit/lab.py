@@ -22,10 +22,21 @@ CHECKOUT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
 LAB = os.path.join(CHECKOUT, "tools/lab/lab")
 BENCH = os.path.join(CHECKOUT, "tools/bench")
 RESULTS = os.path.join(CHECKOUT, "results")
-JOBS = os.path.join(CHECKOUT, "fio-jobs")
-OCTOKV = os.path.join(RESULTS, "octokv-guest")
+# Plans name files by their path in the checkout, which lies elsewhere in a guest.
+JOBS = "fio-jobs"
+OCTOKV = "results/octokv-guest"
+IOCOUNT = "results/iocount-guest/iocount"
 # The schedulers to compare; others() adds those of the checkout that are not named here.
 ALWAYS = ("none", "mq-k2", "mq-deadline", "kyber", "bfq")
+
+
+def code():
+    """The commit that is measured, with "-dirty" if files differ from it; empty without git."""
+    if not shutil.which("git"):
+        return ""
+    done = subprocess.run(["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty"],
+                          cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def others():
@@ -46,6 +57,7 @@ class Guest:
     coherence: str = ""     # where the counts of cache lines go; empty: none are counted
     slice_insns: int = 0    # a CPU's turn while they are counted
     mem: str = "2G"
+    seed: int = 1           # under virtual time
 
     def argv(self):
         """The start of the lab's command line, up to --."""
@@ -55,22 +67,35 @@ class Guest:
             argv += ["--kernel", self.kernel]
         if self.coherence:
             argv += ["--coherence", self.coherence, "--slice", str(self.slice_insns)]
-        return argv + (["--virtual-time"] if self.virtual_time else [])
+        return argv + (["--virtual-time", "--seed", str(self.seed)] if self.virtual_time else [])
 
     def words(self):
         """The backend as the result file names it."""
         return self.backend + (" --virtual-time" if self.virtual_time else "")
 
 
+class _Seed:
+    """The seed of the guests that are made from now on."""
+    now = 1
+
+
+def set_seed(seed):
+    """Guests under virtual time have this seed from now on."""
+    _Seed.now = seed
+
+
 def virtual(kernel, cpus):
     """A guest under virtual time."""
-    return Guest("vm", kernel, cpus, virtual_time=True)
+    return Guest("vm", kernel, cpus, virtual_time=True, seed=_Seed.now)
 
 
-def counted(kernel, cpus, path, slice_insns):
-    """A guest under virtual time whose cache lines are counted, into the file @path."""
+def counted(kernel, cpus, path, slice_insns, repeat=0):
+    """A guest under virtual time whose cache lines are counted, into the file @path.
+
+    Each @repeat has a seed of its own, which is none of those of --seeds.
+    """
     return Guest("vm", kernel, cpus, virtual_time=True, coherence=path, slice_insns=slice_insns,
-                 mem="2G" if cpus <= 16 else "4G")
+                 mem="2G" if cpus <= 16 else "4G", seed=_Seed.now + 1000 * repeat)
 
 
 @dataclass(frozen=True)
@@ -79,11 +104,12 @@ class Run:
     backend: str
     kernel: str             # release
     started: float          # time.monotonic()
+    lost: tuple = ()        # labels of steps in which a guest died
 
 
 @contextlib.contextmanager
 def scratch():
-    """A folder in the checkout, so that guests see it; gone afterwards."""
+    """A folder for one run, below results/; gone afterwards."""
     os.makedirs(RESULTS, exist_ok=True)
     path = tempfile.mkdtemp(prefix=".bench-", dir=RESULTS)
     try:
@@ -103,18 +129,21 @@ def enter(argv, what):
     return done.stdout
 
 
-def build_iocount(folder):
-    """The path of guest/iocount.c's program, compiled into @folder."""
-    program = os.path.join(folder, "iocount")
+def build_iocount():
+    """Compile guest/iocount.c for guests, as IOCOUNT."""
+    program = os.path.join(CHECKOUT, IOCOUNT)
+    os.makedirs(os.path.dirname(program), exist_ok=True)
     say("compiling iocount")
-    enter(["cc", "-O2", "-Wall", "-static", "-o", program,
+    part = f"{program}.{os.getpid()}"
+    enter(["cc", "-O2", "-Wall", "-static", "-o", part,
            os.path.join(BENCH, "guest/iocount.c"), "-luring"], "compiling iocount")
-    return program
+    os.replace(part, program)
 
 
 def build_octokvd():
     """Build octokvd and octokv-bench for guests, in OCTOKV."""
-    enter(["make", "-s", "-C", "tools/octokv", f"BUILD={OCTOKV}", "all"], "building octokvd")
+    enter(["make", "-s", "-C", "tools/octokv", f"BUILD={os.path.join(CHECKOUT, OCTOKV)}", "all"],
+          "building octokvd")
 
 
 class _Progress:
@@ -132,11 +161,26 @@ class _Progress:
             say(f"{self._done} of {self._total}  {label}{rest}")
 
 
-class _Runner:
-    """Runs plans in guests. All of them end when one fails, or when we are interrupted."""
+def _keep_log():
+    """The kernel log of a guest that died, where the next guest does not replace it."""
+    log = os.path.join(RESULTS, "lab", "dmesg.txt")
+    kept = os.path.join(RESULTS, "lab", f"dmesg-{time.strftime('%H%M%S')}.txt")
+    if os.path.exists(log):
+        shutil.copy(log, kept)
+    return os.path.relpath(kept, CHECKOUT)
 
-    def __init__(self, folder, total):
-        self._folder, self._progress = folder, _Progress(total)
+
+def _carried(guest, plan):
+    """The lab's options for the programs that @plan names, which git may ignore."""
+    programs = sorted({step[key] for step in plan for key in ("program", "build") if key in step})
+    return [word for path in programs for word in ("--carry", path)] if guest.virtual_time else []
+
+
+class _Runner:
+    """Runs plans in guests. All of them end when a step fails, or when we are interrupted."""
+
+    def __init__(self, folder, total, may_lose):
+        self._folder, self._progress, self._may_lose = folder, _Progress(total), may_lose
         self._lock, self._live, self._stopped = threading.Lock(), set(), False
 
     def stop(self):
@@ -156,14 +200,38 @@ class _Runner:
             return process
 
     def run(self, guest, plan):
-        """(the kernel's release, one result per step)"""
+        """(the kernel's release, one answer per step)
+
+        The answer is None for a step in which the guest died; another guest goes on after it.
+        """
+        kernel, answers = None, []
+        while len(answers) < len(plan):
+            release, found, status = self._run_guest(guest, plan[len(answers):])
+            kernel, answers = kernel or release, answers + found
+            if len(answers) == len(plan) and status == 0:
+                break
+            # It did not boot, was ill at the end, or has counted: nothing can be kept.
+            if (self._stopped or not self._may_lose or not release or guest.coherence
+                    or len(answers) == len(plan)):
+                raise BenchError(f"the guest ended with status {status} after {len(answers)} of "
+                                 f"{len(plan)} steps; its kernel log is in results/lab/dmesg.txt")
+            label = plan[len(answers)]["label"]
+            say(f"{label}: lost, the guest ended with status {status}; its kernel log is in "
+                f"{_keep_log()}")
+            answers.append(None)
+        return kernel, answers
+
+    def _run_guest(self, guest, plan):
+        """(the kernel's release, or None if it did not boot; answers; the lab's exit status)"""
         path = os.path.join(self._folder, f"plan-{threading.get_ident()}.json")
         with open(path, "w", encoding="utf-8") as handle:
             json.dump(plan, handle)
         kernel, results, error = None, [], None
-        program = os.path.join(BENCH, "guest/run_steps")
-        process = self._start([*guest.argv(), "--", program, path])
+        process = self._start([*guest.argv(), *_carried(guest, plan), "--stdin", path, "--",
+                               "tools/bench/guest/run_steps"])
         for line in process.stdout:
+            if not line.endswith("\n"):         # the guest died while it wrote
+                break
             answer = json.loads(line)
             if "kernel" in answer:
                 kernel = answer["kernel"]
@@ -179,23 +247,21 @@ class _Runner:
             self._live.discard(process)
         if error:
             raise BenchError(error)
-        if status != 0 or len(results) != len(plan):
-            raise BenchError(f"the guest ended with status {status} after {len(results)} of "
-                             f"{len(plan)} steps; its kernel log is in results/lab/dmesg.txt")
-        return kernel, results
+        return kernel, results, status
 
 
-def run_plans(pairs):
+def run_plans(pairs, may_lose=False):
     """Run each (guest, plan) of @pairs, two guests at a time under virtual time, else one.
 
     The load of the host has no influence on virtual time; it does on real time.
-    Returns the kernel's release and the results in the order of @pairs.
+    Returns the kernel's release and the results in the order of @pairs. With @may_lose the answer
+    is None for a step in which a guest died; without, that is a BenchError.
     """
     is_virtual = all(guest.virtual_time for guest, _ in pairs)
     parallel = min(2, os.cpu_count() or 1) if is_virtual else 1
     results, failures = [None] * len(pairs), []
     with scratch() as folder, ThreadPoolExecutor(parallel) as pool:
-        runner = _Runner(folder, sum(len(plan) for _, plan in pairs))
+        runner = _Runner(folder, sum(len(plan) for _, plan in pairs), may_lose)
         try:
             jobs = {pool.submit(runner.run, guest, plan): index
                     for index, (guest, plan) in enumerate(pairs)}
@@ -213,18 +279,21 @@ def run_plans(pairs):
     return results[0][0], [found for _, found in results]
 
 
-def measure(pairs):
+def measure(pairs, may_lose=False):
     """run_plans(), with its description for the result: (Run, a list of answers per plan)."""
     started = time.monotonic()
-    release, results = run_plans(pairs)
-    return Run(pairs[0][0].words(), release, started), results
+    release, results = run_plans(pairs, may_lose)
+    lost = tuple(step["label"] for (_, plan), answers in zip(pairs, results)
+                 for step, answer in zip(plan, answers) if answer is None)
+    return Run(pairs[0][0].words(), release, started, lost), results
 
 
-def measure_virtual(kernel, cpus, plans):
+def measure_virtual(kernel, cpus, plans, may_lose=False):
     """measure() with all @plans in guests of one kind."""
-    return measure([(virtual(kernel, cpus), plan) for plan in plans])
+    return measure([(virtual(kernel, cpus), plan) for plan in plans], may_lose)
 
 
 def flat(plans, results):
-    """[(step, answer)] of all plans."""
-    return [pair for plan, answers in zip(plans, results) for pair in zip(plan, answers)]
+    """[(step, answer)] of all plans, without those that were lost."""
+    return [(step, answer) for plan, answers in zip(plans, results)
+            for step, answer in zip(plan, answers) if answer is not None]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Rows, the result file and the table.
 
-A result is whole or not there: files are written aside and renamed at the end.
+Files are written aside and renamed at the end. A result has all cases, or names those that it lost.
 """
 import json
 import os
@@ -30,8 +30,30 @@ def row(case, scheduler, metric, values, unit, digits=1):
 def result(name, run, parameters, rows, **more):
     """The result of benchmark @name from a lab.Run and its rows."""
     wall_s = round(time.monotonic() - run.started)
-    return {"benchmark": name, "backend": run.backend, "kernel": run.kernel,
+    if run.lost:
+        more["lost"] = list(run.lost)
+    return {"benchmark": name, "backend": run.backend, "kernel": run.kernel, "code": lab.code(),
             "parameters": {**parameters, "wall_s": wall_s}, **more, "rows": rows}
+
+
+def merge(found):
+    """One result from several, each with another seed: the median of each figure, and the band.
+
+    What a result has beside rows and parameters is the first one's. A figure that one seed has lost
+    is lost.
+    """
+    def key(entry):
+        return entry["case"], entry["scheduler"], entry["metric"]
+
+    tables = [{key(entry): entry["value"] for entry in one["rows"]} for one in found]
+    lost = sorted({label for one in found for label in one.get("lost", ())})
+    if not lost and len({tuple(table) for table in tables}) != 1:
+        raise BenchError("two seeds do not have the same figures")
+    rows = [row(*key(entry), [table[key(entry)] for table in tables], entry["unit"], 6)
+            for entry in found[0]["rows"] if all(key(entry) in table for table in tables)]
+    wall_s = sum(one["parameters"]["wall_s"] for one in found)
+    parameters = {**found[0]["parameters"], "seeds": len(found), "wall_s": wall_s}
+    return {**found[0], "parameters": parameters, **({"lost": lost} if lost else {}), "rows": rows}
 
 
 def check(found):
@@ -90,6 +112,30 @@ def store(found, folder=None):
         for name in names:
             os.replace(os.path.join(aside, name), os.path.join(folder, name))
     return [os.path.join(folder, name) for name in names]
+
+
+def store_rest(found):
+    """Write NAME.json of a result that has lost cases; returns the paths.
+
+    No picture shows what is left: those of an earlier run are removed.
+    """
+    check(found)
+    names = [os.path.join(lab.RESULTS, f"{found['benchmark']}.{kind}")
+             for kind in ("json", "svg", "png")]
+    with open(f"{names[0]}.part", "w", encoding="utf-8") as handle:
+        handle.write(dump(found))
+    os.replace(f"{names[0]}.part", names[0])
+    for name in names[1:]:
+        if os.path.exists(name):
+            os.unlink(name)
+    return names[:1]
+
+
+def rest(found):
+    """The rows as text: a table that needs no case to be there."""
+    return table(["case", "scheduler", "figure", "value", "unit"],
+                 [[entry[key] for key in ("case", "scheduler", "metric", "value", "unit")]
+                  for entry in found["rows"]])
 
 
 def dump(found):
