@@ -42,6 +42,9 @@ struct multi_txn {
 	struct kv_msg msg;
 	struct okv_txn txn;
 	struct request *request, *kept;
+	/* Of multi_run(): the reply is that of the only command. */
+	bool is_single;
+	void (*otherwise)(struct request *r);
 	struct watched *watched;
 	struct okv_txn_key *keys;
 	struct state *states;
@@ -151,6 +154,10 @@ static enum okv_status apply(struct state *s, struct okv_op *op)
 	op->out_expire_ms = s->found ? s->expire_ms : 0;
 	switch (op->kind) {
 	case OKV_OP_PUT:
+		/* It may look at the operations before, and set the value. */
+		status = op->update ? op->update(op) : OKV_OK;
+		if (status != OKV_OK)
+			return status;
 		if (op->flags & OKV_IF_ABSENT && s->found)
 			return OKV_EXISTS;
 		if (op->flags & OKV_IF_PRESENT && !s->found)
@@ -282,9 +289,24 @@ static void reply_all(struct request *r)
 			kept->command_of->finish(kept);
 		nr++;
 	}
-	resp_array(&r->out, nr);
+	if (!t->is_single)
+		resp_array(&r->out, nr);
 	for (struct request *kept = t->kept; kept; kept = kept->next)
 		resp_out_splice(&r->out, &kept->out);
+}
+
+/* It was no transaction. */
+static void run_otherwise(struct request *r)
+{
+	void (*otherwise)(struct request *r) = r->txn->otherwise;
+	struct request *kept = r->txn->kept;
+
+	r->command = kept->command;
+	memset(&kept->command, 0, sizeof(kept->command));
+	end_exec(r);
+	r->txn = NULL;
+	r->end = NULL;
+	otherwise(r);
 }
 
 static void txn_home(struct worker *w, struct kv_msg *msg)
@@ -295,6 +317,10 @@ static void txn_home(struct worker *w, struct kv_msg *msg)
 
 	(void)w;
 	let_go(t);
+	if (t->otherwise && (t->txn.status == OKV_TOO_LARGE || t->txn.status == OKV_FULL)) {
+		run_otherwise(r);
+		return;
+	}
 	if (t->txn.status == OKV_OK)
 		reply_all(r);
 	else if (t->txn.status == OKV_ABORTED)
@@ -376,11 +402,33 @@ static const char *gather_keys(struct multi_txn *t)
 	return why;
 }
 
+/* Starts the commands, and sends their operations. */
+static void start_txn(struct request *r)
+{
+	struct multi_txn *t = r->txn;
+	const char *why;
+
+	for (struct request *kept = t->kept; kept; kept = kept->next)
+		kept->command_of->start(kept);
+	why = gather_keys(t);
+	if (why) {
+		let_go(t);
+		if (t->otherwise)
+			run_otherwise(r);
+		else
+			request_fail(r, "%s", why);
+	} else if (!t->nr_keys) {
+		reply_all(r);
+		request_done(r);
+	} else {
+		mover_send(r->conn->worker, &t->msg, t->partition);
+	}
+}
+
 static void start_exec(struct request *r)
 {
 	struct conn *c = r->conn;
 	struct multi_txn *t;
-	const char *why;
 
 	if (!c->multi_is_open) {
 		request_fail(r, "ERR EXEC without MULTI");
@@ -400,18 +448,24 @@ static void start_exec(struct request *r)
 	c->kept = NULL;
 	c->watched = NULL;
 	multi_forget(c);
-	for (struct request *kept = t->kept; kept; kept = kept->next)
-		kept->command_of->start(kept);
-	why = gather_keys(t);
-	if (why) {
-		let_go(t);
-		request_fail(r, "%s", why);
-	} else if (!t->nr_keys) {
-		reply_all(r);
-		request_done(r);
-	} else {
-		mover_send(c->worker, &t->msg, t->partition);
-	}
+	start_txn(r);
+}
+
+void multi_run(struct request *r, void (*otherwise)(struct request *r))
+{
+	struct request *kept = request_new(r->conn);
+
+	kept->command = r->command;
+	kept->command_of = r->command_of;
+	kept->is_kept = true;
+	memset(&r->command, 0, sizeof(r->command));
+	r->txn = mem_zalloc(sizeof(*r->txn));
+	*r->txn = (struct multi_txn){
+		.msg = { .run = txn_run, .done = txn_home }, .request = r, .kept = kept,
+		.is_single = true, .otherwise = otherwise,
+	};
+	r->end = end_exec;
+	start_txn(r);
 }
 
 /* ---- the others ---- */

@@ -31,7 +31,7 @@ enum {
 };
 
 static const struct command *const tables[] = {
-	key_commands, lock_commands, multi_commands, server_commands,
+	key_commands, lock_commands, bit_commands, copy_commands, multi_commands, server_commands,
 };
 #define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
 

@@ -31,8 +31,10 @@ struct request *request_new(struct conn *c)
 
 void request_free(struct request *r)
 {
-	for (uint32_t i = 0; r->ops && i < r->nr_ops; i++)
+	for (uint32_t i = 0; r->ops && i < r->nr_ops; i++) {
 		mem_free(r->ops[i].value);
+		mem_free(r->ops[i].fresh);
+	}
 	if (r->ops != &r->one)
 		mem_free(r->ops);
 	for (uint32_t i = 0; r->jobs && i < r->nr_ops; i++)
@@ -194,6 +196,10 @@ static void submit_more(struct request *r)
 				     "fewer keys", REQUEST_MAX_REPLY_BYTES);
 		return;
 	}
+	if (r->step) {
+		r->step(r);
+		return;
+	}
 	r->command_of->finish(r);
 	request_done(r);
 }
@@ -218,6 +224,8 @@ struct kv_op *request_key(struct request *r, uint32_t i, uint32_t arg, enum okv_
 	kv->partition = okv_store_partition_of(w->store, op->hash);
 	return kv;
 }
+
+#define NO_BYTES "QUOTA this user has no more bytes: delete something"
 
 /* How many bytes the operation may add to those of the tenant. */
 static uint64_t bytes_of(const struct kv_op *kv)
@@ -259,11 +267,25 @@ static bool within_bounds(struct request *r)
 		nr_bytes += r->ops[i].holds_bytes;
 	}
 	if (!tenant_hold_bytes(r->tenant, r->conn->worker->server->nr_workers, nr_bytes)) {
-		request_fail(r, "QUOTA this user has no more bytes: delete something");
+		request_fail(r, NO_BYTES);
 		return false;
 	}
 	for (uint32_t i = 0; i < r->nr_ops && r->tenant->max_keys; i++)
 		hold_key(r, &r->ops[i]);
+	return true;
+}
+
+bool request_hold_value(struct kv_op *kv, uint32_t len)
+{
+	struct request *r = kv->request;
+
+	if (!r->tenant->max_bytes)
+		return true;
+	if (!tenant_hold_bytes(r->tenant, r->conn->worker->server->nr_workers, len)) {
+		kv->complaint = NO_BYTES;
+		return false;
+	}
+	kv->holds_bytes += len;
 	return true;
 }
 

@@ -22,6 +22,7 @@ struct auth;
 struct request;
 struct kv_op;
 struct multi_txn;
+struct crossing;
 
 enum {
 	REQUEST_MAX_FLYING	= 32,
@@ -101,6 +102,10 @@ struct request {
 	bool blocks;			/* until it is done */
 	struct multi_txn *txn;		/* of EXEC */
 	void (*end)(struct request *r);	/* frees what the command has */
+	/* Instead of finish(), if it is set: it submits the next operations, or is done. */
+	void (*step)(struct request *r);
+	struct crossing *crossing;	/* of COPY and RENAME over partitions */
+	uint32_t unpacked_bytes;	/* what RESTORE has made of its command */
 	struct auth *auth;		/* a password that is being checked */
 	struct kv_op one;		/* most requests have one operation: this */
 };
@@ -112,7 +117,7 @@ static inline uint64_t request_held_bytes(const struct request *r)
 {
 	const struct resp_command *c = &r->command;
 
-	return c->cap_bytes + c->cap_args * sizeof(*c->args) +
+	return c->cap_bytes + c->cap_args * sizeof(*c->args) + r->unpacked_bytes +
 	       (r->ops && r->ops != &r->one ? r->nr_ops * sizeof(*r->ops) : 0);
 }
 
@@ -138,6 +143,12 @@ __attribute__((format(printf, 2, 3))) void request_fail(struct request *r, const
 void request_ops(struct request *r, uint32_t nr);
 struct kv_op *request_key(struct request *r, uint32_t i, uint32_t arg, enum okv_op_kind kind);
 void request_submit(struct request *r);
+
+/*
+ * For a callback, at the owner: sets aside @len bytes more for the operation. False: the tenant has
+ * no more; the complaint says so.
+ */
+bool request_hold_value(struct kv_op *kv, uint32_t len);
 
 /* Our partition with the current time: keys that have expired since its last tick are gone. */
 struct okv_partition *request_partition(struct worker *w, uint32_t partition);
@@ -190,10 +201,13 @@ bool glob_match(const char *pattern, size_t pattern_len, const char *text, size_
 
 /*
  * The tables, each ended by a NULL name: commands on keys in cmd_keys.c, the scripts of a lock in
- * cmd_lock.c, transactions in cmd_multi.c, all others in cmd_server.c, which finds them all.
+ * cmd_lock.c, those on bits in cmd_bits.c, values that go from key to key in cmd_copy.c,
+ * transactions in cmd_multi.c, all others in cmd_server.c, which finds them all.
  */
 extern const struct command key_commands[];
 extern const struct command lock_commands[];
+extern const struct command bit_commands[];
+extern const struct command copy_commands[];
 extern const struct command multi_commands[];
 extern const struct command server_commands[];
 

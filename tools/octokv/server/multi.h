@@ -22,6 +22,13 @@ enum {
 /* Keeps the command of @r, which is answered. */
 void multi_keep(struct request *r);
 
+/*
+ * Runs the command of @r as a transaction of its own, in which start() makes its operations. If
+ * that cannot be one step, nothing has happened, and @otherwise() takes the request; without it the
+ * request is refused.
+ */
+void multi_run(struct request *r, void (*otherwise)(struct request *r));
+
 /* A command could not be kept: EXEC will refuse all. */
 void multi_spoil(struct conn *c);
 

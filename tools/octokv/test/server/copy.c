@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * copy.c - bits, and values that go from key to key, or out and in: in one step, and in several
+ */
+#include "server/multi.h"
+#include "server/rdb.h"
+#include "world.h"
+
+/* Two keys of one partition, and one of another. */
+static char a[8], b[8], other[8];
+
+static uint32_t partition_of(const struct world *world, const char *key)
+{
+	uint16_t tenant = world->tenants.list[0]->id;
+
+	return okv_store_partition_of(world->worker.store,
+				      okv_store_hash(world->worker.store, tenant, key,
+						     strlen(key)));
+}
+
+static void find_keys(const struct world *world)
+{
+	strcpy(a, "k0");
+	b[0] = other[0] = 0;
+	for (uint32_t i = 1; !b[0] || !other[0]; i++) {
+		char key[8], *to;
+
+		snprintf(key, sizeof(key), "k%u", i);
+		to = partition_of(world, key) == partition_of(world, a) ? b : other;
+		if (!to[0])
+			strcpy(to, key);
+		EXPECT(i < 1000);
+	}
+}
+
+#define SAY(format, ...)								\
+	do {										\
+		char line[200];								\
+		snprintf(line, sizeof(line), format "\r\n", __VA_ARGS__);		\
+		say(world.c, line);							\
+	} while (0)
+#define ASK(wanted, format, ...)							\
+	do {										\
+		SAY(format, __VA_ARGS__);						\
+		HEAR(wanted);								\
+	} while (0)
+#define QUEUED "+QUEUED\r\n"
+
+static void test_bits(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	TALK("SETBIT k 7 1", ":0\r\n");
+	TALK("SETBIT k 7 1", ":1\r\n");
+	TALK("SETBIT k 17 1", ":0\r\n");
+	TALK("STRLEN k", ":3\r\n");
+	TALK("GETBIT k 7", ":1\r\n");
+	TALK("GETBIT k 6", ":0\r\n");
+	TALK("GETBIT k 17", ":1\r\n");
+	TALK("GETBIT k 24", ":0\r\n");
+	TALK("GETBIT k 4294967295", ":0\r\n");
+	TALK("GETBIT none 0", ":0\r\n");
+	TALK("SETBIT k 7 0", ":1\r\n");
+	TALK("BITCOUNT k", ":1\r\n");
+	TALK("GETBIT k -1", "-ERR bit offset is not an integer or out of range\r\n");
+	TALK("GETBIT k 4294967296", "-ERR bit offset is not an integer or out of range\r\n");
+	TALK("SETBIT k 67108864 1", "-ERR bit offset is not an integer or out of range\r\n");
+	TALK("SETBIT k x 1", "-ERR bit offset is not an integer or out of range\r\n");
+	TALK("SETBIT k 1 2", "-ERR bit is not an integer or out of range\r\n");
+	/* 0110 0110  0110 1111  0110 1111  0110 0010  0110 0001  0111 0010 */
+	TALK("SET k foobar", "+OK\r\n");
+	TALK("BITCOUNT k", ":26\r\n");
+	TALK("BITCOUNT k 0 0", ":4\r\n");
+	TALK("BITCOUNT k 1 1", ":6\r\n");
+	TALK("BITCOUNT k 1 1 byte", ":6\r\n");
+	TALK("BITCOUNT k 0 -5", ":10\r\n");
+	TALK("BITCOUNT k -1 -1", ":4\r\n");
+	TALK("BITCOUNT k -100 100", ":26\r\n");
+	TALK("BITCOUNT k 6 7", ":0\r\n");
+	TALK("BITCOUNT k 3 2", ":0\r\n");
+	TALK("BITCOUNT k -1 -2", ":0\r\n");
+	TALK("BITCOUNT k 5 30 BIT", ":17\r\n");
+	TALK("BITCOUNT k 1 1 BIT", ":1\r\n");
+	TALK("BITCOUNT k 0 0 BIT", ":0\r\n");
+	TALK("BITCOUNT k -2 -1 BIT", ":1\r\n");
+	TALK("BITCOUNT k 0 -1 BIT", ":26\r\n");
+	TALK("BITCOUNT none 0 -1 BIT", ":0\r\n");
+	TALK("BITCOUNT k 0 x", "-ERR value is not an integer or out of range\r\n");
+	TALK("BITCOUNT k 0 1 nibble", "-ERR syntax error\r\n");
+	close_world(&world);
+}
+
+/* The long way of counting: words, bytes and bits agree with bit by bit. */
+static void test_many_bits(void)
+{
+	struct world world;
+	char line[64], text[64];
+
+	open_world(&world, NULL);
+	for (int i = 0; i < 400; i += 1 + i % 7) {
+		snprintf(line, sizeof(line), "SETBIT k %d 1\r\n", i);
+		say(world.c, line);
+		HEAR(":0\r\n");
+	}
+	for (int from = 0; from < 200; from += 13) {
+		for (int to = from; to < 400; to += 29) {
+			int nr = 0;
+
+			for (int i = 0; i <= to; i += 1 + i % 7)
+				nr += i >= from;
+			snprintf(line, sizeof(line), "BITCOUNT k %d %d BIT\r\n", from, to);
+			snprintf(text, sizeof(text), ":%d\r\n", nr);
+			say(world.c, line);
+			HEAR(text);
+		}
+	}
+	close_world(&world);
+}
+
+static void test_rename(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	find_keys(&world);
+	for (int far = 0; far < 2; far++) {
+		const char *to = far ? other : b;
+
+		ASK("-ERR no such key\r\n", "RENAME %s %s", a, to);
+		ASK("-ERR no such key\r\n", "RENAMENX %s %s", a, to);
+		ASK("-ERR no such key\r\n", "RENAME %s %s", a, a);
+		ASK("+OK\r\n", "SET %s v EX 100", a);
+		ASK("+OK\r\n", "RENAME %s %s", a, a);
+		ASK(":0\r\n", "RENAMENX %s %s", a, a);
+		ASK("+OK\r\n", "RENAME %s %s", a, to);
+		ASK("$-1\r\n", "GET %s", a);
+		ASK("$1\r\nv\r\n", "GET %s", to);
+		ASK(":100\r\n", "TTL %s", to);
+		ASK("+OK\r\n", "SET %s w", a);
+		ASK(":0\r\n", "RENAMENX %s %s", a, to);
+		ASK("*2\r\n$1\r\nw\r\n$1\r\nv\r\n", "MGET %s %s", a, to);
+		ASK("+OK\r\n", "RENAME %s %s", a, to);
+		ASK(":-1\r\n", "TTL %s", to);
+		ASK("*2\r\n$-1\r\n$1\r\nw\r\n", "MGET %s %s", a, to);
+		ASK(":1\r\n", "RENAMENX %s %s", to, a);
+		ASK("*2\r\n$1\r\nw\r\n$-1\r\n", "MGET %s %s", a, to);
+		ASK(":1\r\n", "DEL %s", a);
+	}
+	close_world(&world);
+}
+
+static void test_copy(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	find_keys(&world);
+	for (int far = 0; far < 2; far++) {
+		const char *to = far ? other : b;
+
+		ASK(":0\r\n", "COPY %s %s", a, to);
+		ASK("+OK\r\n", "SET %s v EX 100", a);
+		ASK(":1\r\n", "COPY %s %s DB 0", a, to);
+		ASK("*2\r\n$1\r\nv\r\n$1\r\nv\r\n", "MGET %s %s", a, to);
+		ASK(":100\r\n", "TTL %s", to);
+		ASK("+OK\r\n", "SET %s w", a);
+		ASK(":0\r\n", "COPY %s %s", a, to);
+		ASK("$1\r\nv\r\n", "GET %s", to);
+		ASK(":1\r\n", "COPY %s %s REPLACE", a, to);
+		ASK("$1\r\nw\r\n", "GET %s", to);
+		ASK(":-1\r\n", "TTL %s", to);
+		ASK(":2\r\n", "DEL %s %s", a, to);
+	}
+	ASK("-ERR source and destination objects are the same\r\n", "COPY %s %s", a, a);
+	ASK("-ERR DB index is out of range\r\n", "COPY %s %s DB 1", a, b);
+	ASK("-ERR value is not an integer or out of range\r\n", "COPY %s %s DB x", a, b);
+	ASK("-ERR syntax error\r\n", "COPY %s %s DB", a, b);
+	ASK("-ERR syntax error\r\n", "COPY %s %s nothing", a, b);
+	ASK(":0\r\n", "COPY %s replace", a);
+	close_world(&world);
+}
+
+static void test_msetnx(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	find_keys(&world);
+	ASK(":1\r\n", "MSETNX %s 1 %s 2", a, b);
+	ASK("*2\r\n$1\r\n1\r\n$1\r\n2\r\n", "MGET %s %s", a, b);
+	ASK(":1\r\n", "DEL %s", b);
+	ASK(":0\r\n", "MSETNX %s 3 %s 4", b, a);
+	ASK("$-1\r\n", "GET %s", b);
+	ASK(":1\r\n", "MSETNX %s 3 %s 4", b, b);
+	ASK("$1\r\n4\r\n", "GET %s", b);
+	ASK("-CROSSSLOT the keys of this transaction are in several partitions, which are "
+	    "not written in one step: nothing of it was run\r\n", "MSETNX %s 1 %s 2", "x", "y");
+	TALK("MSETNX x 1 y", "-ERR wrong number of arguments for 'msetnx' command\r\n");
+	TALK("EXISTS x y", ":0\r\n");
+	close_world(&world);
+}
+
+static void test_in_transaction(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	find_keys(&world);
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "SET %s v EX 100", a);
+	ASK(QUEUED, "COPY %s %s", a, b);
+	ASK(QUEUED, "MSETNX %s 1", b);
+	ASK(QUEUED, "SETBIT %s 7 1", a);
+	ASK(QUEUED, "BITCOUNT %s", a);
+	ASK(QUEUED, "RENAME %s %s", a, b);
+	ASK(QUEUED, "GET %s", b);
+	ASK(QUEUED, "RENAMENX %s %s", a, b);
+	TALK("EXEC", "*8\r\n+OK\r\n:1\r\n:0\r\n:0\r\n:6\r\n+OK\r\n$1\r\nw\r\n"
+	     "-ERR no such key\r\n");
+	ASK(":100\r\n", "TTL %s", b);
+	ASK("$-1\r\n", "GET %s", a);
+	/* Over partitions it is no step of a transaction. */
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "RENAME %s %s", b, other);
+	TALK("EXEC", "-CROSSSLOT the keys of this transaction are in several partitions, which are "
+	     "not written in one step: nothing of it was run\r\n");
+	/* WATCH sees what is renamed away. */
+	ASK("+OK\r\n", "WATCH %s", b);
+	ASK("+OK\r\n", "RENAME %s %s", b, a);
+	TALK("MULTI", "+OK\r\n");
+	ASK(QUEUED, "GET %s", b);
+	TALK("EXEC", "*-1\r\n");
+	close_world(&world);
+}
+
+/* At each step of a RENAME over partitions the device fails: the value is always somewhere. */
+static void test_failures(void)
+{
+	struct world world;
+
+	for (int step = 0; step < 3; step++) {
+		open_world(&world, NULL);
+		find_keys(&world);
+		ASK("+OK\r\n", "SET %s v", a);
+		memstore_hold(world.worker.store, true);
+		SAY("RENAME %s %s", a, other);
+		for (int i = 0; i < step; i++)
+			memstore_release_oldest(world.worker.store);
+		memstore_fail(world.worker.store, OKV_IO_ERROR);
+		memstore_release_oldest(world.worker.store);
+		memstore_hold(world.worker.store, false);
+		memstore_fail(world.worker.store, OKV_OK);
+		HEAR("-IOERR the device failed; whether a write happened is not known\r\n");
+		ASK("$1\r\nv\r\n", "GET %s", a);
+		ASK(step == 2 ? "$1\r\nv\r\n" : "$-1\r\n", "GET %s", other);
+		close_world(&world);
+	}
+}
+
+/* Another client writes the source while it is renamed in steps. */
+static void test_source_changes(void)
+{
+	struct world world;
+	struct conn *c, *second;
+
+	for (int nx = 0; nx < 2; nx++) {
+		open_world(&world, NULL);
+		find_keys(&world);
+		c = world.c;
+		second = connect_one(&world);
+		ASK("+OK\r\n", "SET %s v", a);
+		memstore_hold(world.worker.store, true);
+		SAY("%s %s %s", nx ? "RENAMENX" : "RENAME", a, other);
+		memstore_release_oldest(world.worker.store);
+		world.c = second;
+		SAY("SET %s w", a);
+		memstore_hold(world.worker.store, false);
+		memstore_release(world.worker.store);
+		HEAR("+OK\r\n");
+		world.c = c;
+		if (nx) {
+			HEAR("-TRYAGAIN the key changed while it was renamed: both are there\r\n");
+			ASK("*2\r\n$1\r\nw\r\n$1\r\nv\r\n", "MGET %s %s", a, other);
+		} else {
+			HEAR("+OK\r\n");
+			ASK("*2\r\n$-1\r\n$1\r\nw\r\n", "MGET %s %s", a, other);
+		}
+		conn_kill(second);
+		close_world(&world);
+	}
+}
+
+/* A later request of the client sees what RENAME has done; so does one of a client that goes. */
+static void test_order(void)
+{
+	struct world world;
+
+	open_world(&world, NULL);
+	find_keys(&world);
+	ASK("+OK\r\n", "SET %s v", a);
+	memstore_hold(world.worker.store, true);
+	SAY("RENAME %s %s", a, other);
+	EXPECT(!conn_wants_input(world.c));
+	for (int i = 0; i < 3; i++)
+		memstore_release_oldest(world.worker.store);
+	HEAR("+OK\r\n");
+	EXPECT(conn_wants_input(world.c));
+	SAY("RENAME %s %s", other, a);
+	conn_kill(world.c);
+	world.c = connect_one(&world);
+	for (int i = 0; i < 3; i++)
+		memstore_release_oldest(world.worker.store);
+	memstore_hold(world.worker.store, false);
+	ASK("*2\r\n$1\r\nv\r\n$-1\r\n", "MGET %s %s", a, other);
+	close_world(&world);
+}
+
+/* What a copy adds counts, and afterwards nothing is set aside. */
+static void test_bounds(void)
+{
+	char *path = write_users("keys=2 bytes=300");
+	struct world world;
+	const struct tenant *ann;
+
+	open_world(&world, path);
+	ann = world.tenants.list[0];
+	find_keys(&world);
+	TALK("AUTH ann secret", "+OK\r\n");
+	ASK("+OK\r\n", "SET %s %0120d", a, 0);
+	ASK("+OK\r\n", "SET %s %0120d", b, 0);
+	ASK("-QUOTA this user has no more keys: delete something\r\n", "MSETNX %s0 1", a);
+	ASK("-QUOTA this user has no more bytes: delete something\r\n", "COPY %s %s REPLACE", a, b);
+	ASK("-QUOTA this user has no more bytes: delete something\r\n", "COPY %s %s", a, other);
+	ASK(":1\r\n", "DEL %s", b);
+	ASK(":1\r\n", "SETNX %s 1", b);
+	ASK("-QUOTA this user has no more keys: delete something\r\n", "COPY %s %s", b, other);
+	ASK("-QUOTA this user has no more keys: delete something\r\n", "RENAME %s %s", b, other);
+	ASK("+OK\r\n", "RENAME %s %s", b, a);
+	ASK("$1\r\n1\r\n", "GET %s", a);
+	ASK(":1\r\n", "COPY %s %s", a, other);
+	EXPECT(!ann->nr_held_keys && !ann->nr_held_bytes);
+	TALK("SETBIT z 8000 1", "-QUOTA this user has no more bytes: delete something\r\n");
+	EXPECT(!ann->nr_held_keys && !ann->nr_held_bytes);
+	close_world(&world);
+	unlink(path);
+	free(path);
+}
+
+/* ---- DUMP, RESTORE ---- */
+
+/* Sends RESTORE k TTL PAYLOAD and perhaps one more argument. */
+static void restore(struct conn *c, const char *ttl, const void *payload, size_t len,
+		    const char *more)
+{
+	char *in = malloc(len + 200);
+	size_t used = sprintf(in, "*%d\r\n$7\r\nRESTORE\r\n$1\r\nk\r\n$%zu\r\n%s\r\n$%zu\r\n",
+			      more ? 5 : 4, strlen(ttl), ttl, len);
+
+	memcpy(in + used, payload, len);
+	used += len;
+	used += sprintf(in + used, "\r\n");
+	if (more)
+		used += sprintf(in + used, "$%zu\r\n%s\r\n", strlen(more), more);
+	EXPECT(conn_feed(c, in, used) == used);
+	free(in);
+}
+
+#define RESTORE(ttl, payload, len, more, wanted)					\
+	do { restore(world.c, ttl, payload, len, more); HEAR(wanted); } while (0)
+
+/* A payload of these bytes: with version and checksum. */
+static size_t seal(char *payload, const char *bytes, size_t len)
+{
+	uint64_t sum;
+
+	memcpy(payload, bytes, len);
+	memcpy(payload + len, "\x09", 2);
+	sum = rdb_crc64(0, payload, len + 2);
+	memcpy(payload + len + 2, &sum, 8);
+	return len + 10;
+}
+
+static void test_restore(void)
+{
+	/* What Valkey 8.1 replies to DUMP: "hello", 200 times an a, 12345. */
+	static const char hello[] = "\x00\x05hello\x0b\x00\x0a\xad\x62\x05\x98\xab\xc9\x83";
+	static const char many[] = "\x00\xc3\x09\x40\xc8\x01""aa\xe0\xbb\x00\x01""aa"
+				   "\x0b\x00\x76\x46\x4a\x5d\xfc\x2d\xe4\x6a";
+	static const char number[] = "\x00\xc1\x39\x30\x0b\x00\xf4\x4b\x57\x54\x6e\x63\xe1\x30";
+	struct world world;
+	char payload[300];
+	size_t len;
+
+	open_world(&world, NULL);
+	len = seal(payload, "\x00\x05hello", 7);
+	RESTORE("0", payload, len, NULL, "+OK\r\n");
+	TALK("GET k", "$5\r\nhello\r\n");
+	RESTORE("0", payload, len, NULL, "-BUSYKEY Target key name already exists.\r\n");
+	RESTORE("5000", payload, len, "replace", "+OK\r\n");
+	TALK("PTTL k", ":5000\r\n");
+	RESTORE("1", payload, len, "absttl", "-BUSYKEY Target key name already exists.\r\n");
+	TALK("DEL k", ":1\r\n");
+	RESTORE("1", payload, len, "absttl", "+OK\r\n");
+	TALK("EXISTS k", ":0\r\n");
+	RESTORE("-1", payload, len, NULL, "-ERR Invalid TTL value, must be >= 0\r\n");
+	RESTORE("9223372036854775807", payload, len, NULL,
+		"-ERR Invalid TTL value, must be >= 0\r\n");
+	RESTORE("x", payload, len, NULL, "-ERR value is not an integer or out of range\r\n");
+	RESTORE("0", payload, len, "nothing", "-ERR syntax error\r\n");
+	RESTORE("0", payload, len, "idletime", "-ERR syntax error\r\n");
+	payload[3] ^= 1;
+	RESTORE("0", payload, len, NULL, "-ERR DUMP payload version or checksum are wrong\r\n");
+	RESTORE("0", "short", 5, NULL, "-ERR DUMP payload version or checksum are wrong\r\n");
+	RESTORE("0", hello, sizeof(hello) - 2, NULL,
+		"-ERR DUMP payload version or checksum are wrong\r\n");
+	RESTORE("0", hello, sizeof(hello) - 1, NULL, "+OK\r\n");
+	TALK("GETDEL k", "$5\r\nhello\r\n");
+	RESTORE("0", many, sizeof(many) - 1, NULL, "+OK\r\n");
+	TALK("STRLEN k", ":200\r\n");
+	TALK("GETRANGE k 197 -1", "$3\r\naaa\r\n");
+	RESTORE("0", number, sizeof(number) - 1, "REPLACE", "+OK\r\n");
+	TALK("GETDEL k", "$5\r\n12345\r\n");
+	/* Integers of 1, 2 and 4 bytes. */
+	RESTORE("0", payload, seal(payload, "\x00\xc0\x80", 3), NULL, "+OK\r\n");
+	TALK("GETDEL k", "$4\r\n-128\r\n");
+	RESTORE("0", payload, seal(payload, "\x00\xc1\x39\x30", 4), NULL, "+OK\r\n");
+	TALK("GETDEL k", "$5\r\n12345\r\n");
+	RESTORE("0", payload, seal(payload, "\x00\xc2\x00\x00\x00\x80", 6), NULL, "+OK\r\n");
+	TALK("GETDEL k", "$11\r\n-2147483648\r\n");
+	/* LZF: "ab", then 2 + 7 + 8 bytes from 2 back. */
+	RESTORE("0", payload, seal(payload, "\x00\xc3\x06\x13\x01""ab\xe0\x08\x01", 10), NULL,
+		"+OK\r\n");
+	TALK("GETDEL k", "$19\r\nabababababababababa\r\n");
+	RESTORE("0", payload, seal(payload, "\x00\xc3\x06\x12\x01""ab\xe0\x08\x01", 10), NULL,
+		"-ERR Bad data format\r\n");
+	RESTORE("0", payload, seal(payload, "\x00\xc3\x06\x13\x01""ab\xe0\x08\x02", 10), NULL,
+		"-ERR Bad data format\r\n");
+	RESTORE("0", payload, seal(payload, "\x00\xc3\x01\x80\x10\x00\x00\x00\x00", 9), NULL,
+		"-ERR the value is too large: at most 8388608 bytes\r\n");
+	/* Another type, no type, something behind the string. */
+	RESTORE("0", payload, seal(payload, "\x01\x01\x01x", 4), NULL,
+		"-ERR Bad data format: octokvd has strings only\r\n");
+	RESTORE("0", payload, seal(payload, "\x63\x01x", 3), NULL, "-ERR Bad data format\r\n");
+	RESTORE("0", payload, seal(payload, "\x00\x01xx", 4), NULL, "-ERR Bad data format\r\n");
+	RESTORE("0", payload, seal(payload, "\x00\x03xx", 4), NULL, "-ERR Bad data format\r\n");
+	RESTORE("0", payload, seal(payload, "", 0), NULL, "-ERR Bad data format\r\n");
+	/* What has expired removes the old value. */
+	TALK("SET k v", "+OK\r\n");
+	say(world.c, "MULTI\r\n");
+	HEAR("+OK\r\n");
+	RESTORE("0", payload, seal(payload, "\x00\xc0\x07", 3), "REPLACE", QUEUED);
+	TALK("INCR k", QUEUED);
+	TALK("EXEC", "*2\r\n+OK\r\n:8\r\n");
+	close_world(&world);
+}
+
+static void test_dump(void)
+{
+	static const uint32_t lens[] = { 0, 1, 63, 64, 300, 16383, 16384, 100000 };
+	struct world world;
+	char *value = malloc(100000);
+
+	memset(value, 'x', 100000);
+	open_world(&world, NULL);
+	TALK("DUMP k", "$-1\r\n");
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		size_t len = rdb_payload_bytes(lens[i]);
+		char head[64], *text;
+
+		snprintf(head, sizeof(head), "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%u\r\n", lens[i]);
+		say(world.c, head);
+		EXPECT(conn_feed(world.c, value, lens[i]) == lens[i]);
+		say(world.c, "\r\n");
+		HEAR("+OK\r\n");
+		say(world.c, "DUMP k\r\n");
+		snprintf(head, sizeof(head), "$%zu\r\n", len);
+		text = out_text(&world.c->out);
+		EXPECT(world.c->out.nr_bytes == strlen(head) + len + 2 &&
+		       !memcmp(text, head, strlen(head)));
+		conn_sent(world.c, world.c->out.nr_bytes);
+		RESTORE("0", text + strlen(head), len, "REPLACE", "+OK\r\n");
+		free(text);
+		snprintf(head, sizeof(head), ":%u\r\n", lens[i]);
+		say(world.c, "STRLEN k\r\n");
+		HEAR(head);
+	}
+	close_world(&world);
+	free(value);
+}
+
+int main(void)
+{
+	test_bits();
+	test_many_bits();
+	test_rename();
+	test_copy();
+	test_msetnx();
+	test_in_transaction();
+	test_failures();
+	test_source_changes();
+	test_order();
+	test_bounds();
+	test_restore();
+	test_dump();
+	puts("ok server_copy: bits, copies and renames in one step or several, DUMP and RESTORE");
+	return 0;
+}
