@@ -153,6 +153,9 @@ const char *store_refusal(int error)
 		return "there is no store of octokvd on it; octokvd --format makes one";
 	case EPROTONOSUPPORT:
 		return "it was formatted by another version of octokvd: use that version";
+	case EINPROGRESS:
+		return "a load of it has not ended: octokvd --format --force makes it an empty "
+		       "store; then load again";
 	case EUCLEAN:
 		return "the store is damaged: octokvd --check reports more";
 	case EIO:

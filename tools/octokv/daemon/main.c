@@ -32,6 +32,7 @@
 #include "listen.h"
 #include "log.h"
 #include "memory.h"
+#include "offline.h"
 #include "reactor.h"
 #include "server/stats.h"
 #include "server/tenant.h"
@@ -46,7 +47,10 @@ enum {
 	ANSWER_S			= 10,
 };
 
-enum mode { MODE_SERVE, MODE_FORMAT, MODE_CHECK, MODE_STATS, MODE_HEALTH, MODE_HASH };
+enum mode {
+	MODE_SERVE, MODE_FORMAT, MODE_CHECK, MODE_DUMP, MODE_LOAD, MODE_STATS, MODE_HEALTH,
+	MODE_HASH,
+};
 
 struct options {
 	struct config config;
@@ -62,13 +66,21 @@ struct options {
 	const char *unix_path;
 	uint32_t unix_mode;
 	const char *user;
+	const char *file;		/* of --dump and --load */
+	int32_t user_id;
+	bool strings_only;
 	bool force;
 };
 
 static const char usage_text[] =
 	"usage: octokvd --data FILE-OR-DEVICE [options]   serve it; a missing file is created\n"
 	"       octokvd --data FILE-OR-DEVICE --format    make an empty store on it\n"
-	"       octokvd --data FILE-OR-DEVICE --check     open it, recover, report what is there\n"
+	"       octokvd --data FILE-OR-DEVICE --check     read it all; say what is there and\n"
+	"                                                 what is damaged; change nothing\n"
+	"       octokvd --data FILE-OR-DEVICE --dump RDB-FILE\n"
+	"                                                 write all keys to a file of Redis\n"
+	"       octokvd --data FILE-OR-DEVICE --load RDB-FILE\n"
+	"                                                 load the keys of such a file\n"
 	"       octokvd --stats [--user NAME]             print what a running octokvd does;\n"
 	"                                                 NAME's password on standard input\n"
 	"       octokvd --health [--user NAME]            print whether its device works: the\n"
@@ -103,7 +115,10 @@ static const char usage_text[] =
 	"  --size SIZE            size of a new file (16g)\n"
 	"  --partitions N         partitions of a new store: a power of two, at least one per\n"
 	"                         core (16)\n"
-	"  --force                with --format: even if the device holds something else\n";
+	"  --user-id ID           with --dump, --load: the keys of this user, as database 0\n"
+	"  --strings-only         with --load: leave out lists, hashes and what else there is\n"
+	"  --force                with --format: even if the device holds something else;\n"
+	"                         --dump: without damaged records; --load: beside other keys\n";
 
 /* A file that we have created, and that is no store yet. */
 static const char *unfinished;
@@ -130,11 +145,13 @@ enum {
 	OPT_NETWORK, OPT_USERS, OPT_WEIGHTS, OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE,
 	OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE,
 	OPT_MEMORY, OPT_ON_ERROR, OPT_TAGS, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP,
-	OPT_VERSION,
+	OPT_VERSION, OPT_DUMP, OPT_LOAD, OPT_USER_ID, OPT_STRINGS_ONLY,
 };
 
 static const struct option long_options[] = {
 	{ "data", 1, NULL, OPT_DATA }, { "format", 0, NULL, OPT_FORMAT },
+	{ "dump", 1, NULL, OPT_DUMP }, { "load", 1, NULL, OPT_LOAD },
+	{ "user-id", 1, NULL, OPT_USER_ID }, { "strings-only", 0, NULL, OPT_STRINGS_ONLY },
 	{ "check", 0, NULL, OPT_CHECK }, { "stats", 0, NULL, OPT_STATS },
 	{ "hash-password", 0, NULL, OPT_HASH }, { "bind", 1, NULL, OPT_BIND },
 	{ "port", 1, NULL, OPT_PORT }, { "cores", 1, NULL, OPT_CORES },
@@ -207,7 +224,8 @@ static const char *const on_error_words[] = { "retry", "exit", NULL };
 static void set_mode(struct options *o, enum mode mode)
 {
 	if (o->mode != MODE_SERVE)
-		wrong_use("only one of --format, --check, --stats, --health, --hash-password");
+		wrong_use("only one of --format, --check, --dump, --load, --stats, --health, "
+			  "--hash-password");
 	o->mode = mode;
 }
 
@@ -235,6 +253,25 @@ static void parse_balance(struct balancer_config *b, int option)
 	}
 }
 
+static void parse_file(struct options *o, int option)
+{
+	switch (option) {
+	case OPT_DUMP:
+	case OPT_LOAD:
+		set_mode(o, option == OPT_DUMP ? MODE_DUMP : MODE_LOAD);
+		o->file = optarg;
+		break;
+	case OPT_USER_ID:
+		o->user_id = number("user-id", 0, MAX_TENANT_ID);
+		break;
+	case OPT_STRINGS_ONLY:
+		o->strings_only = true;
+		break;
+	default:
+		parse_balance(&o->balancer, option);
+	}
+}
+
 static void parse_address(struct options *o, int option)
 {
 	switch (option) {
@@ -251,7 +288,7 @@ static void parse_address(struct options *o, int option)
 		o->unix_mode = mode_number();
 		break;
 	default:
-		parse_balance(&o->balancer, option);
+		parse_file(o, option);
 	}
 }
 
@@ -345,6 +382,7 @@ static void parse(struct options *o, int argc, char **argv)
 			.stall_timeout_s = 30, .unix_fd = -1,
 		},
 		.unix_mode = 0600,
+		.user_id = ALL_USERS,
 		.balancer = {
 			.how = BALANCE_PS, .window_ms = 1000, .overload_pct = 40, .gap_pct = 10,
 		},
@@ -362,8 +400,12 @@ static void parse(struct options *o, int argc, char **argv)
 		o->nr_cores = nr_cpus < 1 ? 1 : nr_cpus < MAX_WORKERS ? nr_cpus : MAX_WORKERS;
 	if (!o->config.port && !o->unix_path)
 		wrong_use("--port 0 goes with --unix");
-	if (o->force && o->mode != MODE_FORMAT)
-		wrong_use("--force goes with --format");
+	if (o->force && o->mode != MODE_FORMAT && !o->file)
+		wrong_use("--force goes with --format, --dump or --load");
+	if (o->user_id != ALL_USERS && !o->file)
+		wrong_use("--user-id goes with --dump or --load");
+	if (o->strings_only && o->mode != MODE_LOAD)
+		wrong_use("--strings-only goes with --load");
 	if (o->user && !asks(o))
 		wrong_use("--user goes with --stats or --health");
 }
@@ -429,12 +471,13 @@ static int make_file(const struct options *o, int flags)
 static int open_data(const struct options *o, bool *created)
 {
 	const char *path = o->config.data;
-	int flags = O_RDWR | O_CLOEXEC | O_DIRECT, fd;
+	bool reads = o->mode == MODE_CHECK || o->mode == MODE_DUMP;
+	int flags = (reads ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_DIRECT, fd;
 	struct stat st;
 
 	*created = false;
 	if (stat(path, &st)) {
-		if (errno != ENOENT || o->mode == MODE_CHECK)
+		if (errno != ENOENT || reads)
 			die("%s: %s", path, strerror(errno));
 		fd = make_file(o, flags);
 		*created = true;
@@ -524,14 +567,20 @@ static void run_format(const struct options *o)
 	disk_uring_destroy(&b.disk);
 }
 
+static struct offline offline_of(const struct options *o, struct opened *b)
+{
+	return (struct offline){
+		.data = o->config.data, .file = o->file, .disk = &b->disk.disk, .ring = &b->ring,
+		.user_id = o->user_id, .strings_only = o->strings_only, .force = o->force,
+	};
+}
+
 static void run_check(const struct options *o)
 {
-	struct okv_open_options options = { .now_ms = time(NULL) * 1000ULL };
 	struct okv_device_info info;
-	struct okv_store *store;
-	struct okv_stats stats;
+	struct offline offline;
 	struct opened b;
-	bool created;
+	bool created, damaged = false;
 	int result;
 
 	disk_open(&b, o, open_data(o, &created));
@@ -539,18 +588,48 @@ static void run_check(const struct options *o)
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));
 	print_info(o, &info);
-	result = okv_store_open(&store, &b.disk.disk, &options);
-	if (result == -EUCLEAN)
-		die("%s: damaged: a record that was acknowledged is lost", o->config.data);
-	if (result)
-		die("%s: %s", o->config.data, store_refusal(-result));
-	okv_store_stats(store, &stats);
-	printf("%llu keys, %llu of %llu MiB used, %llu records replayed, index of %llu bytes\n",
-	       (unsigned long long)stats.nr_keys, (unsigned long long)(stats.live_bytes >> 20),
-	       (unsigned long long)(stats.capacity_bytes >> 20),
-	       (unsigned long long)stats.nr_replayed_records,
-	       (unsigned long long)stats.index_bytes);
-	okv_store_close(store);
+	offline = offline_of(o, &b);
+	if (offline_check(&offline, &damaged))
+		die("%s", offline.why);
+	if (damaged)
+		die("%s: damaged: see above", o->config.data);
+	io_uring_queue_exit(&b.ring);
+	disk_uring_destroy(&b.disk);
+}
+
+static void run_dump(const struct options *o)
+{
+	struct offline offline;
+	struct opened b;
+	bool created;
+
+	disk_open(&b, o, open_data(o, &created));
+	offline = offline_of(o, &b);
+	if (offline_dump(&offline))
+		die("%s", offline.why);
+	io_uring_queue_exit(&b.ring);
+	disk_uring_destroy(&b.disk);
+}
+
+/* A file that is made for it stays only if all is loaded. */
+static void run_load(const struct options *o)
+{
+	struct opened b;
+	struct offline offline = offline_of(o, &b);
+	bool created;
+	int fd;
+
+	if (offline_survey(&offline))
+		die("%s", offline.why);
+	fd = open_data(o, &created);
+	disk_open(&b, o, fd);
+	if (created) {
+		format(o, &b);
+		unfinished = o->config.data;
+	}
+	if (offline_load(&offline))
+		die("%s", offline.why);
+	unfinished = NULL;
 	io_uring_queue_exit(&b.ring);
 	disk_uring_destroy(&b.disk);
 }
@@ -794,6 +873,12 @@ int main(int argc, char **argv)
 		break;
 	case MODE_CHECK:
 		run_check(&o);
+		break;
+	case MODE_DUMP:
+		run_dump(&o);
+		break;
+	case MODE_LOAD:
+		run_load(&o);
 		break;
 	case MODE_STATS:
 	case MODE_HEALTH:

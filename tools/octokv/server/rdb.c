@@ -606,16 +606,10 @@ size_t rdb_write_start(uint8_t *to)
 	return MAGIC_BYTES;
 }
 
-size_t rdb_write_db(uint8_t *to, uint64_t db, uint64_t nr_keys, uint64_t nr_expiring)
+size_t rdb_write_db(uint8_t *to, uint64_t db)
 {
-	uint8_t *at = to;
-
-	*at++ = OP_SELECT_DB;
-	at += rdb_write_length(at, db);
-	*at++ = OP_RESIZE_DB;
-	at += rdb_write_length(at, nr_keys);
-	at += rdb_write_length(at, nr_expiring);
-	return at - to;
+	*to = OP_SELECT_DB;
+	return 1 + rdb_write_length(to + 1, db);
 }
 
 size_t rdb_write_before_key(uint8_t *to, uint64_t expire_ms)

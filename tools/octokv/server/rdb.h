@@ -106,7 +106,7 @@ enum rdb_status rdb_next(struct rdb_reader *r, struct rdb_item *item);
 /* What is written to a file, piece by piece. Each returns how many bytes it has put into @to. */
 size_t rdb_write_length(uint8_t *to, uint64_t len);
 size_t rdb_write_start(uint8_t *to);					/* 9 bytes */
-size_t rdb_write_db(uint8_t *to, uint64_t db, uint64_t nr_keys, uint64_t nr_expiring);
+size_t rdb_write_db(uint8_t *to, uint64_t db);				/* of the keys behind it */
 /* What comes before a key: its expiry, if it has one, and the type of its value. */
 size_t rdb_write_before_key(uint8_t *to, uint64_t expire_ms);
 size_t rdb_write_end(uint8_t *to);					/* before the checksum */

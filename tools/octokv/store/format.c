@@ -2,10 +2,11 @@
 /*
  * format.c - checksums, superblocks, and making an empty store
  *
- * The superblock never changes after the format. It has four copies, each with its number in it:
- * two that agree are enough to open. The copies are written last, with a flush before them. So a
- * format that is cut short leaves at most one valid copy, or one that no second one agrees with. It
- * also leaves what was in the other places before, none of which is valid under the new secret.
+ * The superblock never changes after the format, except for its magic while the store is sealed. It
+ * has four copies, each with its number in it: two that agree are enough to open. The copies are
+ * written last, with a flush before them. So a format that is cut short leaves at most one valid
+ * copy, or one that no second one agrees with. It also leaves what was in the other places before,
+ * none of which is valid under the new secret.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -235,11 +236,13 @@ static uint64_t segments_max(const struct okv_super_disk *super)
 /* Returns 0 for a good copy, else what okv_device_info() does. */
 static int judge_super(const struct okv_super_disk *super, uint32_t copy)
 {
-	if (super->magic != OKV_SUPER_MAGIC)
+	if (super->magic != OKV_SUPER_MAGIC && super->magic != OKV_SEALED_MAGIC)
 		return -ENODATA;
 	if (super->sum != okv_sum_behind(super, sizeof(*super), OKV_SUPER_MAGIC + copy) ||
 	    super->copy != copy)
 		return -EUCLEAN;
+	if (super->magic == OKV_SEALED_MAGIC)
+		return -EINPROGRESS;
 	if (super->version != OKV_VERSION)
 		return -EPROTONOSUPPORT;
 	/* Not even a copy with a good checksum may lead out of the device or divide by 0. */
@@ -302,7 +305,8 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 			memcpy(&supers[i], page, sizeof(supers[i]));
 			verdicts[i] = judge_super(&supers[i], i);
 		}
-		if (verdicts[i] && (verdict == -ENODATA || verdicts[i] == -EPROTONOSUPPORT))
+		if (verdicts[i] && (verdict == -ENODATA || verdicts[i] == -EPROTONOSUPPORT ||
+				    verdicts[i] == -EINPROGRESS))
 			verdict = verdicts[i];
 	}
 	mem_free(page);
@@ -310,7 +314,7 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 	if (nr_bad)
 		*nr_bad = OKV_NR_SUPERS - nr;
 	if (nr < OKV_NR_SUPERS_AGREE)
-		return nr ? -EUCLEAN : verdict;
+		return nr && verdict != -EINPROGRESS ? -EUCLEAN : verdict;
 	if (layout->super.size_bytes > disk->size_bytes)
 		return -ENOSPC;
 	if (layout->super.block_bytes < disk->block_bytes)
@@ -325,4 +329,25 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 	if (layout->value_bytes_max > OKV_VALUE_BYTES_MAX)
 		layout->value_bytes_max = OKV_VALUE_BYTES_MAX;
 	return 0;
+}
+
+int okv_device_seal(struct okv_disk *disk, bool sealed)
+{
+	struct okv_super_disk *super = okv_alloc_blocks(disk, OKV_PAGE_BYTES);
+	int error = 0;
+
+	for (uint32_t i = 0; i < OKV_NR_SUPERS && !error; i++) {
+		uint64_t offset_bytes = (uint64_t)i * OKV_SUPER_STRIDE_BYTES;
+
+		error = okv_disk_io(disk, OKV_READ, offset_bytes, super, OKV_PAGE_BYTES);
+		if (!error && judge_super(super, i) && judge_super(super, i) != -EINPROGRESS)
+			error = judge_super(super, i);
+		if (error)
+			break;
+		super->magic = sealed ? OKV_SEALED_MAGIC : OKV_SUPER_MAGIC;
+		super->sum = okv_sum_behind(super, sizeof(*super), OKV_SUPER_MAGIC + i);
+		error = okv_disk_io(disk, OKV_WRITE, offset_bytes, super, OKV_PAGE_BYTES);
+	}
+	mem_free(super);
+	return error ? error : okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
 }

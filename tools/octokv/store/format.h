@@ -42,6 +42,7 @@ enum {
 };
 
 #define OKV_SUPER_MAGIC		0x31766b6f74636fULL	/* "octokv1" */
+#define OKV_SEALED_MAGIC	0x64656c616573ULL	/* "sealed": okv_device_seal() */
 #define OKV_ROOT_MAGIC		0x32746f72U		/* "rot2" */
 #define OKV_ROOT_MAGIC_1	0x746f6f72U		/* "root": without an attempt */
 #define OKV_BATCH_MAGIC		0x63746162U		/* "batc" */

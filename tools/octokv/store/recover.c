@@ -508,6 +508,10 @@ int okv_recover(struct okv_partition *p)
 	 * After kill -9 the root may be in the device's cache only. It has to stay before its
 	 * checkpoint overwrites the chunks of the other one, which are free now.
 	 */
+	if (p->store->options.reads_only) {
+		p->nr_roots_in_doubt = 0;
+		return error;
+	}
 	if (!error)
 		error = okv_disk_io(p->disk, OKV_FLUSH, 0, NULL, 0);
 	while (!error && p->nr_roots_in_doubt)

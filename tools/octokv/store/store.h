@@ -242,6 +242,35 @@ struct okv_scan {
 };
 
 /**
+ * struct okv_exported - a record, as okv_store_export() shows it
+ * @key, @key_len, @value, @value_len, @expire_ms: only valid during the call. @value is NULL if it
+ *		is damaged, and @key too if the record is
+ * @offset_bytes: where on the device it lies
+ */
+struct okv_exported {
+	uint32_t partition;
+	uint16_t tenant;
+	uint16_t key_len;
+	uint32_t value_len;
+	const void *key, *value;
+	uint64_t expire_ms;
+	uint64_t offset_bytes;
+};
+
+/**
+ * struct okv_export - a walk over all records
+ * @record:	called for each, also for those that have expired and those that are damaged
+ * @stops:	set by @record: enough
+ * @nr_records, @nr_damaged: how many were shown so far
+ */
+struct okv_export {
+	void (*record)(struct okv_export *e, const struct okv_exported *x);
+	void *owner;
+	bool stops;
+	uint64_t nr_records, nr_damaged;
+};
+
+/**
  * struct okv_device_info - what the superblock says
  * @value_bytes_max:	the longest value; less than OKV_VALUE_BYTES_MAX only with small segments
  * @nr_copies_bad:	copies of the superblock that could not be used, of @nr_copies
@@ -307,6 +336,7 @@ struct okv_event {
  * @attempt_seed:	another one at each open, of which the numbers of its checkpoints are made.
  *			Default: drawn. Tests give it, to do the same again
  * @now_ms:		Unix time
+ * @reads_only:		write nothing. The store can be exported, and then only be dropped
  * @progress:		called now and then during recovery
  * @event:		called from within the store, to be noted; may be called very often
  */
@@ -318,6 +348,7 @@ struct okv_open_options {
 	uint32_t nr_known;
 	uint64_t attempt_seed;
 	uint64_t now_ms;
+	bool reads_only;
 	void (*progress)(void *owner, uint32_t partition, uint64_t done_bytes,
 			 uint64_t total_bytes);
 	void (*event)(void *owner, const struct okv_event *event);
@@ -363,6 +394,7 @@ int okv_device_format(struct okv_disk *disk, const struct okv_format_options *op
  *
  *	-ENODATA		there is no store on the device
  *	-EPROTONOSUPPORT	there is one of another version
+ *	-EINPROGRESS		it is sealed (okv_device_seal())
  *	-EUCLEAN		there is one, but too few copies of the superblock agree
  *	-ENOSPC			the device has become smaller
  */
@@ -385,6 +417,25 @@ void okv_store_close(struct okv_store *store);
 
 /* Forget everything at once, after a disk failed. The caller makes sure that nothing completes. */
 void okv_store_drop(struct okv_store *store);
+
+/**
+ * okv_store_export() - show all records of the open partitions, in any order; blocks
+ *
+ * Nothing has been submitted since the open. Afterwards the store can only be dropped.
+ *
+ * Return: 0, also with damaged records; or why waiting for the disk failed.
+ */
+int okv_store_export(struct okv_store *store, struct okv_export *e);
+
+/**
+ * okv_device_seal() - make the store of a device one that does not open, or again one that does
+ *
+ * For what takes long and has to happen as a whole: after a loss of power in between, it is
+ * -EINPROGRESS to open. A store that is open already is not concerned. Blocks.
+ *
+ * Return: as okv_device_info(), or what a write returned.
+ */
+int okv_device_seal(struct okv_disk *disk, bool sealed);
 
 /**
  * okv_partition_quiesce() - bring a partition to rest, to move it to another store of the device

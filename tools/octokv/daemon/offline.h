@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* offline.h - what is done with a store that is not served: --check, --dump, --load */
+#ifndef OKV_OFFLINE_H
+#define OKV_OFFLINE_H
+
+#include "disk_uring.h"
+#include "server/rdb.h"
+
+enum { ALL_USERS = -1 };
+
+/**
+ * struct offline - a store, and what is to be done with it
+ * @data:	its name, for messages
+ * @file:	an RDB file
+ * @user_id:	only the keys of this user (0 where there are none): they are database 0 of @file.
+ *		ALL_USERS: the keys of each user are the database with its ID
+ * @strings_only: load the strings of a file that has something else, too
+ * @force:	dump a store with damaged records without them; load into one that has keys
+ * @why:	what went wrong
+ */
+struct offline {
+	const char *data, *file;
+	struct okv_disk *disk;
+	struct io_uring *ring;
+	int32_t user_id;
+	bool strings_only, force;
+	char why[512];
+
+	/* Of a load: the file, and what is in it. */
+	const void *bytes;
+	uint64_t nr_bytes;
+	uint64_t nr[RDB_NR_TYPES];
+	uint64_t nr_expired;
+};
+
+/* All of these return 0, or -1 with a sentence in @why. */
+
+/* Reads all records. Prints what is damaged, and where; that is no error, but sets @damaged. */
+int offline_check(struct offline *o, bool *damaged);
+
+/* The file is there as a whole, or as it was before. */
+int offline_dump(struct offline *o);
+
+/*
+ * First offline_survey(), which reads all of the file, and then offline_load(). If that fails, the
+ * store is as empty as before, unless it had keys.
+ */
+int offline_survey(struct offline *o);
+int offline_load(struct offline *o);
+
+#endif

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Cases of octokvd: values and whole stores go to Valkey and come back, and wrong files."""
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import time
+
+import redis
+
+from kit import BUILD, OCTOKVD, PORT, Daemon, daemon, expect, refused, run_once, users_file
+
+VALKEY_PORT = PORT + 20
+SIZE = ["--size", "512m"]
+
+
+@contextlib.contextmanager
+def valkey(folder, *options):
+    """A valkey-server that loads dump.rdb in @folder, and its client."""
+    with open(os.path.join(folder, "valkey.log"), "w+", encoding="utf-8") as log:
+        argv = ["valkey-server", "--port", str(VALKEY_PORT), "--bind", "127.0.0.1", "--save", "",
+                "--dir", folder, "--dbfilename", "dump.rdb", "--databases", "1024", *options]
+        child = subprocess.Popen(argv, stdout=log, stderr=log)
+        client = redis.Redis(port=VALKEY_PORT, socket_timeout=60)
+        try:
+            until = time.monotonic() + 60
+            while True:
+                try:
+                    client.dbsize()
+                    break
+                except redis.RedisError:
+                    log.seek(0)
+                    expect(child.poll() is None and time.monotonic() < until, log.read()[-2000:])
+                    time.sleep(0.05)
+            yield client
+        finally:
+            client.close()
+            child.terminate()
+            child.wait()
+
+
+def answer(client, *words):
+    try:
+        return client.execute_command(*words)
+    except redis.ResponseError as error:
+        return str(error)
+
+
+def samples(rng):
+    """Values of all lengths of length fields, integers, and what LZF packs or does not."""
+    values = [b"", b"x", b"0", b"-1", b"12345", b"-128", b"128", b"-32769", b"2147483647",
+              b"2147483648", b"-2147483649", b"007", b"ab" * 5000, bytes(range(256)) * 20]
+    values += [rng.randbytes(n) for n in (63, 64, 300, 16383, 16384, 70000, 1 << 20)]
+    values += [bytes(rng.choice(b"abc") for _ in range(n)) for n in (21, 100, 5000, 40000)]
+    return values
+
+
+def check_rdb(path):
+    done = subprocess.run(["valkey-check-rdb", path], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False, timeout=60)
+    expect(done.returncode == 0 and "RDB looks OK" in done.stdout, done.stdout)
+
+
+def case_as_valkey():
+    """bits, copies, renames, dumps: the replies and errors of Valkey, word for word"""
+    talks = """SET k foobar|BITCOUNT k|BITCOUNT k 0 0|BITCOUNT k 1|BITCOUNT k 5 30 BIT
+BITCOUNT k -7 -2 BYTE|BITCOUNT k -2 -7|BITCOUNT k 3 1 BIT|BITCOUNT k x 1|BITCOUNT k 0 1 NIBBLE
+BITCOUNT k 0 1 BIT x|BITCOUNT none 0 -1|BITCOUNT k -100 100|BITCOUNT k 6 7|GETBIT k 0|GETBIT k 1
+GETBIT k 4294967295|GETBIT k 4294967296|GETBIT k -1|GETBIT k x|GETBIT none 5|SETBIT k 6 0
+SETBIT k 100 1|SETBIT k 100 1|SETBIT k 100 0|SETBIT k 1 2|SETBIT k x 1|SETBIT k -1 1|STRLEN k
+SETBIT new 7 1|GET new|GET k|SETBIT k 1|BITCOUNT|COPY k l|COPY k l|COPY k l REPLACE|GET l|COPY k k
+COPY none l|COPY k m DB 0|COPY k m DB x|COPY k m DB 99999|COPY k m other|COPY k m DB|COPY k
+EXPIRE k 1000|COPY k n|TTL n|RENAME k o|TTL o|GET k|RENAME none o|RENAME o o|RENAME none none
+RENAMENX o l|RENAMENX o p|RENAMENX none p|RENAMENX p p|RENAME o|PERSIST p|RENAME p l|TTL l
+MSETNX a 1|MSETNX a 2|GET a|MSETNX a|MSETNX a 1 b|DUMP none|DUMP|RESTORE z 0 short|RESTORE z 0
+RESTORE z -1 x|RESTORE y x x|RESTORE z 0 1234567890123456|RESTORE y 0 x NOTHING|RESTORE l 0 x
+RESTORE y 0 x FREQ 256|RESTORE y 0 x IDLETIME -1|RESTORE y 0 x IDLETIME 1 FREQ 1|GETDEL l"""
+    with daemon() as d, tempfile.TemporaryDirectory(dir=BUILD) as folder, valkey(folder) as v:
+        c = d.client()
+        nr = 0
+        for line in talks.replace("|", "\n").splitlines():
+            mine, theirs = answer(c, *line.split()), answer(v, *line.split())
+            # One of them looks for the key first.
+            if line == "RESTORE l 0 x":
+                expect("payload" in mine and "BUSYKEY" in theirs, f"{line}: {mine}, {theirs}")
+                continue
+            expect(mine == theirs, f"{line}: {mine!r}, Valkey {theirs!r}")
+            nr += 1
+        rng = random.Random(1)
+        for value in samples(rng):
+            v.set("k", value, px=100000)
+            expect(c.restore("k", v.pttl("k"), v.dump("k"), replace=True) == b"OK" and
+                   c.get("k") == value and 0 < c.pttl("k") <= 100000, f"to us: {value[:40]}")
+            expect(v.restore("k", 0, c.dump("k"), replace=True) == b"OK" and
+                   v.get("k") == value and v.pttl("k") == -1, f"to Valkey: {value[:40]}")
+        refused(lambda: c.restore("k", 0, v.dump("k")), "BUSYKEY")
+        v.rpush("list", 1)
+        refused(lambda: c.restore("list", 0, v.dump("list")), "Bad data format")
+        past = int(time.time() * 1000) - 1000
+        for client in (c, v):
+            expect(client.restore("k", past, v.dump("k"), replace=True, absttl=True) == b"OK" and
+                   not client.exists("k"), "a time in the past")
+        return f"{nr} replies, {len(samples(rng))} values"
+
+
+def case_dump():
+    """--dump: valkey-check-rdb and Valkey take it, with expiries, users as databases"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        rdb = os.path.join(folder, "dump.rdb")
+        users = users_file(folder, ann="", bob="")
+        with daemon("--users", users, size="512m") as d:
+            ann, bob = (d.client(username=name, password=f"pw-{name}") for name in ("ann", "bob"))
+            values = samples(random.Random(2))
+            for i, value in enumerate(values):
+                ann.set(f"k{i}", value)
+                ann.set(f"e{i}", value, px=1000000 + i)
+            ann.set("gone", 1, px=1)
+            bob.mset({f"b{i}": i for i in range(3000)})
+            bob.delete("b7")
+            expect("in use" in run_once("--data", d.data, "--dump", rdb, status=1), "it is served")
+            d.end(signal.SIGKILL)
+            with open(d.data, "rb") as data:
+                before = data.read(64 << 20)
+            said = run_once("--data", d.data, "--dump", rdb)
+            expect(f": {2 * len(values) + 2999} keys" in said, said)
+            with open(d.data, "rb") as data:
+                expect(data.read(64 << 20) == before, "a dump has written to the store")
+            check_rdb(rdb)
+            with valkey(folder) as v:
+                v.select(1)
+                expect(v.dbsize() == 2 * len(values), "keys of ann")
+                for i, value in enumerate(values):
+                    expect(v.get(f"k{i}") == value and v.ttl(f"k{i}") == -1, f"k{i}")
+                    expect(v.get(f"e{i}") == value and
+                           900000 < v.pttl(f"e{i}") <= 1000000 + i, f"e{i}")
+                v.select(2)
+                expect(v.dbsize() == 2999 and v.get("b8") == b"8", "keys of bob")
+            run_once("--data", d.data, "--dump", rdb, "--user-id", "2")
+            with valkey(folder) as v:
+                expect(v.dbsize() == 2999 and v.get("b2999") == b"2999", "as database 0")
+            expect(os.listdir(folder).count("dump.rdb") == 1 and
+                   not [name for name in os.listdir(folder) if "dump.rdb." in name], "left over")
+            for target, words in ((folder, "or no file"), ("/dev/null", "or no file"),
+                                  (os.path.join(folder, "none", "x"), "No such file")):
+                expect(words in run_once("--data", d.data, "--dump", target, status=1), target)
+            expect("replace" in run_once("--data", d.data, "--dump", d.data, status=1),
+                   "over the store itself")
+            run_once("--data", d.data, "--user-id", "1", status=2)
+            d.start()
+            expect(d.client(username="bob", password="pw-bob").get("b9") == b"9", "afterwards")
+        return f"{2 * len(values) + 2999} keys"
+
+
+def case_dump_full_disk():
+    """--dump without room for its file: a sentence, and the file from before stays"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder, daemon(size="512m") as d:
+        d.client().mset({f"k{i}": b"x" * 1000000 for i in range(8)})
+        expect(d.end() == 0, "did not end well")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", folder], check=True)
+        try:
+            path = os.path.join(folder, "x.rdb")
+            with open(path, "w", encoding="ascii") as old:
+                old.write("old")
+            expect("No space" in run_once("--data", d.data, "--dump", path, status=1), "said")
+            with open(path, encoding="ascii") as old:
+                expect(old.read() == "old" and os.listdir(folder) == ["x.rdb"], "what is there")
+        finally:
+            subprocess.run(["umount", folder], check=True)
+        return ""
+
+
+def fill(v):
+    """All types, in small and large; returns the strings of database 0."""
+    rng = random.Random(3)
+    strings = {f"s{i}".encode(): value for i, value in enumerate(samples(rng))}
+    for key, value in strings.items():
+        v.set(key, value)
+    v.set("expires", "v", px=1000000)
+    for n, much in (("small", 3), ("large", 2000)):
+        v.rpush(f"list-{n}", *[f"element {i}" for i in range(much)])
+        v.sadd(f"set-{n}", *[f"element {i}" for i in range(much)])
+        v.sadd(f"numbers-{n}", *range(much))
+        v.zadd(f"zset-{n}", {f"element {i}": i / 3 for i in range(much)})
+        v.hset(f"hash-{n}", mapping={f"field {i}": i for i in range(much)})
+        for i in range(much):
+            v.xadd(f"stream-{n}", {"field": i}, id=f"{i + 1}-0")
+        v.xgroup_create(f"stream-{n}", "group", 0)
+        v.xreadgroup("group", "consumer", {f"stream-{n}": ">"}, count=2)
+    v.execute_command("FUNCTION", "LOAD",
+                      "#!lua name=lib\nserver.register_function('f', function() return 1 end)")
+    return strings
+
+
+def case_load():
+    """--load: what Valkey writes, packed; other types are named and nothing is loaded"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        rdb, image = os.path.join(folder, "dump.rdb"), os.path.join(folder, "octokv.img")
+        with valkey(folder) as v:
+            strings = fill(v)
+            v.save()
+        said = run_once("--data", image, *SIZE, "--load", rdb, status=1)
+        for words in (f"{len(strings) + 1} strings", "2 lists", "4 sets", "2 sorted sets",
+                      "2 hashes", "2 streams", "1 function libraries", "Nothing was loaded"):
+            expect(words in said, f"{words}: {said}")
+        expect(not os.path.exists(image), "a file is left")
+        said = run_once("--data", image, *SIZE, "--load", rdb, "--strings-only")
+        expect(f"{len(strings) + 1} keys loaded" in said and "not loaded: 2 lists" in said, said)
+        d = Daemon(folder, size=None)
+        try:
+            c = d.client()
+            expect(c.dbsize() == len(strings) + 1, "how many")
+            for key, value in strings.items():
+                expect(c.get(key) == value and c.ttl(key) == -1, key)
+            expect(c.get("expires") == b"v" and 900000 < c.pttl("expires") <= 1000000, "expiry")
+            expect(d.end() == 0, "did not end well")
+            said = run_once("--data", image, "--load", rdb, "--strings-only", status=1)
+            expect("--force" in said and "Nothing was loaded" in said, said)
+            run_once("--data", image, "--load", rdb, "--strings-only", "--force")
+            run_once("--data", image, "--load", rdb, "--strings-only", "--force", "--user-id", "7")
+            os.unlink(rdb)
+            run_once("--data", image, "--dump", rdb)
+            with valkey(folder) as v:
+                expect(v.dbsize() == len(strings) + 1, "database 0")
+                v.select(7)
+                expect(v.dbsize() == len(strings) + 1 and v.get("s8") == strings[b"s8"],
+                       "and there again")
+        finally:
+            d.child.kill()
+            d.child.wait()
+        return f"{len(strings) + 1} strings"
+
+
+def case_load_wrong_file():
+    """--load of what is damaged, cut off, no RDB file or too large: a sentence, no store"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        rdb, image = os.path.join(folder, "dump.rdb"), os.path.join(folder, "octokv.img")
+        wrong = os.path.join(folder, "wrong.rdb")
+        with valkey(folder, "--rdbcompression", "no") as v:
+            v.mset({f"k{i}": f"value {i}" * 20 for i in range(1000)})
+            v.save()
+        with open(rdb, "rb") as handle:
+            good = handle.read()
+
+        def load(content, *words, options=()):
+            with open(wrong, "wb") as handle:
+                handle.write(content)
+            said = run_once("--data", image, *SIZE, "--load", wrong, *options, status=1)
+            expect(all(word in said for word in words), f"{words}: {said}")
+            expect(not os.path.exists(image), f"{words}: a file is left")
+        spot = good.index(b"value 500") + 3
+        load(good[:spot] + b"X" + good[spot + 1:], "checksum is wrong", "Nothing was loaded")
+        load(good[:-8] + bytes(7) + b"\1", "checksum is wrong")
+        load(good[:len(good) // 2], "cut off", "Nothing was loaded")
+        load(good[:-3], "cut off")
+        load(good + b"x", "follows its end")
+        load(b"", "empty")
+        load(b"precious data", "no RDB file")
+        load(b"REDIS0099" + good[9:], "version 99")
+        with valkey(folder) as v:
+            v.flushall()
+            v.set("long", b"x" * (9 << 20))
+            v.save()
+        with open(rdb, "rb") as handle:
+            load(handle.read(), "9437184 bytes", "Nothing was loaded")
+        with valkey(folder) as v:
+            v.flushall()
+            v.set("k" * 1025, 1)
+            v.save()
+        with open(rdb, "rb") as handle:
+            load(handle.read(), "1025 bytes")
+        with valkey(folder) as v:
+            v.flushall()
+            v.set("k", 1)
+            v.select(3)
+            v.set("k", 1)
+            v.save()
+        with open(rdb, "rb") as handle:
+            load(handle.read(), "several databases", options=("--user-id", "1"))
+        expect("No such file" in run_once("--data", image, "--load", "none", status=1), "no file")
+        # Without a checksum it is loaded, and said.
+        with open(wrong, "wb") as handle:
+            handle.write(good[:-8] + bytes(8))
+        expect("no checksum" in run_once("--data", image, *SIZE, "--load", wrong), "none")
+        return "12 ways"
+
+
+def case_load_no_room():
+    """--load of more than there is room for, and kill -9 in the middle: no half of it is served"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        rdb, image = os.path.join(folder, "dump.rdb"), os.path.join(folder, "octokv.img")
+        with valkey(folder, "--rdbcompression", "no") as v:
+            rng = random.Random(4)
+            for i in range(300):
+                v.set(f"k{i}", rng.randbytes(1 << 20))
+            v.save()
+        said = run_once("--data", image, "--size", "256m", "--load", rdb, status=1)
+        expect("no room" in said and "Nothing was loaded" in said, said)
+        expect(not os.path.exists(image), "a file is left")
+        run_once("--data", image, "--size", "256m", "--format")
+        said = run_once("--data", image, "--load", rdb, status=1)
+        expect("no room" in said and "Nothing was loaded" in said, said)
+        expect("\n0 keys" in run_once("--data", image, "--check"), "it is not empty again")
+        os.unlink(image)
+        run_once("--data", image, "--size", "2g", "--format")
+        child = subprocess.Popen([OCTOKVD, "--data", image, "--load", rdb])
+        until = time.monotonic() + 60
+        with open(image, "rb", buffering=0) as handle:
+            while b"sealed" not in os.pread(handle.fileno(), 16, 0):
+                expect(child.poll() is None and time.monotonic() < until, "it does not load")
+        time.sleep(0.05)
+        child.kill()
+        child.wait()
+        for more in ([], ["--check"], ["--load", rdb], ["--dump", rdb + ".2"], ["--format"]):
+            said = run_once("--data", image, *more, status=1)
+            expect("has not ended" in said or "--force" in said, f"{more}: {said}")
+        run_once("--data", image, "--format", "--force")
+        expect("300 keys loaded" in run_once("--data", image, "--load", rdb), "the next one")
+        expect("\n300 keys" in run_once("--data", image, "--check"), "all of them")
+        return "3 ways"
+
+
+def case_check_names():
+    """--check names what is damaged, and where; --dump leaves it out only with --force"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder, \
+            daemon(size="512m") as d:
+        c = d.client()
+        marks = {}
+        for i in range(100):
+            marks[i] = b"mark %03d " % i * 1000
+            c.set(f"key-{i}", marks[i])
+        expect(d.end() == 0, "did not end well")
+        rdb = os.path.join(folder, "x.rdb")
+        with open(d.data, "r+b") as data:
+            content = data.read()
+            places = {i: content.index(marks[i]) for i in (3, 50)}
+            key = content.index(b"key-77", content.index(b"recd"))
+            data.seek(places[3] + 4000)
+            data.write(b"spoilt")
+            data.seek(places[50])
+            data.write(b"spoilt")
+            data.seek(key)
+            data.write(b"spoilt")
+        said = run_once("--data", d.data, "--check", status=1)
+        expect("the value of key key-3 of user 0" in said and
+               "the value of key key-50 of user 0" in said, said)
+        expect("a record of user 0, whose key cannot be read" in said and
+               said.count("damaged at byte") >= 3 and "\n100 keys" in said, said)
+        expect("records are damaged" in run_once("--data", d.data, "--dump", rdb, status=1) and
+               not os.path.exists(rdb), "a dump without a word")
+        said = run_once("--data", d.data, "--dump", rdb, "--force")
+        expect("that are damaged" in said, said)
+        check_rdb(rdb)
+        d.start()
+        return said.splitlines()[-1]
