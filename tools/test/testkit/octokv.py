@@ -49,15 +49,15 @@ def mutants(report, half):
 
 def fuzz(report, target):
     """libFuzzer over the seeds, and a little further."""
-    report.begin("fuzz")
+    report.begin(target)
     seconds = FUZZ_LONG_S if report.long else FUZZ_S
     argv = make(target, f"FUZZ_SECONDS={seconds}")
     status, out, err = report.command(argv, timeout_s=4 * seconds + 300)
     runs = re.findall(r"stat::number_of_executed_units: (\d+)", out + err)
     if status == 0 and runs:
-        report.ok("fuzz", f"{runs[0]} inputs in {seconds} s")
+        report.ok(target, f"{runs[0]} inputs in {seconds} s")
     else:
-        report.fail("fuzz", f"status {status}; the input is in results/octokv", detail=out + err)
+        report.fail(target, f"status {status}; the input is in results/octokv", detail=out + err)
 
 
 def daemon(report, kind, cases):
@@ -87,6 +87,7 @@ def octokv(report):
     unit(report)
     mutants(report, "server")
     fuzz(report, "fuzz")
+    fuzz(report, "fuzz-files")
     daemon(report, "asan", [])
     daemon(report, "tsan", THREADED)
 
