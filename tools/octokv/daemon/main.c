@@ -11,24 +11,17 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <libgen.h>
-#include <linux/fs.h>
 #include <netinet/in.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "disk_uring.h"
+#include "data.h"
 #include "listen.h"
 #include "log.h"
 #include "memory.h"
@@ -40,10 +33,7 @@
 
 enum {
 	FILE_BYTES_DEFAULT_SHIFT	= 34,
-	PROBE_BYTES			= 1 << 20,
 	FD_SPARE			= 64,
-	LOCK_TRIES			= 40,
-	LOCK_TRY_US			= 50000,
 	ANSWER_S			= 10,
 };
 
@@ -119,23 +109,6 @@ static const char usage_text[] =
 	"  --strings-only         with --load: leave out lists, hashes and what else there is\n"
 	"  --force                with --format: even if the device holds something else;\n"
 	"                         --dump: without damaged records; --load: beside other keys\n";
-
-/* A file that we have created, and that is no store yet. */
-static const char *unfinished;
-
-__attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...)
-{
-	va_list args;
-
-	if (unfinished)
-		unlink(unfinished);
-	fputs("octokvd: ", stderr);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-	exit(1);
-}
 
 /* ---- options ---- */
 
@@ -410,132 +383,15 @@ static void parse(struct options *o, int argc, char **argv)
 		wrong_use("--user goes with --stats or --health");
 }
 
-/* ---- the device ---- */
+/* ---- a store that is not served ---- */
 
-/*
- * After an octokvd was killed, the kernel may still complete its requests, and hold its files for
- * that long: try for some seconds.
- */
-static int open_alone(const char *path, int flags)
+static struct data data_of(const struct options *o)
 {
-	for (int i = 0; ; i++) {
-		int fd = open(path, flags), error;
-
-		if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
-			return fd;
-		error = errno;
-		if (fd >= 0)
-			close(fd);
-		errno = error;
-		if (i == LOCK_TRIES || (error != EBUSY && error != EWOULDBLOCK))
-			return -1;
-		usleep(LOCK_TRY_US);
-	}
-}
-
-static void *checked(void *memory)
-{
-	if (!memory)
-		die("%s", strerror(errno));
-	return memory;
-}
-
-/* Makes the name of the file as durable as its content. */
-static void sync_folder_of(const char *path)
-{
-	char *copy = checked(strdup(path));
-	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0 || fsync(fd))
-		die("the directory of %s: %s", path, strerror(errno));
-	close(fd);
-	free(copy);
-}
-
-static int make_file(const struct options *o, int flags)
-{
-	const char *path = o->config.data;
-	int fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
-
-	if (fd < 0)
-		die("%s: %s", path, strerror(errno));
-	unfinished = path;
-	close(fd);
-	fd = open_alone(path, flags);
-	if (fd >= 0 && ftruncate(fd, o->size_bytes))
-		die("%s: cannot make it %llu bytes long: %s", path,
-		    (unsigned long long)o->size_bytes, strerror(errno));
-	return fd;
-}
-
-static int open_data(const struct options *o, bool *created)
-{
-	const char *path = o->config.data;
-	bool reads = o->mode == MODE_CHECK || o->mode == MODE_DUMP;
-	int flags = (reads ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_DIRECT, fd;
-	struct stat st;
-
-	*created = false;
-	if (stat(path, &st)) {
-		if (errno != ENOENT || reads)
-			die("%s: %s", path, strerror(errno));
-		fd = make_file(o, flags);
-		*created = true;
-	} else if (S_ISBLK(st.st_mode) || S_ISREG(st.st_mode)) {
-		fd = open_alone(path, S_ISBLK(st.st_mode) ? flags | O_EXCL : flags);
-	} else {
-		die("%s is neither a file nor a block device", path);
-	}
-	if (fd < 0 && errno == EINVAL)
-		die("%s: its file system has no direct I/O", path);
-	if (fd < 0)
-		die("%s: %s", path, store_refusal(errno));
-	return fd;
-}
-
-/* A ring and a disk for work before, or instead of, serving. */
-struct opened {
-	struct io_uring ring;
-	struct disk_uring disk;
-};
-
-static void disk_open(struct opened *b, const struct options *o, int fd)
-{
-	char why[256];
-	int result = io_uring_queue_init(64, &b->ring, 0);
-
-	if (result)
-		die("%s", ring_refusal(-result, why, sizeof(why)));
-	result = disk_uring_init(&b->disk, &b->ring, fd);
-	if (result)
-		die("%s: %s", o->config.data, strerror(-result));
-}
-
-/* Whether it begins with anything but zeros: a file system, a partition table, or data. */
-static bool holds_something(int fd)
-{
-	char *buffer = aligned_alloc(4096, PROBE_BYTES);
-	ssize_t len = pread(fd, checked(buffer), PROBE_BYTES, 0);
-	bool found = false;
-
-	for (ssize_t i = 0; i < len && !found; i++)
-		found = buffer[i];
-	free(buffer);
-	return found;
-}
-
-static void format(const struct options *o, struct opened *b)
-{
-	struct okv_format_options options = { .nr_partitions = o->nr_partitions };
-	int result = okv_device_format(&b->disk.disk, &options);
-
-	if (result == -EINVAL)
-		die("%s: it has no room for so many partitions", o->config.data);
-	if (result)
-		die("%s: %s", o->config.data, store_refusal(-result));
-	if (unfinished)
-		sync_folder_of(unfinished);
-	unfinished = NULL;
+	return (struct data){
+		.path = o->config.data, .size_bytes = o->size_bytes,
+		.nr_partitions = o->nr_partitions,
+		.reads_only = o->mode == MODE_CHECK || o->mode == MODE_DUMP,
+	};
 }
 
 static void print_info(const struct options *o, const struct okv_device_info *info)
@@ -549,22 +405,22 @@ static void print_info(const struct options *o, const struct okv_device_info *in
 
 static void run_format(const struct options *o)
 {
+	struct data d = data_of(o);
 	struct okv_device_info info;
 	struct opened b;
 	bool created;
-	int fd = open_data(o, &created);
+	int fd = data_open(&d, &created);
 
-	disk_open(&b, o, fd);
+	data_begin(&b, &d, fd);
 	if (!created && !o->force &&
-	    (holds_something(fd) || okv_device_info(&b.disk.disk, &info) != -ENODATA))
+	    (data_holds_something(fd) || okv_device_info(&b.disk.disk, &info) != -ENODATA))
 		die("%s holds data already: --force formats it nevertheless, and its data is lost",
 		    o->config.data);
-	format(o, &b);
+	data_format(&d, &b);
 	if (okv_device_info(&b.disk.disk, &info))
 		die("%s: the new store cannot be read back", o->config.data);
 	print_info(o, &info);
-	io_uring_queue_exit(&b.ring);
-	disk_uring_destroy(&b.disk);
+	data_end(&b);
 }
 
 static struct offline offline_of(const struct options *o, struct opened *b)
@@ -577,13 +433,14 @@ static struct offline offline_of(const struct options *o, struct opened *b)
 
 static void run_check(const struct options *o)
 {
+	struct data d = data_of(o);
 	struct okv_device_info info;
 	struct offline offline;
 	struct opened b;
 	bool created, damaged = false;
 	int result;
 
-	disk_open(&b, o, open_data(o, &created));
+	data_begin(&b, &d, data_open(&d, &created));
 	result = okv_device_info(&b.disk.disk, &info);
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));
@@ -593,27 +450,27 @@ static void run_check(const struct options *o)
 		die("%s", offline.why);
 	if (damaged)
 		die("%s: damaged: see above", o->config.data);
-	io_uring_queue_exit(&b.ring);
-	disk_uring_destroy(&b.disk);
+	data_end(&b);
 }
 
 static void run_dump(const struct options *o)
 {
+	struct data d = data_of(o);
 	struct offline offline;
 	struct opened b;
 	bool created;
 
-	disk_open(&b, o, open_data(o, &created));
+	data_begin(&b, &d, data_open(&d, &created));
 	offline = offline_of(o, &b);
 	if (offline_dump(&offline))
 		die("%s", offline.why);
-	io_uring_queue_exit(&b.ring);
-	disk_uring_destroy(&b.disk);
+	data_end(&b);
 }
 
 /* A file that is made for it stays only if all is loaded. */
 static void run_load(const struct options *o)
 {
+	struct data d = data_of(o);
 	struct opened b;
 	struct offline offline = offline_of(o, &b);
 	bool created;
@@ -621,17 +478,16 @@ static void run_load(const struct options *o)
 
 	if (offline_survey(&offline))
 		die("%s", offline.why);
-	fd = open_data(o, &created);
-	disk_open(&b, o, fd);
+	fd = data_open(&d, &created);
+	data_begin(&b, &d, fd);
 	if (created) {
-		format(o, &b);
-		unfinished = o->config.data;
+		data_format(&d, &b);
+		data_set_unfinished(d.path);
 	}
 	if (offline_load(&offline))
 		die("%s", offline.why);
-	unfinished = NULL;
-	io_uring_queue_exit(&b.ring);
-	disk_uring_destroy(&b.disk);
+	data_set_unfinished(NULL);
+	data_end(&b);
 }
 
 /* ---- --stats and --health ---- */
@@ -750,15 +606,16 @@ static void check_address(const struct options *o)
 /* Returns the number of partitions. */
 static uint32_t prepare_store(struct options *o, int fd, bool created)
 {
+	struct data d = data_of(o);
 	struct memory_need need = { .nr_workers = o->nr_cores };
 	struct okv_device_info info;
 	char why[256];
 	struct opened b;
 	int result;
 
-	disk_open(&b, o, fd);
+	data_begin(&b, &d, fd);
 	if (created)
-		format(o, &b);
+		data_format(&d, &b);
 	result = okv_device_info(&b.disk.disk, &info);
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));
@@ -772,8 +629,7 @@ static uint32_t prepare_store(struct options *o, int fd, bool created)
 	need.segment_bytes = info.segment_bytes;
 	if (memory_start(o->memory_bytes, &need, &o->config, why, sizeof(why)))
 		die("%s: %s", o->config.data, why);
-	io_uring_queue_exit(&b.ring);
-	disk_uring_destroy(&b.disk);
+	data_end(&b);
 	return info.nr_partitions;
 }
 
@@ -822,6 +678,7 @@ static void serve(struct options *o, struct supervisor *s)
 
 static void run_serve(struct options *o)
 {
+	struct data d = data_of(o);
 	struct reactors rs = { 0 };
 	struct tenants tenants;
 	struct server server = { 0 };
@@ -841,7 +698,7 @@ static void run_serve(struct options *o)
 		o->config.unix_fd = listen_on_path(o->unix_path, o->unix_mode, why, sizeof(why));
 	if (o->unix_path && o->config.unix_fd < 0)
 		die("%s", why);
-	rs.data_fd = open_data(o, &created);
+	rs.data_fd = data_open(&d, &created);
 	nr_partitions = prepare_store(o, rs.data_fd, created);
 	server = (struct server){
 		.config = o->config, .balancer = o->balancer, .tenants = &tenants,

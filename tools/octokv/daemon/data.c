@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+/* data.c - see data.h */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data.h"
+#include "listen.h"
+#include "store/store.h"
+
+enum {
+	PROBE_BYTES	= 1 << 20,
+	LOCK_TRIES	= 40,
+	LOCK_TRY_US	= 50000,
+};
+
+/* A file that we have created, and that is no store yet. */
+static const char *unfinished;
+
+void die(const char *format, ...)
+{
+	va_list args;
+
+	if (unfinished)
+		unlink(unfinished);
+	fputs("octokvd: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+/*
+ * After an octokvd was killed, the kernel may still complete its requests, and hold its files for
+ * that long: try for some seconds.
+ */
+static int open_alone(const char *path, int flags)
+{
+	for (int i = 0; ; i++) {
+		int fd = open(path, flags), error;
+
+		if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
+			return fd;
+		error = errno;
+		if (fd >= 0)
+			close(fd);
+		errno = error;
+		if (i == LOCK_TRIES || (error != EBUSY && error != EWOULDBLOCK))
+			return -1;
+		usleep(LOCK_TRY_US);
+	}
+}
+
+void *checked(void *memory)
+{
+	if (!memory)
+		die("%s", strerror(errno));
+	return memory;
+}
+
+/* Makes the name of the file as durable as its content. */
+static void sync_folder_of(const char *path)
+{
+	char *copy = checked(strdup(path));
+	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || fsync(fd))
+		die("the directory of %s: %s", path, strerror(errno));
+	close(fd);
+	free(copy);
+}
+
+static int make_file(const struct data *d, int flags)
+{
+	const char *path = d->path;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
+
+	if (fd < 0)
+		die("%s: %s", path, strerror(errno));
+	unfinished = path;
+	close(fd);
+	fd = open_alone(path, flags);
+	if (fd >= 0 && ftruncate(fd, d->size_bytes))
+		die("%s: cannot make it %llu bytes long: %s", path,
+		    (unsigned long long)d->size_bytes, strerror(errno));
+	return fd;
+}
+
+int data_open(const struct data *d, bool *created)
+{
+	const char *path = d->path;
+	int flags = (d->reads_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_DIRECT, fd;
+	struct stat st;
+
+	*created = false;
+	if (stat(path, &st)) {
+		if (errno != ENOENT || d->reads_only)
+			die("%s: %s", path, strerror(errno));
+		fd = make_file(d, flags);
+		*created = true;
+	} else if (S_ISBLK(st.st_mode) || S_ISREG(st.st_mode)) {
+		fd = open_alone(path, S_ISBLK(st.st_mode) ? flags | O_EXCL : flags);
+	} else {
+		die("%s is neither a file nor a block device", path);
+	}
+	if (fd < 0 && errno == EINVAL)
+		die("%s: its file system has no direct I/O", path);
+	if (fd < 0)
+		die("%s: %s", path, store_refusal(errno));
+	return fd;
+}
+
+void data_begin(struct opened *b, const struct data *d, int fd)
+{
+	char why[256];
+	int result = io_uring_queue_init(64, &b->ring, 0);
+
+	if (result)
+		die("%s", ring_refusal(-result, why, sizeof(why)));
+	result = disk_uring_init(&b->disk, &b->ring, fd);
+	if (result)
+		die("%s: %s", d->path, strerror(-result));
+}
+
+bool data_holds_something(int fd)
+{
+	char *buffer = aligned_alloc(4096, PROBE_BYTES);
+	ssize_t len = pread(fd, checked(buffer), PROBE_BYTES, 0);
+	bool found = false;
+
+	for (ssize_t i = 0; i < len && !found; i++)
+		found = buffer[i];
+	free(buffer);
+	return found;
+}
+
+void data_format(const struct data *d, struct opened *b)
+{
+	struct okv_format_options options = { .nr_partitions = d->nr_partitions };
+	int result = okv_device_format(&b->disk.disk, &options);
+
+	if (result == -EINVAL)
+		die("%s: it has no room for so many partitions", d->path);
+	if (result)
+		die("%s: %s", d->path, store_refusal(-result));
+	if (unfinished)
+		sync_folder_of(unfinished);
+	unfinished = NULL;
+}
+
+void data_set_unfinished(const char *path)
+{
+	unfinished = path;
+}
+
+void data_end(struct opened *b)
+{
+	io_uring_queue_exit(&b->ring);
+	disk_uring_destroy(&b->disk);
+}

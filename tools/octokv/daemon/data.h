@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* data.h - the file or device with the store: opened by one octokvd, perhaps made first */
+#ifndef OKV_DATA_H
+#define OKV_DATA_H
+
+#include "disk_uring.h"
+
+/* @size_bytes: of a file that is made. @nr_partitions: of a store that is made; 0: the default */
+struct data {
+	const char *path;
+	bool reads_only;
+	uint64_t size_bytes;
+	uint32_t nr_partitions;
+};
+
+/* A ring and a disk for work before, or instead of, serving. */
+struct opened {
+	struct io_uring ring;
+	struct disk_uring disk;
+};
+
+/*
+ * Says why on stderr and ends with status 1. A file that was made and is not finished is removed,
+ * so that the next start begins as this one did. All below end in it if something is wrong.
+ */
+__attribute__((noreturn, format(printf, 1, 2))) void die(const char *format, ...);
+
+/* Opens it, alone; a file that is not there is made, and is unfinished. */
+int data_open(const struct data *d, bool *created);
+
+/* Makes an empty store, which finishes a file. */
+void data_format(const struct data *d, struct opened *b);
+
+/* Until it is finished a file that was made is removed by die(). NULL: it is. */
+void data_set_unfinished(const char *path);
+
+void data_begin(struct opened *b, const struct data *d, int fd);
+void data_end(struct opened *b);
+
+/* Whether it begins with anything but zeros: a file system, a partition table, or data. */
+bool data_holds_something(int fd);
+
+/* @memory, unless there is none. */
+void *checked(void *memory);
+
+#endif
