@@ -102,6 +102,7 @@ static const char usage_text[] =
 	"  --balance-overload PCT a reactor above PCT percent busy is overloaded (40)\n"
 	"  --balance-gap PCT      move only if the least busy reactor is PCT points below (10)\n"
 	"  --balance-tenants SET  count the requests of all, dense or sparse tenants (all)\n"
+	"  --save-to FILE         BGSAVE and SIGUSR1 dump to this file while octokvd serves\n"
 	"  --size SIZE            size of a new file (16g)\n"
 	"  --partitions N         partitions of a new store: a power of two, at least one per\n"
 	"                         core (16)\n"
@@ -118,12 +119,13 @@ enum {
 	OPT_NETWORK, OPT_USERS, OPT_WEIGHTS, OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE,
 	OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE,
 	OPT_MEMORY, OPT_ON_ERROR, OPT_TAGS, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP,
-	OPT_VERSION, OPT_DUMP, OPT_LOAD, OPT_USER_ID, OPT_STRINGS_ONLY,
+	OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID, OPT_STRINGS_ONLY,
 };
 
 static const struct option long_options[] = {
 	{ "data", 1, NULL, OPT_DATA }, { "format", 0, NULL, OPT_FORMAT },
 	{ "dump", 1, NULL, OPT_DUMP }, { "load", 1, NULL, OPT_LOAD },
+	{ "save-to", 1, NULL, OPT_SAVE_TO },
 	{ "user-id", 1, NULL, OPT_USER_ID }, { "strings-only", 0, NULL, OPT_STRINGS_ONLY },
 	{ "check", 0, NULL, OPT_CHECK }, { "stats", 0, NULL, OPT_STATS },
 	{ "hash-password", 0, NULL, OPT_HASH }, { "bind", 1, NULL, OPT_BIND },
@@ -233,6 +235,9 @@ static void parse_file(struct options *o, int option)
 	case OPT_LOAD:
 		set_mode(o, option == OPT_DUMP ? MODE_DUMP : MODE_LOAD);
 		o->file = optarg;
+		break;
+	case OPT_SAVE_TO:
+		o->config.save_to = optarg;
 		break;
 	case OPT_USER_ID:
 		o->user_id = number("user-id", 0, MAX_TENANT_ID);
@@ -464,6 +469,10 @@ static void run_dump(const struct options *o)
 	offline = offline_of(o, &b);
 	if (offline_dump(&offline))
 		die("%s", offline.why);
+	printf("%s: %llu keys\n", o->file, (unsigned long long)offline.nr_keys);
+	if (offline.nr_damaged)
+		printf("%s: without %llu records that are damaged\n", o->file,
+		       (unsigned long long)offline.nr_damaged);
 	data_end(&b);
 }
 
@@ -684,6 +693,7 @@ static void run_serve(struct options *o)
 	struct server server = { 0 };
 	struct supervisor supervisor = {
 		.reactors = &rs, .tenants = &tenants, .weights = o->weights, .tags = o->tags,
+		.snapshot.reactors = &rs,
 	};
 	char why[512];
 	uint32_t nr_partitions;
@@ -704,6 +714,7 @@ static void run_serve(struct options *o)
 		.config = o->config, .balancer = o->balancer, .tenants = &tenants,
 		.started_ms = time(NULL) * 1000ULL, .nr_partitions = nr_partitions,
 	};
+	server.saved_s = server.started_ms / 1000;
 	supervisor.nr_keys = memory_keys();
 	tenants_set_tags(&tenants, supervise_wants_tags(&supervisor));
 	tenants_share_keys(&tenants, supervisor.nr_keys);

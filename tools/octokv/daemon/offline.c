@@ -6,7 +6,8 @@
  * records in the order in which they lie (okv_store_export()). As nothing else uses the store, what
  * they see is of one moment.
  *
- * A dump is written beside its file, synced, and then gets the name of the file.
+ * A dump is written to FILE.part, synced, and then gets the name of the file. snapshot.c makes one
+ * of stores that are open.
  *
  * A load reads its file twice. The first time it looks at everything: the checksum, types, lengths,
  * what is packed. Only then does it open the store. An empty store is sealed until all keys are
@@ -149,11 +150,10 @@ int offline_check(struct offline *o, bool *damaged)
 
 struct dump {
 	struct okv_export walk;		/* first */
-	const struct offline *o;
+	struct offline *o;
 	FILE *file;
 	uint64_t sum, now_ms;
 	int64_t db;			/* of the last key; -1: there was none */
-	uint64_t nr_keys, nr_damaged;
 };
 
 static void write_out(struct dump *d, const void *data, size_t len)
@@ -180,7 +180,7 @@ static void dump_record(struct okv_export *e, const struct okv_exported *x)
 	if (d->o->user_id != ALL_USERS && d->o->user_id != x->tenant)
 		return;
 	if (!x->value) {
-		d->nr_damaged++;
+		d->o->nr_damaged++;
 		return;
 	}
 	if (x->expire_ms && x->expire_ms <= d->now_ms)
@@ -191,14 +191,16 @@ static void dump_record(struct okv_export *e, const struct okv_exported *x)
 	write_out(d, head, rdb_write_before_key(head, x->expire_ms));
 	write_string(d, x->key, x->key_len);
 	write_string(d, x->value, x->value_len);
-	d->nr_keys++;
+	d->o->nr_keys++;
 }
 
 static int dump_partitions(struct offline *o, struct dump *d)
 {
-	struct okv_device_info info;
-	int error = okv_device_info(o->disk, &info);
+	struct okv_device_info info = { 0 };
+	int error = o->nr_stores ? 0 : okv_device_info(o->disk, &info);
 
+	for (uint32_t i = 0; !error && i < o->nr_stores && !d->walk.stops; i++)
+		error = okv_store_export(o->stores[i], &d->walk);
 	for (uint32_t i = 0; !error && i < info.nr_partitions && !d->walk.stops; i++) {
 		struct okv_store *store;
 
@@ -218,9 +220,9 @@ static int write_dump(struct offline *o, struct dump *d)
 	write_out(d, head, rdb_write_start(head));
 	if (dump_partitions(o, d))
 		return -1;
-	if (d->nr_damaged && !o->force)
+	if (o->nr_damaged && !o->force)
 		return fail(o, "%s: %" PRIu64 " records are damaged: --check names them, and "
-			    "--force dumps all others", o->data, d->nr_damaged);
+			    "--force dumps all others", o->data, o->nr_damaged);
 	write_out(d, head, rdb_write_end(head));
 	for (int i = 0; i < 8; i++)
 		sum[i] = d->sum >> 8 * i;
@@ -243,23 +245,32 @@ static int sync_folder(const char *path)
 	return result;
 }
 
-int offline_dump(struct offline *o)
+/* The name of a dump until it is complete; NULL: there is no memory. */
+static char *name_of_part(const char *file)
+{
+	char *path;
+
+	return asprintf(&path, "%s.part", file) < 0 ? NULL : path;
+}
+
+void offline_forget(const char *file)
+{
+	char *path = name_of_part(file);
+
+	if (path)
+		unlink(path);
+	free(path);
+}
+
+static int dump_to(struct offline *o, const char *path)
 {
 	struct dump d = {
 		.walk.record = dump_record, .o = o, .db = -1, .now_ms = now_ms(),
 	};
-	char *path = NULL;
-	struct stat st, data;
 	int fd, result;
 
-	if (!stat(o->file, &st) &&
-	    (!S_ISREG(st.st_mode) || (!stat(o->data, &data) && st.st_dev == data.st_dev &&
-				      st.st_ino == data.st_ino)))
-		return fail(o, "%s is there, and is the store, or no file: a dump would replace it",
-			    o->file);
-	if (asprintf(&path, "%s.XXXXXX", o->file) < 0)
-		return fail(o, "%s", strerror(ENOMEM));
-	fd = mkostemp(path, O_CLOEXEC);
+	unlink(path);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return fail(o, "%s: %s", path, strerror(errno));
 	d.file = fdopen(fd, "w");
@@ -270,10 +281,24 @@ int offline_dump(struct offline *o)
 		result = fail(o, "%s: %s", o->file, strerror(errno));
 	if (result)
 		unlink(path);
+	return result;
+}
+
+int offline_dump(struct offline *o)
+{
+	char *path = name_of_part(o->file);
+	struct stat st, data;
+	int result;
+
+	if (!path)
+		return fail(o, "%s", strerror(ENOMEM));
+	if (!stat(o->file, &st) &&
+	    (!S_ISREG(st.st_mode) || (!stat(o->data, &data) && st.st_dev == data.st_dev &&
+				      st.st_ino == data.st_ino)))
+		result = fail(o, "%s is there, and is the store, or no file: a dump would replace "
+			      "it", o->file);
 	else
-		printf("%s: %" PRIu64 " keys\n", o->file, d.nr_keys);
-	if (!result && d.nr_damaged)
-		printf("%s: without %" PRIu64 " records that are damaged\n", o->file, d.nr_damaged);
+		result = dump_to(o, path);
 	free(path);
 	return result;
 }

@@ -16,7 +16,9 @@ enum { ALL_USERS = -1 };
  *		ALL_USERS: the keys of each user are the database with its ID
  * @strings_only: load the strings of a file that has something else, too
  * @force:	dump a store with damaged records without them; load into one that has keys
+ * @stores, @nr_stores: to be dumped, instead of that on @disk
  * @why:	what went wrong
+ * @nr_keys, @nr_damaged: what a dump has, and has left out
  */
 struct offline {
 	const char *data, *file;
@@ -24,7 +26,10 @@ struct offline {
 	struct io_uring *ring;
 	int32_t user_id;
 	bool strings_only, force;
+	struct okv_store **stores;
+	uint32_t nr_stores;
 	char why[512];
+	uint64_t nr_keys, nr_damaged;
 
 	/* Of a load: the file, and what is in it. */
 	const void *bytes;
@@ -40,6 +45,9 @@ int offline_check(struct offline *o, bool *damaged);
 
 /* The file is there as a whole, or as it was before. */
 int offline_dump(struct offline *o);
+
+/* Removes what is there of a dump whose process was killed. */
+void offline_forget(const char *file);
 
 /*
  * First offline_survey(), which reads all of the file, and then offline_load(). If that fails, the

@@ -34,6 +34,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -88,6 +89,7 @@ static struct {
 	int call_fd;			/* polled by all: they change, or stop */
 	int ready_fd;
 	bool stops;			/* atomic */
+	bool changes_users;		/* what the call is for; of the first thread */
 	uint64_t done_bytes, all_bytes;	/* atomic: of recovery */
 	uint32_t nr_quiet;
 	struct checker checker;
@@ -195,11 +197,16 @@ static void stop(struct reactor *r)
 /* "Change" above. The first thread changes something between the two barriers. */
 static void let_change(struct reactor *r)
 {
+	bool users;
+
 	pthread_barrier_wait(&shared.change);
+	users = shared.changes_users;
 	pthread_barrier_wait(&shared.change);
-	r->clock = (struct clock_guard){ 0 };
-	net_end_gone(&r->net);
-	tenants_publish(&r->worker);
+	if (users) {
+		r->clock = (struct clock_guard){ 0 };
+		net_end_gone(&r->net);
+		tenants_publish(&r->worker);
+	}
 	watch_calls(r);
 }
 
@@ -425,6 +432,9 @@ static void note_event(void *owner, const struct okv_event *e)
 		log_say(LOG_DAMAGE, "partition %u: the record at byte %llu is not what was written",
 			e->partition, at);
 		break;
+	case OKV_EVENT_PINNED:
+		kill(getpid(), SIGUSR2);
+		break;
 	case OKV_EVENT_BAD_SEGMENT:
 		log_say(LOG_SEGMENT, "partition %u: the segment at byte %llu cannot be collected; "
 			"the next try is in %llu s", e->partition, at,
@@ -442,6 +452,9 @@ static bool open_ring(struct reactor *r)
 	};
 	int result = io_uring_queue_init_params(RING_ENTRIES, &r->ring, &params);
 
+	/* A copy of the process (snapshot.c) is not to keep the ring, with all its sockets. */
+	if (!result)
+		io_uring_ring_dontfork(&r->ring);
 	if (!result)
 		return true;
 	ring_refusal(-result, r->why, sizeof(r->why));
@@ -627,11 +640,11 @@ bool reactors_are_alive(const struct reactors *rs)
 	return true;
 }
 
-void reactors_change(struct reactors *rs, void (*change)(void *owner), void *owner)
+static void call_all(bool users, void (*change)(void *owner), void *owner)
 {
 	uint64_t count;
 
-	(void)rs;
+	shared.changes_users = users;
 	say(shared.call_fd);
 	pthread_barrier_wait(&shared.change);
 	checker_pause(&shared.checker, true);
@@ -642,6 +655,18 @@ void reactors_change(struct reactors *rs, void (*change)(void *owner), void *own
 	if (read(shared.call_fd, &count, sizeof(count)) != sizeof(count))
 		perror("octokvd: eventfd");
 	pthread_barrier_wait(&shared.change);
+}
+
+void reactors_change(struct reactors *rs, void (*change)(void *owner), void *owner)
+{
+	(void)rs;
+	call_all(true, change, owner);
+}
+
+void reactors_pause(struct reactors *rs, void (*change)(void *owner), void *owner)
+{
+	(void)rs;
+	call_all(false, change, owner);
 }
 
 void reactors_stop(struct reactors *rs)

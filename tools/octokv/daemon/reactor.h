@@ -33,6 +33,9 @@ bool reactors_are_alive(const struct reactors *rs);
  */
 void reactors_change(struct reactors *rs, void (*change)(void *owner), void *owner);
 
+/* The same, but what they know of users and the clock stays as it is. */
+void reactors_pause(struct reactors *rs, void (*change)(void *owner), void *owner);
+
 /*
  * Takes no new connections, completes requests under way, closes the stores with a checkpoint, and
  * ends the threads.

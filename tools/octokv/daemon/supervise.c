@@ -9,6 +9,8 @@
  * connections of users that are no more end. SIGHUP also says that the clock is right, if reactors
  * do not believe it (clock.h).
  *
+ * SIGUSR1 begins a dump (snapshot.h). A reactor sends SIGUSR2 when that leaves no room to write.
+ *
  * systemd hears when octokvd serves, how far recovery is, and that all reactors go round. During
  * recovery its time limit is extended as long as there is progress.
  *
@@ -33,12 +35,14 @@
 enum {
 	PERIOD_MS	= 1000,
 	EXTEND_S	= 60,
-	NR_SIGNALS	= 3,
+	NR_SIGNALS	= 6,
 };
 
 int supervise_open(struct supervisor *s)
 {
-	static const int numbers[NR_SIGNALS] = { SIGINT, SIGTERM, SIGHUP };
+	static const int numbers[NR_SIGNALS] = {
+		SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD,
+	};
 	uint32_t watchdog_ms = notify_watchdog_ms();
 	sigset_t signals;
 
@@ -63,10 +67,21 @@ static bool take_signals(struct supervisor *s)
 	bool ends = false;
 
 	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGHUP)
+		switch (info.ssi_signo) {
+		case SIGHUP:
 			s->reloads = true;
-		else
+			break;
+		case SIGUSR1:
+			s->snapshot.wanted = true;
+			break;
+		case SIGUSR2:
+			s->has_no_room = true;
+			break;
+		case SIGCHLD:
+			break;
+		default:
 			ends = true;
+		}
 	}
 	return ends;
 }
@@ -198,10 +213,15 @@ void supervise(struct supervisor *s)
 	while (poll(&fd, 1, s->period_ms) <= 0 || !take_signals(s)) {
 		if (s->reloads)
 			reload(s);
+		if (s->has_no_room)
+			snapshot_give_up(&s->snapshot, "it left no room for writes");
+		s->has_no_room = false;
+		snapshot_run(&s->snapshot);
 		if (reactors_are_alive(s->reactors))
 			notify("WATCHDOG=1");
 		watch_tags(s);
 		watch_weights(s);
 	}
+	snapshot_give_up(&s->snapshot, "octokvd ends");
 	notify("STOPPING=1\nSTATUS=Ending");
 }

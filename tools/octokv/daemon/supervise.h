@@ -4,6 +4,7 @@
 #define OKV_SUPERVISE_H
 
 #include "reactor.h"
+#include "snapshot.h"
 
 struct tenants;
 
@@ -23,9 +24,10 @@ struct supervisor {
 	const char *weights;
 	uint64_t nr_keys;
 
+	struct snapshot snapshot;
 	int signal_fd;
 	uint32_t period_ms;
-	bool reloads, weights_failed;
+	bool reloads, weights_failed, has_no_room;
 	uint64_t told_bytes;
 };
 

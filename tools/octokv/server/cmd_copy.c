@@ -16,6 +16,9 @@
  * the target gets that value, too. A source that changes all the time, and one that changes during
  * RENAMENX, which must not write the target again, is answered TRYAGAIN: both keys are there then.
  */
+#include <signal.h>
+#include <unistd.h>
+
 #include "command.h"
 #include "multi.h"
 #include "rdb.h"
@@ -476,7 +479,38 @@ static void finish_restore(struct request *r)
 		resp_simple(&r->out, "OK");
 }
 
+/* ---- all keys: the first thread has a copy of the process write them (snapshot.c) ---- */
+
+static void start_bgsave(struct request *r)
+{
+	struct server *s = r->conn->worker->server;
+
+	if (!r->tenant->is_admin) {
+		request_fail(r, "NOPERM a dump has the keys of all users: only an admin may begin "
+			     "one");
+	} else if (req_nr(r) > 2 || (req_nr(r) == 2 && !req_is(r, 1, "schedule"))) {
+		request_fail(r, SYNTAX);
+	} else if (!s->config.save_to) {
+		request_fail(r, "ERR there is no file to save to: start octokvd with --save-to "
+			     "FILE");
+	} else if (__atomic_exchange_n(&s->is_saving, true, __ATOMIC_RELAXED)) {
+		request_fail(r, "ERR Background save already in progress");
+	} else {
+		kill(getpid(), SIGUSR1);
+		resp_simple(&r->out, "Background saving started");
+		request_done(r);
+	}
+}
+
+static void start_lastsave(struct request *r)
+{
+	resp_int(&r->out, __atomic_load_n(&r->conn->worker->server->saved_s, __ATOMIC_RELAXED));
+	request_done(r);
+}
+
 const struct command copy_commands[] = {
+	{ "bgsave", -1, 0, 0, 0, 0, start_bgsave, NULL },
+	{ "lastsave", 1, CMD_IN_MULTI, 0, 0, 0, start_lastsave, NULL },
 	{ "copy", -3, CMD_WRITE, 1, 2, 1, start_copy, finish_copy },
 	{ "rename", 3, CMD_WRITE, 1, 2, 1, start_rename, finish_copy },
 	{ "renamenx", 3, CMD_WRITE, 1, 2, 1, start_rename, finish_copy },

@@ -56,6 +56,7 @@ struct config {
 	const char *data;
 	const char *bind;
 	const char *users;
+	const char *save_to;		/* the file of BGSAVE, or NULL */
 	uint16_t port;
 	int unix_fd;			/* listens on a path; -1: none */
 	uint32_t max_connections;
@@ -77,6 +78,10 @@ struct server {
 	uint32_t nr_listening;		/* workers 0 .. nr_listening - 1 have connections */
 	uint32_t nr_partitions;
 	uint64_t started_ms;
+	/* Atomic, of dumps while it serves. */
+	bool is_saving, save_failed;
+	uint64_t saved_s;		/* Unix time of the last good one, or of the start */
+	uint64_t fork_us;
 };
 
 /* A worker's way to a partition. */

@@ -112,7 +112,14 @@ static void write_health(struct page *p)
 
 static void write_persistence(struct page *p)
 {
+	const struct server *s = p->w->server;
+
 	line(p, "loading:0");
+	line(p, "rdb_bgsave_in_progress:%d", __atomic_load_n(&s->is_saving, __ATOMIC_RELAXED));
+	line(p, "latest_fork_usec:%" PRIu64, __atomic_load_n(&s->fork_us, __ATOMIC_RELAXED));
+	line(p, "rdb_last_save_time:%" PRIu64, __atomic_load_n(&s->saved_s, __ATOMIC_RELAXED));
+	line(p, "rdb_last_bgsave_status:%s",
+	     __atomic_load_n(&s->save_failed, __ATOMIC_RELAXED) ? "err" : "ok");
 	line(p, "aof_enabled:1");
 	line(p, "aof_last_write_status:%s", p->store->nr_refusing ? "err" : "ok");
 	line(p, "device_live_bytes:%" PRIu64, p->store->live_bytes);

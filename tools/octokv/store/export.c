@@ -3,9 +3,10 @@
  * export.c - all records of a store, read from the device in the order in which they lie there
  *
  * Each segment with live records is read once, in large pieces. A record counts if the index points
- * to it. What has been shown is taken out of the index. So what is left in the end are the records
- * that cannot be read, or are not what was written, each with its place and its tenant. Nothing
- * else uses the store meanwhile, and it can only be dropped afterwards.
+ * to it. If those that were found are not as many bytes as the index says, some cannot be read, or
+ * are not what was written. Then what is found of the segment is taken out of the index, and what
+ * is left there are the lost ones, each with its place and its tenant. A store that is whole keeps
+ * its index as it is, which a process that shares the memory of another one has to (fork).
  */
 #include "map.h"
 #include "mem.h"
@@ -44,9 +45,25 @@ static int read_segment(struct okv_partition *p, uint32_t segment, char *buf)
 	return 0;
 }
 
-static void show(struct okv_partition *p, struct okv_export *e,
-		 const struct okv_record_disk *record, const char *value, uint64_t location)
+/*
+ * A segment that is walked over. What is counted first, in @bytes, tells whether it is whole: then
+ * the index stays as it is. Else what is shown is taken out of it.
+ */
+struct walk {
+	struct okv_partition *p;
+	struct okv_export *e;
+	const char *buf;
+	uint32_t segment;
+	uint32_t bytes;
+	bool counts, removes;
+};
+
+static void show(struct walk *w, const struct okv_record_disk *record, uint32_t at)
 {
+	struct okv_partition *p = w->p;
+	uint32_t block_bytes = p->disk->block_bytes;
+	uint64_t location = okv_location(p, w->segment, at);
+	const char *value = w->buf + okv_value_offset(block_bytes, at, record);
 	struct okv_exported x = {
 		.partition = p->number, .tenant = record->tenant, .key_len = record->key_len,
 		.value_len = record->value_len, .key = record + 1, .value = value,
@@ -54,76 +71,38 @@ static void show(struct okv_partition *p, struct okv_export *e,
 		.offset_bytes = p->offset_bytes + location * OKV_ALIGN_BYTES,
 	};
 
+	if (w->counts) {
+		w->bytes += okv_record_bytes(block_bytes, record->key_len, record->value_len);
+		return;
+	}
 	if (!okv_value_is_good(p, value, record->value_len, record->value_sum))
 		x.value = NULL;
-	okv_map_remove(p, record->hash, location);
+	if (w->removes)
+		okv_map_remove(p, record->hash, location);
 	if (x.value)
-		e->nr_records++;
+		w->e->nr_records++;
 	else
-		e->nr_damaged++;
-	e->record(e, &x);
+		w->e->nr_damaged++;
+	w->e->record(w->e, &x);
 }
 
 /* Shows the records of a batch, as far as they can be made out. */
-static void show_batch(struct okv_partition *p, struct okv_export *e, const char *buf,
-		       uint32_t segment, uint32_t offset)
+static void show_batch(struct walk *w, uint32_t offset)
 {
-	const struct okv_batch_disk *b = (const void *)(buf + offset);
+	const struct okv_batch_disk *b = (const void *)(w->buf + offset);
 	struct okv_bounds bounds = { .head_end = offset + b->head_bytes, .end = offset + b->bytes };
-	uint32_t at = offset + sizeof(*b), block_bytes = p->disk->block_bytes;
+	uint32_t at = offset + sizeof(*b);
 
-	while (at < bounds.head_end && !e->stops) {
-		const struct okv_record_disk *record = okv_record_at(p, buf, segment, at, &bounds);
-		uint64_t location = okv_location(p, segment, at);
+	while (at < bounds.head_end && !w->e->stops) {
+		const struct okv_record_disk *record;
 
+		record = okv_record_at(w->p, w->buf, w->segment, at, &bounds);
 		if (!record)
 			return;
 		if (record->kind == OKV_RECORD_PUT &&
-		    okv_index_at(&p->index, record->hash, location))
-			show(p, e, record, buf + okv_value_offset(block_bytes, at, record),
-			     location);
-		at += okv_head_bytes(block_bytes, record->key_len, record->value_len);
-	}
-}
-
-/* The record that an entry promises in this segment; false: it is not there. */
-static bool show_promised(struct okv_partition *p, struct okv_export *e, const char *buf,
-			  uint32_t segment, const struct okv_entry *entry)
-{
-	uint32_t block_bytes = p->disk->block_bytes, bytes = entry->size * OKV_ALIGN_BYTES;
-	uint64_t location = entry->location;
-	uint32_t at = location * OKV_ALIGN_BYTES % p->segment_bytes;
-	struct okv_bounds bounds = { .head_end = at + bytes, .end = at + bytes };
-	const struct okv_record_disk *record;
-
-	if (entry->apart) {
-		bounds.head_end = (at / block_bytes + entry->apart) * block_bytes;
-		bounds.end = p->segment_bytes;
-	}
-	record = okv_record_at(p, buf, segment, at, &bounds);
-	if (!record || record->apart != entry->apart)
-		return false;
-	show(p, e, record, buf + okv_value_offset(block_bytes, at, record), location);
-	return true;
-}
-
-/*
- * The records behind a spoilt one in the same batch. To show one changes the shard, which is begun
- * again then; so little of a store is damaged.
- */
-static void show_behind_damage(struct okv_partition *p, struct okv_export *e, const char *buf,
-			       uint32_t segment)
-{
-	for (uint32_t i = 0; i < okv_index_nr_shards(&p->index) && !e->stops; i++) {
-		const struct okv_shard *s = &p->index.shards[i];
-
-		for (uint32_t j = 0; j < s->nr_slots && !e->stops; j++) {
-			const struct okv_entry *entry = &s->entries[j];
-
-			if (entry->size && okv_segment_of(p, entry->location) == segment &&
-			    show_promised(p, e, buf, segment, entry))
-				j = UINT32_MAX;
-		}
+		    okv_index_at(&w->p->index, record->hash, okv_location(w->p, w->segment, at)))
+			show(w, record, at);
+		at += okv_head_bytes(w->p->disk->block_bytes, record->key_len, record->value_len);
 	}
 }
 
@@ -131,43 +110,91 @@ static void show_behind_damage(struct okv_partition *p, struct okv_export *e, co
  * Looks at every block: what lies behind a batch whose header is spoilt is found, too. A value can
  * hold what looks like a batch of its own place only if its writer knows the secret of the store.
  */
+static void show_batches(struct walk *w)
+{
+	const struct okv_partition *p = w->p;
+
+	for (uint32_t at = 0; at < p->segment_bytes && !w->e->stops; at += p->disk->block_bytes) {
+		const struct okv_batch_disk *b = (const void *)(w->buf + at);
+
+		if (okv_batch_is_good(p, b, w->segment, at) &&
+		    b->life == p->segments[w->segment].life)
+			show_batch(w, at);
+	}
+}
+
+/* The record that an entry promises; false: it is not there. */
+static bool show_promised(struct walk *w, const struct okv_entry *entry)
+{
+	struct okv_partition *p = w->p;
+	uint32_t block_bytes = p->disk->block_bytes, bytes = entry->size * OKV_ALIGN_BYTES;
+	uint32_t at = (uint64_t)entry->location * OKV_ALIGN_BYTES % p->segment_bytes;
+	struct okv_bounds bounds = { .head_end = at + bytes, .end = at + bytes };
+	const struct okv_record_disk *record;
+
+	if (entry->apart) {
+		bounds.head_end = (at / block_bytes + entry->apart) * block_bytes;
+		bounds.end = p->segment_bytes;
+	}
+	record = okv_record_at(p, w->buf, w->segment, at, &bounds);
+	if (!record || record->apart != entry->apart)
+		return false;
+	show(w, record, at);
+	return true;
+}
+
+static void show_lost(struct walk *w, const struct okv_entry *entry)
+{
+	struct okv_exported x = {
+		.partition = w->p->number, .tenant = entry->tenant,
+		.offset_bytes = w->p->offset_bytes + (uint64_t)entry->location * OKV_ALIGN_BYTES,
+	};
+
+	w->e->nr_damaged++;
+	w->e->record(w->e, &x);
+}
+
+/*
+ * What the index still promises of the segment: first the records behind a spoilt one in its batch,
+ * then what is lost. To show a record changes the shard, which is begun again then; so little of a
+ * store is damaged.
+ */
+static void show_rest(struct walk *w)
+{
+	const struct okv_index *ix = &w->p->index;
+
+	for (uint32_t i = 0; i < 2 * okv_index_nr_shards(ix); i++) {
+		const struct okv_shard *s = &ix->shards[i % okv_index_nr_shards(ix)];
+		bool lost = i >= okv_index_nr_shards(ix);
+
+		for (uint32_t j = 0; j < s->nr_slots && !w->e->stops; j++) {
+			const struct okv_entry *entry = &s->entries[j];
+
+			if (!entry->size || okv_segment_of(w->p, entry->location) != w->segment)
+				continue;
+			if (lost)
+				show_lost(w, entry);
+			else if (show_promised(w, entry))
+				j = UINT32_MAX;
+		}
+	}
+}
+
 static int export_segment(struct okv_partition *p, struct okv_export *e, uint32_t segment,
 			  char *buf)
 {
-	uint32_t block_bytes = p->disk->block_bytes;
+	struct walk w = { .p = p, .e = e, .buf = buf, .segment = segment, .counts = true };
 	int error = read_segment(p, segment, buf);
 
-	for (uint32_t at = 0; at < p->segment_bytes && !error && !e->stops; at += block_bytes) {
-		const struct okv_batch_disk *b = (const void *)(buf + at);
-
-		if (okv_batch_is_good(p, b, segment, at) && b->life == p->segments[segment].life)
-			show_batch(p, e, buf, segment, at);
-	}
-	if (!error && p->segments[segment].live_bytes)
-		show_behind_damage(p, e, buf, segment);
-	return error;
-}
-
-/* What the index promised, and no segment had. */
-static void show_lost(struct okv_partition *p, struct okv_export *e)
-{
-	for (uint32_t i = 0; i < okv_index_nr_shards(&p->index) && !e->stops; i++) {
-		const struct okv_shard *s = &p->index.shards[i];
-
-		for (uint32_t j = 0; j < s->nr_slots; j++) {
-			const struct okv_entry *entry = &s->entries[j];
-			struct okv_exported x = {
-				.partition = p->number, .tenant = entry->tenant,
-				.offset_bytes = p->offset_bytes +
-						(uint64_t)entry->location * OKV_ALIGN_BYTES,
-			};
-
-			if (!entry->size)
-				continue;
-			e->nr_damaged++;
-			e->record(e, &x);
-		}
-	}
+	if (error)
+		return error;
+	show_batches(&w);
+	w.counts = false;
+	w.removes = w.bytes != p->segments[segment].live_bytes;
+	show_batches(&w);
+	if (w.removes)
+		show_rest(&w);
+	return 0;
 }
 
 int okv_store_export(struct okv_store *store, struct okv_export *e)
@@ -180,13 +207,11 @@ int okv_store_export(struct okv_store *store, struct okv_export *e)
 
 		if (!p)
 			continue;
-		buf = mem_work_wait(okv_align_of(p->disk), p->segment_bytes);
+		buf = okv_alloc_blocks(p->disk, p->segment_bytes);
 		for (uint32_t j = 0; j < p->nr_segments && !error && !e->stops; j++)
 			if (p->segments[j].live_bytes)
 				error = export_segment(p, e, j, buf);
-		mem_work_end(buf, p->segment_bytes);
-		if (!error)
-			show_lost(p, e);
+		mem_free(buf);
 	}
 	return error;
 }

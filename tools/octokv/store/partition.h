@@ -254,6 +254,7 @@ struct okv_partition {
 	uint64_t now_ms;
 	bool refusing;			/* writes, after errors, until nr_roots_in_doubt is 0 */
 	uint64_t refusing_since_ms;
+	bool is_pinned;			/* segments are not used again */
 	bool is_quiet;			/* no more work in the background */
 	bool is_hurried;		/* no pauses: what fails again and again has failed */
 

@@ -44,6 +44,8 @@ void okv_segments_reclaim(struct okv_partition *p)
 {
 	uint64_t oldest = p->roots[0].generation;
 
+	if (p->is_pinned)
+		return;
 	if (p->roots[1].generation < oldest)
 		oldest = p->roots[1].generation;
 	for (uint32_t i = 0; i < p->nr_segments; i++) {

@@ -89,8 +89,16 @@ static bool may_seal(const struct okv_partition *p)
 static void make_room(struct okv_partition *p, bool stalled)
 {
 	struct okv_gc *gc = &p->gc;
-	uint32_t nr_drained = mark_drained(p), victim = start_victim(p, stalled);
+	uint32_t nr_drained, victim;
 
+	/* Neither moves nor checkpoints would make room now. */
+	if (p->is_pinned) {
+		if (stalled)
+			okv_event(p, (struct okv_event){ .kind = OKV_EVENT_PINNED });
+		return;
+	}
+	nr_drained = mark_drained(p);
+	victim = start_victim(p, stalled);
 	p->looked_seq = p->next_seq;
 	if (stalled && !nr_drained && !p->gc.waits && victim == p->nr_segments && may_seal(p)) {
 		okv_log_seal(p);
@@ -137,7 +145,7 @@ static void maintain_once(struct okv_partition *p)
 	stalled = !p->nr_preparing && !p->allocating &&
 		  (okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) ||
 		   okv_log_is_stalled(p, OKV_MOVES));
-	if (stalled)
+	if (stalled && !p->is_pinned)
 		okv_log_refuse_groups(p);
 	if (p->nr_roots_in_doubt) {
 		clear_doubt(p);
@@ -402,6 +410,22 @@ struct okv_partition *okv_store_detach(struct okv_store *store, uint32_t partiti
 
 	store->partitions[partition] = NULL;
 	return p;
+}
+
+void okv_partition_pin(struct okv_partition *p, bool pinned)
+{
+	/* What waits for room goes on with the next tick, in the thread of the partition. */
+	p->is_pinned = pinned;
+}
+
+void okv_store_set_disk(struct okv_store *store, struct okv_disk *disk)
+{
+	disk->block_bytes = store->layout.super.block_bytes;
+	disk->read_align_bytes = store->disk->read_align_bytes;
+	store->disk = disk;
+	for (uint32_t i = 0; i < store->info.nr_partitions; i++)
+		if (store->partitions[i])
+			store->partitions[i]->disk = disk;
 }
 
 void okv_store_attach(struct okv_store *store, struct okv_partition *p)

@@ -309,6 +309,7 @@ enum okv_event_kind {
 	OKV_EVENT_TAKES,	/* ... and takes them again */
 	OKV_EVENT_DAMAGE,	/* what the device returned is not what was written */
 	OKV_EVENT_BAD_SEGMENT,	/* one that cannot be collected now */
+	OKV_EVENT_PINNED,	/* no room to write until it is unpinned: okv_partition_pin() */
 };
 
 /**
@@ -426,6 +427,19 @@ void okv_store_drop(struct okv_store *store);
  * Return: 0, also with damaged records; or why waiting for the disk failed.
  */
 int okv_store_export(struct okv_store *store, struct okv_export *e);
+
+/*
+ * From now on @disk is that of the store and its partitions: for a copy of the process, which
+ * exports the store of a moment. Nothing of the former disk completes there.
+ */
+void okv_store_set_disk(struct okv_store *store, struct okv_disk *disk);
+
+/*
+ * Until it is unpinned, no segment of the partition is used again, so that what the index of this
+ * moment points to stays on the device. When that leaves no room to write, OKV_EVENT_PINNED says
+ * so, and writes wait.
+ */
+void okv_partition_pin(struct okv_partition *p, bool pinned);
 
 /**
  * okv_device_seal() - make the store of a device one that does not open, or again one that does

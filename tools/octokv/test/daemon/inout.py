@@ -6,11 +6,13 @@ import random
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 import redis
 
-from kit import BUILD, OCTOKVD, PORT, Daemon, daemon, expect, refused, run_once, users_file
+from kit import (BUILD, OCTOKVD, PORT, Daemon, daemon, expect, in_thread, refused, run_once,
+                 users_file)
 
 VALKEY_PORT = PORT + 20
 SIZE = ["--size", "512m"]
@@ -141,7 +143,7 @@ def case_dump():
             with valkey(folder) as v:
                 expect(v.dbsize() == 2999 and v.get("b2999") == b"2999", "as database 0")
             expect(os.listdir(folder).count("dump.rdb") == 1 and
-                   not [name for name in os.listdir(folder) if "dump.rdb." in name], "left over")
+                   not os.path.exists(rdb + ".part"), "left over")
             for target, words in ((folder, "or no file"), ("/dev/null", "or no file"),
                                   (os.path.join(folder, "none", "x"), "No such file")):
                 expect(words in run_once("--data", d.data, "--dump", target, status=1), target)
@@ -354,3 +356,145 @@ def case_check_names():
         check_rdb(rdb)
         d.start()
         return said.splitlines()[-1]
+
+
+def copy_of(d):
+    """The process that writes a dump, when it has its name; or None."""
+    with open(f"/proc/{d.child.pid}/task/{d.child.pid}/children", encoding="ascii") as children:
+        pids = children.read().split()
+    if not pids:
+        return None
+    with open(f"/proc/{pids[0]}/comm", encoding="ascii") as name:
+        return int(pids[0]) if name.read() == "octokvd-save\n" else None
+
+
+def wait_saved(c, good=True):
+    until = time.monotonic() + 60
+    while (info := c.info("persistence"))["rdb_bgsave_in_progress"]:
+        expect(time.monotonic() < until, "the dump does not end")
+        time.sleep(0.02)
+    expect(info["rdb_last_bgsave_status"] == ("ok" if good else "err"), f"{info}")
+
+
+def stopped_copy(d, c):
+    """Begin a dump and stop its process at once."""
+    c.bgsave()
+    until = time.monotonic() + 60
+    while not (pid := copy_of(d)):
+        expect(time.monotonic() < until, "no dump has begun")
+    os.kill(pid, signal.SIGSTOP)
+    return pid
+
+
+def case_bgsave():
+    """BGSAVE while one client writes: the dump is of one moment, whatever is written after it"""
+    nr = 2000
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        rdb = os.path.join(folder, "dump.rdb")
+        with daemon("--save-to", rdb, size="512m") as d:
+            c = d.client()
+            writes = [0]
+            ends = threading.Event()
+
+            def write():
+                mine = d.client()
+                while not ends.is_set():
+                    mine.set(f"k{writes[0] % nr}", b"%d " % writes[0] * 100)
+                    writes[0] += 1
+            join = in_thread(write)
+            try:
+                rounds = 0
+                while writes[0] < nr:
+                    time.sleep(0.01)
+                for _ in range(3):
+                    before = writes[0]
+                    c.bgsave()
+                    wait_saved(c)
+                    after = writes[0]
+                    check_rdb(rdb)
+                    with valkey(folder) as v:
+                        numbers = sorted(int(value.split()[0])
+                                         for value in v.mget([f"k{i}" for i in range(nr)]))
+                        expect(v.dbsize() == nr, f"{v.dbsize()} keys")
+                    expect(numbers == list(range(numbers[0], numbers[0] + nr)),
+                           f"not of one moment: {numbers[0]} to {numbers[-1]}")
+                    expect(before - 1 <= numbers[-1] <= after, "of another moment")
+                    rounds += 1
+            finally:
+                ends.set()
+                join()
+            expect(abs(c.lastsave().timestamp() - time.time()) < 100, "LASTSAVE")
+            # What the copy reads is not overwritten meanwhile.
+            c.flushall()
+            old = {f"old{i}": os.urandom(1 << 20) for i in range(60)}
+            for key, value in old.items():
+                c.set(key, value)
+            pid = stopped_copy(d, c)
+            written = os.stat(rdb + ".part").st_size if os.path.exists(rdb + ".part") else 0
+            expect(written < len(old) << 19, f"{written} bytes are written already")
+            for key in old:
+                c.set(key, b"new")
+            for i in range(110):
+                c.set(f"other{i % 20}", os.urandom(1 << 20))
+            os.kill(pid, signal.SIGCONT)
+            wait_saved(c)
+            with valkey(folder) as v:
+                expect(v.dbsize() == len(old) and v.mget(old) == list(old.values()), "old values")
+            expect(c.get("old59") == b"new", "the new value")
+    return f"{rounds + 1} dumps, {writes[0]} writes meanwhile"
+
+
+def case_bgsave_ends():
+    """a dump without room for writes, with its process or octokvd killed, without --save-to"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        rdb = os.path.join(folder, "dump.rdb")
+        with daemon("--save-to", rdb, "--partitions", "1", "--size", "256m", size=None) as d:
+            c = d.client()
+            for i in range(50):
+                c.set(f"k{i}", os.urandom(1 << 20))
+            stopped_copy(d, c)
+            for i in range(250):
+                c.set(f"k{i % 50}", os.urandom(1 << 20))
+            wait_saved(c, good=False)
+            expect("given up: it left no room" in d.said() and copy_of(d) is None, d.said())
+            for i in range(250):
+                c.set(f"k{i % 50}", os.urandom(1 << 20))
+            os.kill(stopped_copy(d, c), signal.SIGKILL)
+            wait_saved(c, good=False)
+            expect("ended by signal 9" in d.said() and not os.path.exists(rdb), d.said())
+            c.bgsave()
+            wait_saved(c)
+            expect(os.listdir(folder) == ["dump.rdb"], f"{os.listdir(folder)}")
+            pid = stopped_copy(d, c)
+            d.end(signal.SIGKILL)
+            until = time.monotonic() + 60
+            while os.path.exists(f"/proc/{pid}/fd/0"):
+                expect(time.monotonic() < until, "the copy goes on")
+                time.sleep(0.01)
+            d.start()
+            c = d.client()
+            expect(c.dbsize() == 50, "afterwards")
+            stopped_copy(d, c)
+            expect(d.end() == 0 and not os.path.exists(f"/proc/{pid}/fd/0"), "SIGTERM meanwhile")
+            d.options = ("--save-to", os.path.join(folder, "none", "dump.rdb"))
+            d.start()
+            d.client().bgsave()
+            wait_saved(d.client(), good=False)
+            expect("the dump has failed" in d.said() and "No such file" in d.said(), d.said())
+            expect(d.end() == 0, "did not end well")
+            d.options = ()
+            d.start()
+            refused(d.client().bgsave, "--save-to")
+            d.child.send_signal(signal.SIGUSR1)
+            until = time.monotonic() + 60
+            while "without --save-to" not in d.said():
+                expect(time.monotonic() < until, "SIGUSR1 without --save-to")
+                time.sleep(0.01)
+        users = users_file(folder, ann="admin", bob="")
+        with daemon("--users", users, "--save-to", rdb) as d:
+            refused(d.client(username="bob", password="pw-bob").bgsave, "only an admin",
+                    "no permissions")
+            ann = d.client(username="ann", password="pw-ann")
+            ann.bgsave()
+            wait_saved(ann)
+    return "8 ways"

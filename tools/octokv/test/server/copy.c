@@ -489,8 +489,33 @@ static void test_dump(void)
 	free(value);
 }
 
+/* Without a file to save to there is nothing to begin, and others than an admin may not. */
+static void test_bgsave(void)
+{
+	char *path = write_users("");
+	struct world world;
+
+	open_world(&world, NULL);
+	TALK("BGSAVE", "-ERR there is no file to save to: start octokvd with --save-to FILE\r\n");
+	TALK("BGSAVE now", "-ERR syntax error\r\n");
+	world.server.config.save_to = "/nowhere/dump.rdb";
+	world.server.is_saving = true;
+	TALK("BGSAVE SCHEDULE", "-ERR Background save already in progress\r\n");
+	world.server.saved_s = 7;
+	TALK("LASTSAVE", ":7\r\n");
+	close_world(&world);
+	open_world(&world, path);
+	world.server.config.save_to = "/nowhere/dump.rdb";
+	TALK("AUTH ann secret", "+OK\r\n");
+	TALK("BGSAVE", "-NOPERM a dump has the keys of all users: only an admin may begin one\r\n");
+	close_world(&world);
+	unlink(path);
+	free(path);
+}
+
 int main(void)
 {
+	test_bgsave();
 	test_bits();
 	test_many_bits();
 	test_rename();

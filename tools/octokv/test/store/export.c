@@ -185,6 +185,64 @@ static void test_damaged(const struct seen *whole)
 	puts("ok store_export: what is damaged is named by its place, all else is shown");
 }
 
+static uint32_t nr_pinned_events;
+
+static void note(void *owner, const struct okv_event *event)
+{
+	(void)owner;
+	nr_pinned_events += event->kind == OKV_EVENT_PINNED;
+}
+
+/* Overwrites keys until a write, @u, does not complete, or often enough. Returns how often. */
+static uint32_t write_much(struct okv_store *store, struct user *u, uint32_t nr_max)
+{
+	uint32_t nr = 0;
+
+	for (; nr < nr_max; nr++) {
+		uint32_t key = 20 + nr % 150;
+
+		*u = user_of(OKV_OP_PUT, key);
+		user_begin_key(u, partition_of(store, key), key);
+		while (!u->done && disk.in_flight)
+			EXPECT(!disk.disk.ops->wait(&disk.disk));
+		if (!u->done)
+			break;
+		EXPECT(u->op.status == OKV_OK);
+	}
+	return nr;
+}
+
+/* Until a partition is unpinned, what it had stays where it is; then the room is used again. */
+static void test_pinned(const struct seen *whole)
+{
+	struct okv_open_options options = { .now_ms = 1, .event = note };
+	char *before = memcpy(malloc(DEVICE_BYTES), disk.cache, DEVICE_BYTES);
+	struct okv_store *store;
+	struct user last;
+	uint32_t nr_changed = 0, nr;
+
+	EXPECT(!okv_store_open(&store, &disk.disk, &options));
+	for (uint32_t i = 0; i < NR_PARTITIONS; i++)
+		okv_partition_pin(okv_store_partition(store, i), true);
+	nr = write_much(store, &last, 100000);
+	EXPECT(nr > 100 && nr < 100000 && nr_pinned_events);
+	for (uint32_t i = 10; i < NR_KEYS; i++)
+		EXPECT(!memcmp(before + whole->places[i], disk.cache + whole->places[i],
+			       sizeof(struct okv_record_disk)));
+	for (uint32_t i = 0; i < NR_PARTITIONS; i++) {
+		okv_partition_pin(okv_store_partition(store, i), false);
+		okv_partition_tick(okv_store_partition(store, i), 1);
+	}
+	EXPECT(user_wait(&last, &disk) == OKV_OK && write_much(store, &last, 3000) == 3000);
+	for (uint32_t i = 10; i < NR_KEYS; i++)
+		nr_changed += memcmp(before + whole->places[i], disk.cache + whole->places[i],
+				     sizeof(struct okv_record_disk)) != 0;
+	EXPECT(nr_changed > NR_KEYS / 2);
+	free(before);
+	okv_store_close(store);
+	puts("ok store_export: what is pinned stays, and writes go on when it is not any more");
+}
+
 static void test_sealed(void)
 {
 	struct okv_device_info info;
@@ -215,6 +273,7 @@ int main(void)
 	test_all(&whole);
 	test_damaged(&whole);
 	test_sealed();
+	test_pinned(&whole);
 	sim_disk_free(&disk);
 	return 0;
 }
