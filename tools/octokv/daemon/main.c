@@ -92,6 +92,7 @@ static const char usage_text[] =
 	"  --memory SIZE          use at most so much memory (three quarters of what there is)\n"
 	"  --on-error HOW         when writes fail for seconds: retry until the device is\n"
 	"                         back, or exit (retry)\n"
+	"  --serve-damaged        serve the partitions that are whole, if some are not\n"
 	"  --max-connections N    refuse further ones (10000)\n"
 	"  --idle-timeout SEC     close connections without a request for SEC (0: never)\n"
 	"  --stall-timeout SEC    close connections that stop within a command, or do not read\n"
@@ -120,12 +121,13 @@ enum {
 	OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE,
 	OPT_MEMORY, OPT_ON_ERROR, OPT_TAGS, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP,
 	OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID, OPT_STRINGS_ONLY,
+	OPT_SERVE_DAMAGED,
 };
 
 static const struct option long_options[] = {
 	{ "data", 1, NULL, OPT_DATA }, { "format", 0, NULL, OPT_FORMAT },
 	{ "dump", 1, NULL, OPT_DUMP }, { "load", 1, NULL, OPT_LOAD },
-	{ "save-to", 1, NULL, OPT_SAVE_TO },
+	{ "save-to", 1, NULL, OPT_SAVE_TO }, { "serve-damaged", 0, NULL, OPT_SERVE_DAMAGED },
 	{ "user-id", 1, NULL, OPT_USER_ID }, { "strings-only", 0, NULL, OPT_STRINGS_ONLY },
 	{ "check", 0, NULL, OPT_CHECK }, { "stats", 0, NULL, OPT_STATS },
 	{ "hash-password", 0, NULL, OPT_HASH }, { "bind", 1, NULL, OPT_BIND },
@@ -238,6 +240,9 @@ static void parse_file(struct options *o, int option)
 		break;
 	case OPT_SAVE_TO:
 		o->config.save_to = optarg;
+		break;
+	case OPT_SERVE_DAMAGED:
+		o->config.serves_damaged = true;
 		break;
 	case OPT_USER_ID:
 		o->user_id = number("user-id", 0, MAX_TENANT_ID);
@@ -470,6 +475,9 @@ static void run_dump(const struct options *o)
 	if (offline_dump(&offline))
 		die("%s", offline.why);
 	printf("%s: %llu keys\n", o->file, (unsigned long long)offline.nr_keys);
+	if (offline.nr_lost_partitions)
+		printf("%s: without %u partitions that are damaged\n", o->file,
+		       offline.nr_lost_partitions);
 	if (offline.nr_damaged)
 		printf("%s: without %llu records that are damaged\n", o->file,
 		       (unsigned long long)offline.nr_damaged);
@@ -676,6 +684,8 @@ static void serve(struct options *o, struct supervisor *s)
 	case SUPERVISED_SERVES:
 		break;
 	}
+	if (server->nr_left_out == server->nr_partitions)
+		die("%s: no partition is whole: octokvd --check reports more", o->config.data);
 	fprintf(stderr, "octokvd: serving %s on %s port %u, %u reactors, with %llu MiB of memory\n",
 		o->config.data, o->config.port ? o->config.bind : o->unix_path,
 		o->config.port, server->nr_workers,

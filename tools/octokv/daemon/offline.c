@@ -205,6 +205,11 @@ static int dump_partitions(struct offline *o, struct dump *d)
 		struct okv_store *store;
 
 		error = open_to_read(o, i, &store);
+		if (o->force && (error == -EUCLEAN || error == -EIO)) {
+			o->nr_lost_partitions++;
+			error = 0;
+			continue;
+		}
 		if (error)
 			break;
 		error = okv_store_export(store, &d->walk);

@@ -18,7 +18,7 @@ enum { ALL_USERS = -1 };
  * @force:	dump a store with damaged records without them; load into one that has keys
  * @stores, @nr_stores: to be dumped, instead of that on @disk
  * @why:	what went wrong
- * @nr_keys, @nr_damaged: what a dump has, and has left out
+ * @nr_keys, @nr_damaged, @nr_lost_partitions: what a dump has, and has left out
  */
 struct offline {
 	const char *data, *file;
@@ -30,6 +30,7 @@ struct offline {
 	uint32_t nr_stores;
 	char why[512];
 	uint64_t nr_keys, nr_damaged;
+	uint32_t nr_lost_partitions;
 
 	/* Of a load: the file, and what is in it. */
 	const void *bytes;

@@ -432,6 +432,12 @@ static void note_event(void *owner, const struct okv_event *e)
 		log_say(LOG_DAMAGE, "partition %u: the record at byte %llu is not what was written",
 			e->partition, at);
 		break;
+	case OKV_EVENT_LEFT_OUT:
+		__atomic_add_fetch(&((struct reactor *)owner)->worker.server->nr_left_out, 1,
+				   __ATOMIC_RELAXED);
+		log_say(LOG_LEFT_OUT, "partition %u is not served, and its keys are answered "
+			"CORRUPT: %s", e->partition, store_refusal(e->error));
+		break;
 	case OKV_EVENT_PINNED:
 		kill(getpid(), SIGUSR2);
 		break;
@@ -467,7 +473,7 @@ static bool open_store(struct reactor *r)
 	struct okv_open_options options = {
 		.now_ms = r->worker.now_ms, .progress = show_progress,
 		.event = note_event, .owner = r,
-		.nr_known = s->config.nr_known,
+		.nr_known = s->config.nr_known, .leaves_damaged = s->config.serves_damaged,
 	};
 	int result = disk_uring_init(&r->disk, &r->ring, r->all->data_fd);
 

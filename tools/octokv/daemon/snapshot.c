@@ -225,9 +225,13 @@ void snapshot_run(struct snapshot *s)
 	}
 	if (!s->wanted || s->child)
 		return;
-	if (!s->reactors->server->config.save_to) {
+	if (!s->reactors->server->config.save_to || s->reactors->server->nr_left_out) {
 		s->wanted = false;
-		log_say(LOG_DUMP, "SIGUSR1: without --save-to there is no file to dump to");
+		if (s->reactors->server->config.save_to)
+			say_result(s, false);
+		log_say(LOG_DUMP, "no dump can begin: %s", s->reactors->server->nr_left_out ?
+			"some partitions are damaged and not served" :
+			"without --save-to there is no file for it");
 		return;
 	}
 	__atomic_store_n(&s->reactors->server->is_saving, true, __ATOMIC_RELAXED);

@@ -258,14 +258,21 @@ static void txn_run(struct worker *w, struct kv_msg *msg)
 {
 	struct multi_txn *t = (struct multi_txn *)msg;
 
+	struct okv_partition *p = request_partition(w, t->partition);
+
 	worker_count(w, COUNT_STORE, t->nr_keys);
+	if (!p) {
+		t->txn = (struct okv_txn){ .status = OKV_CORRUPT, .owner = t };
+		txn_done(&t->txn);
+		return;
+	}
 	if (w->events)
 		w->events[t->partition][t->request->tenant->id] += t->nr_keys;
 	t->txn = (struct okv_txn){
 		.keys = t->keys, .nr_keys = t->nr_keys, .decide = decide, .done = txn_done,
 		.owner = t,
 	};
-	okv_partition_transact(request_partition(w, t->partition), &t->txn);
+	okv_partition_transact(p, &t->txn);
 }
 
 /* ---- back at home ---- */
@@ -313,7 +320,10 @@ static void txn_home(struct worker *w, struct kv_msg *msg)
 {
 	struct multi_txn *t = (struct multi_txn *)msg;
 	struct request *r = t->request;
-	struct kv_op answer = { .op.status = t->txn.status };
+	bool left_out = t->txn.status == OKV_CORRUPT && !t->txn.partition;
+	struct kv_op answer = {
+		.op.status = t->txn.status, .complaint = left_out ? REQUEST_LEFT_OUT : NULL,
+	};
 
 	(void)w;
 	let_go(t);

@@ -125,18 +125,26 @@ struct okv_partition *request_partition(struct worker *w, uint32_t partition)
 {
 	struct okv_partition *p = okv_store_partition(w->store, partition);
 
-	okv_partition_set_clock(p, w->now_ms);
+	if (p)
+		okv_partition_set_clock(p, w->now_ms);
 	return p;
 }
 
 static void kv_op_run(struct worker *w, struct kv_msg *msg)
 {
 	struct kv_op *kv = (struct kv_op *)msg;
+	struct okv_partition *p = request_partition(w, kv->partition);
 
 	worker_count(w, COUNT_STORE, 1);
+	if (!p) {
+		kv->op.status = OKV_CORRUPT;
+		kv->complaint = REQUEST_LEFT_OUT;
+		kv_op_stored(&kv->op);
+		return;
+	}
 	if (w->events)
 		w->events[kv->partition][kv->op.tenant]++;
-	okv_partition_submit(request_partition(w, kv->partition), &kv->op);
+	okv_partition_submit(p, &kv->op);
 }
 
 static void submit_more(struct request *r);
@@ -326,8 +334,16 @@ static void scan_run(struct worker *w, struct kv_msg *msg)
 {
 	struct job *job = (struct job *)msg;
 
+	struct okv_partition *p = request_partition(w, job->partition);
+
 	w->routes[job->partition].nr_jobs++;
-	okv_partition_scan(request_partition(w, job->partition), &job->scan);
+	if (p) {
+		okv_partition_scan(p, &job->scan);
+		return;
+	}
+	job->scan.cursor = 0;
+	job->scan.status = OKV_CORRUPT;
+	job->scan.done(&job->scan);
 }
 
 void request_jobs(struct request *r, uint32_t nr)

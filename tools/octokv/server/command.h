@@ -29,6 +29,8 @@ enum {
 	REQUEST_MAX_REPLY_BYTES	= 64 << 20,
 };
 
+#define REQUEST_LEFT_OUT "CORRUPT the partition of this key is damaged, and not served"
+
 enum command_flags {
 	CMD_WRITE	= 1 << 0,
 	CMD_NO_AUTH	= 1 << 1,	/* a stranger may */
@@ -150,7 +152,10 @@ void request_submit(struct request *r);
  */
 bool request_hold_value(struct kv_op *kv, uint32_t len);
 
-/* Our partition with the current time: keys that have expired since its last tick are gone. */
+/*
+ * Our partition with the current time: keys that have expired since its last tick are gone. NULL:
+ * it is damaged, and not served.
+ */
 struct okv_partition *request_partition(struct worker *w, uint32_t partition);
 
 /*

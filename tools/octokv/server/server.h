@@ -63,6 +63,7 @@ struct config {
 	uint32_t idle_timeout_s;	/* a connection that asks nothing; 0: never */
 	uint32_t stall_timeout_s;	/* half a command, or replies that are not read */
 	uint64_t memory_bytes;		/* the limit */
+	bool serves_damaged;		/* the partitions that are whole, if some are not */
 	bool ends_on_error;		/* instead of refusing writes until the device is back */
 	uint32_t nr_known;		/* records of a partition whose keys are in memory */
 };
@@ -77,6 +78,7 @@ struct server {
 	uint32_t nr_workers;
 	uint32_t nr_listening;		/* workers 0 .. nr_listening - 1 have connections */
 	uint32_t nr_partitions;
+	uint32_t nr_left_out;		/* atomic: damaged ones, which are not served */
 	uint64_t started_ms;
 	/* Atomic, of dumps while it serves. */
 	bool is_saving, save_failed;

@@ -321,6 +321,13 @@ int okv_store_open(struct okv_store **opened, struct okv_disk *disk,
 		uint32_t number = options->first_partition + i;
 
 		error = open_partition(store, number, &store->partitions[number]);
+		if (options->leaves_damaged && options->event &&
+		    (error == -EUCLEAN || error == -EIO)) {
+			options->event(options->owner, &(struct okv_event){
+				.kind = OKV_EVENT_LEFT_OUT, .partition = number, .error = -error,
+			});
+			error = 0;
+		}
 	}
 	if (error) {
 		okv_store_drop(store);

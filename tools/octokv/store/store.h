@@ -309,6 +309,7 @@ enum okv_event_kind {
 	OKV_EVENT_TAKES,	/* ... and takes them again */
 	OKV_EVENT_DAMAGE,	/* what the device returned is not what was written */
 	OKV_EVENT_BAD_SEGMENT,	/* one that cannot be collected now */
+	OKV_EVENT_LEFT_OUT,	/* a partition is not opened: okv_open_options.leaves_damaged */
 	OKV_EVENT_PINNED,	/* no room to write until it is unpinned: okv_partition_pin() */
 };
 
@@ -338,6 +339,8 @@ struct okv_event {
  *			Default: drawn. Tests give it, to do the same again
  * @now_ms:		Unix time
  * @reads_only:		write nothing. The store can be exported, and then only be dropped
+ * @leaves_damaged:	a partition that is damaged or cannot be read does not fail the open:
+ *			okv_store_partition() is NULL then, and OKV_EVENT_LEFT_OUT says so
  * @progress:		called now and then during recovery
  * @event:		called from within the store, to be noted; may be called very often
  */
@@ -350,6 +353,7 @@ struct okv_open_options {
 	uint64_t attempt_seed;
 	uint64_t now_ms;
 	bool reads_only;
+	bool leaves_damaged;
 	void (*progress)(void *owner, uint32_t partition, uint64_t done_bytes,
 			 uint64_t total_bytes);
 	void (*event)(void *owner, const struct okv_event *event);
@@ -469,7 +473,7 @@ uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const vo
 			size_t key_len);
 uint32_t okv_store_partition_of(const struct okv_store *store, uint64_t hash);
 
-/* NULL if that partition is not one of those opened. */
+/* NULL if that partition is not one of those opened, or is left out. */
 struct okv_partition *okv_store_partition(struct okv_store *store, uint32_t partition);
 
 const struct okv_device_info *okv_store_info(const struct okv_store *store);

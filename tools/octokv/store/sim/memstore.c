@@ -213,6 +213,7 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
 void okv_partition_transact(struct okv_partition *p, struct okv_txn *txn)
 {
 	memstore_release(p->store);
+	txn->partition = p;
 	txn->status = p->store->fail;
 	for (uint32_t i = 0; i < txn->nr_keys; i++) {
 		struct okv_op *read = &txn->keys[i].read;

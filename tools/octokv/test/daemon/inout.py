@@ -376,6 +376,67 @@ def wait_saved(c, good=True):
     expect(info["rdb_last_bgsave_status"] == ("ok" if good else "err"), f"{info}")
 
 
+def case_serve_damaged():
+    """a partition without roots: --check names it; --serve-damaged serves the others"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder, \
+            daemon("--partitions", "4", "--size", "1g", size=None) as d:
+        c = d.client()
+        values = {f"k{i}": str(i) for i in range(400)}
+        c.mset(values)
+        expect(d.end() == 0, "did not end well")
+        with open(d.data, "r+b") as data:
+            data.seek((1 << 20) + 2 * 4096)
+            data.write(bytes(2 * 4096))
+        said = run_once("--data", d.data, "--check", status=1)
+        expect("partition 1: damaged" in said and "partition 2" not in said, said)
+        expect("--check" in run_once("--data", d.data, status=1), "it starts")
+        rdb = os.path.join(folder, "x.rdb")
+        expect("damaged" in run_once("--data", d.data, "--dump", rdb, status=1), "it is dumped")
+        d.options = ("--serve-damaged", "--save-to", rdb)
+        d.start()
+        expect("partition 1 is not served" in d.said(), d.said())
+        c = d.client()
+        found = {}
+        for key in values:
+            got = answer(c, "GET", key)
+            if isinstance(got, bytes):
+                found[key] = got.decode()
+            else:
+                expect(got.startswith("CORRUPT the partition"), got)
+        expect(200 < len(found) < 400 and found.items() <= values.items(), f"{len(found)} found")
+        lost = next(key for key in values if key not in found)
+        there = next(iter(found))
+        for words in (("SET", lost, 1), ("INCR", lost), ("DEL", lost), ("TTL", lost),
+                      ("MGET", there, lost), ("RENAME", there, lost), ("COPY", lost, there),
+                      ("MSETNX", lost, 1)):
+            got = answer(c, *words)
+            expect(isinstance(got, str) and got.startswith("CORRUPT"), f"{words}: {got}")
+        refused(c.pipeline().incr(lost).get(lost).execute, "CORRUPT")
+        expect(c.get(there).decode() == found[there] and c.set(there, "new") and
+               c.get(there) == b"new", "a key that is there")
+        expect({key.decode() for key in c.scan_iter(count=50)} == set(found) and
+               c.dbsize() == len(found), "SCAN")
+        info = c.info("health")
+        expect(info["health"] == "damaged" and info["partitions_left_out"] == 1, f"{info}")
+        run_once("--health", "--port", str(d.port), status=1)
+        c.bgsave()
+        wait_saved(c, good=False)
+        expect("damaged and not served" in d.said(), d.said())
+        refused(c.flushall, "IOERR")
+        expect(c.dbsize() == 0, "FLUSHALL")
+        c.set(there, "again")
+        expect(d.end() == 0, "did not end well")
+        said = run_once("--data", d.data, "--dump", rdb, "--force")
+        expect(": 1 keys" in said and "without 1 partitions" in said, said)
+        check_rdb(rdb)
+        with open(d.data, "r+b") as data:
+            data.seek(1 << 20)
+            data.write(bytes(8 * 4096))
+        said = run_once("--data", d.data, "--serve-damaged", "--port", str(d.port), status=1)
+        expect("no partition is whole" in said, said)
+        return f"{len(found)} of 400 keys"
+
+
 def stopped_copy(d, c):
     """Begin a dump and stop its process at once."""
     c.bgsave()
