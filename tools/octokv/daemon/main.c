@@ -58,7 +58,7 @@ struct options {
 	const char *user;
 	const char *file;		/* of --dump and --load */
 	int32_t user_id;
-	bool strings_only;
+	bool strings_only, salvage;
 	bool force;
 };
 
@@ -108,6 +108,7 @@ static const char usage_text[] =
 	"  --partitions N         partitions of a new store: a power of two, at least one per\n"
 	"                         core (16)\n"
 	"  --user-id ID           with --dump, --load: the keys of this user, as database 0\n"
+	"  --salvage              with --dump: from all segments, if the index is lost\n"
 	"  --strings-only         with --load: leave out lists, hashes and what else there is\n"
 	"  --force                with --format: even if the device holds something else;\n"
 	"                         --dump: without damaged records; --load: beside other keys\n";
@@ -121,12 +122,13 @@ enum {
 	OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE,
 	OPT_MEMORY, OPT_ON_ERROR, OPT_TAGS, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP,
 	OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID, OPT_STRINGS_ONLY,
-	OPT_SERVE_DAMAGED,
+	OPT_SERVE_DAMAGED, OPT_SALVAGE,
 };
 
 static const struct option long_options[] = {
 	{ "data", 1, NULL, OPT_DATA }, { "format", 0, NULL, OPT_FORMAT },
 	{ "dump", 1, NULL, OPT_DUMP }, { "load", 1, NULL, OPT_LOAD },
+	{ "salvage", 0, NULL, OPT_SALVAGE },
 	{ "save-to", 1, NULL, OPT_SAVE_TO }, { "serve-damaged", 0, NULL, OPT_SERVE_DAMAGED },
 	{ "user-id", 1, NULL, OPT_USER_ID }, { "strings-only", 0, NULL, OPT_STRINGS_ONLY },
 	{ "check", 0, NULL, OPT_CHECK }, { "stats", 0, NULL, OPT_STATS },
@@ -240,6 +242,9 @@ static void parse_file(struct options *o, int option)
 		break;
 	case OPT_SAVE_TO:
 		o->config.save_to = optarg;
+		break;
+	case OPT_SALVAGE:
+		o->salvage = true;
 		break;
 	case OPT_SERVE_DAMAGED:
 		o->config.serves_damaged = true;
@@ -387,6 +392,8 @@ static void parse(struct options *o, int argc, char **argv)
 		wrong_use("--force goes with --format, --dump or --load");
 	if (o->user_id != ALL_USERS && !o->file)
 		wrong_use("--user-id goes with --dump or --load");
+	if (o->salvage && o->mode != MODE_DUMP)
+		wrong_use("--salvage goes with --dump");
 	if (o->strings_only && o->mode != MODE_LOAD)
 		wrong_use("--strings-only goes with --load");
 	if (o->user && !asks(o))
@@ -438,6 +445,7 @@ static struct offline offline_of(const struct options *o, struct opened *b)
 	return (struct offline){
 		.data = o->config.data, .file = o->file, .disk = &b->disk.disk, .ring = &b->ring,
 		.user_id = o->user_id, .strings_only = o->strings_only, .force = o->force,
+		.salvage = o->salvage,
 	};
 }
 

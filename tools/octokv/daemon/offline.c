@@ -194,13 +194,12 @@ static void dump_record(struct okv_export *e, const struct okv_exported *x)
 	d->o->nr_keys++;
 }
 
-static int dump_partitions(struct offline *o, struct dump *d)
+/* Partition after partition, of a store that is not open. */
+static int dump_closed(struct offline *o, struct dump *d)
 {
-	struct okv_device_info info = { 0 };
-	int error = o->nr_stores ? 0 : okv_device_info(o->disk, &info);
+	struct okv_device_info info;
+	int error = okv_device_info(o->disk, &info);
 
-	for (uint32_t i = 0; !error && i < o->nr_stores && !d->walk.stops; i++)
-		error = okv_store_export(o->stores[i], &d->walk);
 	for (uint32_t i = 0; !error && i < info.nr_partitions && !d->walk.stops; i++) {
 		struct okv_store *store;
 
@@ -215,6 +214,19 @@ static int dump_partitions(struct offline *o, struct dump *d)
 		error = okv_store_export(store, &d->walk);
 		okv_store_drop(store);
 	}
+	return error;
+}
+
+static int dump_all(struct offline *o, struct dump *d)
+{
+	int error = 0;
+
+	if (o->salvage)
+		error = okv_device_salvage(o->disk, &d->walk);
+	else if (!o->nr_stores)
+		error = dump_closed(o, d);
+	for (uint32_t i = 0; !error && i < o->nr_stores && !d->walk.stops; i++)
+		error = okv_store_export(o->stores[i], &d->walk);
 	return error ? fail(o, "%s: %s", o->data, store_refusal(-error)) : 0;
 }
 
@@ -223,7 +235,7 @@ static int write_dump(struct offline *o, struct dump *d)
 	uint8_t head[RDB_HEAD_BYTES_MAX], sum[8];
 
 	write_out(d, head, rdb_write_start(head));
-	if (dump_partitions(o, d))
+	if (dump_all(o, d))
 		return -1;
 	if (o->nr_damaged && !o->force)
 		return fail(o, "%s: %" PRIu64 " records are damaged: --check names them, and "

@@ -29,7 +29,7 @@ static void read_blocks(struct okv_partition *p, uint32_t segment, char *buf)
 			memset(buf + at, 0, block_bytes);
 }
 
-static int read_segment(struct okv_partition *p, uint32_t segment, char *buf)
+int okv_segment_read(struct okv_partition *p, uint32_t segment, char *buf)
 {
 	struct okv_load load;
 	int error;
@@ -184,7 +184,7 @@ static int export_segment(struct okv_partition *p, struct okv_export *e, uint32_
 			  char *buf)
 {
 	struct walk w = { .p = p, .e = e, .buf = buf, .segment = segment, .counts = true };
-	int error = read_segment(p, segment, buf);
+	int error = okv_segment_read(p, segment, buf);
 
 	if (error)
 		return error;

@@ -509,6 +509,9 @@ bool okv_op_yields(struct okv_op *op);
 /* Run @op, whose identity is held. */
 void okv_op_run_held(struct okv_partition *p, struct okv_op *op);
 
+/* export.c: reads all of a segment; what cannot be read is zeros. Blocks. */
+int okv_segment_read(struct okv_partition *p, uint32_t segment, char *buf);
+
 /* gc.c */
 uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max);
 

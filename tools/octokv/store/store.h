@@ -432,6 +432,16 @@ void okv_store_drop(struct okv_store *store);
  */
 int okv_store_export(struct okv_store *store, struct okv_export *e);
 
+/**
+ * okv_device_salvage() - show the records that all segments of a device have; blocks
+ *
+ * Needs the superblock only, of a device with no store open. May show what was deleted, or was
+ * never acknowledged: see salvage.c.
+ *
+ * Return: as okv_device_info(), or why waiting for the disk failed.
+ */
+int okv_device_salvage(struct okv_disk *disk, struct okv_export *e);
+
 /*
  * From now on @disk is that of the store and its partitions: for a copy of the process, which
  * exports the store of a moment. Nothing of the former disk completes there.

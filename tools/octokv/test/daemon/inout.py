@@ -358,6 +358,36 @@ def case_check_names():
         return said.splitlines()[-1]
 
 
+def case_salvage():
+    """--dump --salvage and --load: after all roots are lost, the keys are in a new store"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder, \
+            daemon("--partitions", "2", "--size", "512m", size=None) as d:
+        c = d.client()
+        values = {f"k{i}": os.urandom(i * 20) for i in range(300)}
+        c.mset({key: b"old" for key in values})
+        c.mset(values)
+        c.delete("k5", "k6")
+        c.set("expires", 1, px=1000000)
+        c.set("gone", 1, px=1)
+        d.end(signal.SIGKILL)
+        with open(d.data, "r+b") as data:
+            data.seek(1 << 20)
+            data.write(bytes(4 * 4096))
+        rdb, image = os.path.join(folder, "x.rdb"), os.path.join(folder, "new.img")
+        run_once("--data", d.data, "--salvage", status=2)
+        expect("damaged" in run_once("--data", d.data, "--dump", rdb, status=1), "it is dumped")
+        said = run_once("--data", d.data, "--dump", rdb, "--salvage")
+        expect(": 299 keys" in said, said)
+        run_once("--data", image, *SIZE, "--load", rdb)
+        os.replace(image, d.data)
+        d.start()
+        c = d.client()
+        expect(c.dbsize() == 299 and 900000 < c.pttl("expires") <= 1000000, "how many")
+        for key, value in values.items():
+            expect(c.get(key) == (None if key in ("k5", "k6") else value), key)
+        return "299 keys"
+
+
 def copy_of(d):
     """The process that writes a dump, when it has its name; or None."""
     with open(f"/proc/{d.child.pid}/task/{d.child.pid}/children", encoding="ascii") as children:

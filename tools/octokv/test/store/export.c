@@ -146,6 +146,32 @@ static void test_all(struct seen *s)
 	puts("ok store_export: each record is shown once, and nothing is written");
 }
 
+static void salvage(struct seen *s)
+{
+	*s = (struct seen){ .walk.record = see };
+	EXPECT(!okv_device_salvage(&disk.disk, &s->walk));
+}
+
+/* Without an index: the same, also if all roots are gone. */
+static void test_salvaged(void)
+{
+	char *before = memcpy(malloc(DEVICE_BYTES), disk.cache, DEVICE_BYTES);
+	struct seen s;
+
+	for (uint32_t i = 0; i < NR_PARTITIONS * OKV_NR_ROOTS; i++)
+		memset(disk.cache + OKV_ROOTS_OFFSET_BYTES + i * OKV_PAGE_BYTES, 0, OKV_PAGE_BYTES);
+	salvage(&s);
+	EXPECT(nr_shown(&s) == NR_KEYS - 10 && s.walk.nr_records == NR_KEYS - 10 &&
+	       !s.walk.nr_damaged);
+	/* The latest value is spoilt: the one before does not come in its place. */
+	disk.cache[s.places[16] + sizeof(struct okv_record_disk) + 2] ^= 1;
+	salvage(&s);
+	EXPECT(!s.nr[16] && nr_shown(&s) == NR_KEYS - 11 && s.nr_bad_values == 1);
+	memcpy(disk.cache, before, DEVICE_BYTES);
+	free(before);
+	puts("ok store_export: without roots, the latest records of all segments are shown");
+}
+
 static void flip(uint64_t at)
 {
 	disk.cache[at] ^= 1;
@@ -271,6 +297,7 @@ int main(void)
 	EXPECT(!okv_device_format(&disk.disk, &format));
 	fill();
 	test_all(&whole);
+	test_salvaged();
 	test_damaged(&whole);
 	test_sealed();
 	test_pinned(&whole);

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * salvage.c - all records of a device, found without roots, checkpoints or an index
+ *
+ * Every segment of every partition is read twice. The first time, the latest record of each key is
+ * noted: put or deleted, and where. Later means a later life of its segment, or behind in the same
+ * life, as the log is written in that order. The second time those that are puts are shown.
+ *
+ * It knows less than recovery does. A deletion whose segment has been used again is forgotten, and
+ * an older record of the key may be left in a segment that has not: it comes back. A write that was
+ * not acknowledged may be shown. Of a key whose latest value is damaged, that is said; an older
+ * value does not come in its place.
+ */
+#include "mem.h"
+#include "record.h"
+#include "segment.h"
+
+enum { OFFSET_BITS = 24, TABLE_MIN = 1024 };
+
+/* The latest record of a key. @order: 0: none */
+struct latest {
+	uint64_t hash, order;
+	uint16_t tenant;
+	bool is_put;
+};
+
+struct salvage {
+	struct okv_partition p;
+	struct okv_export *e;
+	char *buf;
+	struct latest *table;		/* a power of two of them, at most half full */
+	uint64_t nr_places, nr_used;
+	bool shows;
+};
+
+static struct latest *place_of(const struct salvage *s, uint64_t hash, uint16_t tenant)
+{
+	uint64_t at = (hash ^ (uint64_t)tenant << 32) * 0x9e3779b97f4a7c15ULL % s->nr_places;
+
+	while (s->table[at].order && (s->table[at].hash != hash || s->table[at].tenant != tenant))
+		at = (at + 1) % s->nr_places;
+	return &s->table[at];
+}
+
+static void grow(struct salvage *s)
+{
+	struct latest *old = s->table;
+	uint64_t nr_old = s->nr_places;
+
+	s->nr_places = nr_old ? 2 * nr_old : TABLE_MIN;
+	s->table = mem_zalloc(s->nr_places * sizeof(*s->table));
+	for (uint64_t i = 0; i < nr_old; i++)
+		if (old[i].order)
+			*place_of(s, old[i].hash, old[i].tenant) = old[i];
+	mem_free(old);
+}
+
+static void note(struct salvage *s, const struct okv_record_disk *record, uint64_t order)
+{
+	struct latest *latest;
+
+	if (2 * (s->nr_used + 1) > s->nr_places)
+		grow(s);
+	latest = place_of(s, record->hash, record->tenant);
+	if (latest->order >= order)
+		return;
+	s->nr_used += !latest->order;
+	*latest = (struct latest){
+		.hash = record->hash, .order = order, .tenant = record->tenant,
+		.is_put = record->kind == OKV_RECORD_PUT,
+	};
+}
+
+static void show(struct salvage *s, const struct okv_record_disk *record, uint32_t segment,
+		 uint32_t at, uint64_t order)
+{
+	const struct okv_partition *p = &s->p;
+	const struct latest *latest = place_of(s, record->hash, record->tenant);
+	struct okv_exported x = {
+		.partition = p->number, .tenant = record->tenant, .key_len = record->key_len,
+		.value_len = record->value_len, .key = record + 1,
+		.value = s->buf + okv_value_offset(p->disk->block_bytes, at, record),
+		.expire_ms = record->expire_ms, .offset_bytes = okv_segment_offset(p, segment) + at,
+	};
+
+	if (latest->order != order || !latest->is_put)
+		return;
+	if (!okv_value_is_good(p, x.value, record->value_len, record->value_sum))
+		x.value = NULL;
+	if (x.value)
+		s->e->nr_records++;
+	else
+		s->e->nr_damaged++;
+	s->e->record(s->e, &x);
+}
+
+static void walk_batch(struct salvage *s, uint32_t segment, uint32_t offset)
+{
+	const struct okv_batch_disk *b = (const void *)(s->buf + offset);
+	struct okv_bounds bounds = { .head_end = offset + b->head_bytes, .end = offset + b->bytes };
+	uint32_t at = offset + sizeof(*b);
+
+	/* The seeds of its records. */
+	s->p.segments[segment].life = b->life;
+	while (at < bounds.head_end && !s->e->stops) {
+		const struct okv_record_disk *record;
+		uint64_t order = b->life << OFFSET_BITS | at / OKV_ALIGN_BYTES;
+
+		record = okv_record_at(&s->p, s->buf, segment, at, &bounds);
+		if (!record)
+			return;
+		if (s->shows)
+			show(s, record, segment, at, order);
+		else
+			note(s, record, order);
+		at += okv_head_bytes(s->p.disk->block_bytes, record->key_len, record->value_len);
+	}
+}
+
+static int walk_segments(struct salvage *s)
+{
+	struct okv_partition *p = &s->p;
+	uint32_t block_bytes = p->disk->block_bytes;
+	int error = 0;
+
+	for (uint32_t i = 0; i < p->nr_segments && !error && !s->e->stops; i++) {
+		error = okv_segment_read(p, i, s->buf);
+		for (uint32_t at = 0; at < p->segment_bytes && !error; at += block_bytes)
+			if (okv_batch_is_good(p, (const void *)(s->buf + at), i, at))
+				walk_batch(s, i, at);
+	}
+	return error;
+}
+
+int okv_device_salvage(struct okv_disk *disk, struct okv_export *e)
+{
+	struct okv_layout layout = { 0 };
+	int error = okv_layout_read(disk, &layout, NULL);
+
+	if (error)
+		return error;
+	disk->block_bytes = layout.super.block_bytes;
+	for (uint32_t i = 0; i < layout.super.nr_partitions && !error && !e->stops; i++) {
+		uint32_t nr_segments = layout.super.nr_segments;
+		uint32_t segment_bytes = layout.super.segment_bytes;
+		struct salvage s = {
+			.e = e,
+			.p = {
+				.disk = disk, .layout = &layout, .number = i,
+				.segment_bytes = segment_bytes, .nr_segments = nr_segments,
+				.offset_bytes = layout.super.data_offset_bytes +
+						(uint64_t)i * nr_segments * segment_bytes,
+			},
+		};
+
+		s.p.segments = mem_zalloc(nr_segments * sizeof(*s.p.segments));
+		s.buf = okv_alloc_blocks(disk, segment_bytes);
+		grow(&s);
+		error = walk_segments(&s);
+		s.shows = true;
+		if (!error)
+			error = walk_segments(&s);
+		mem_free(s.p.segments);
+		mem_free(s.buf);
+		mem_free(s.table);
+	}
+	return error;
+}
