@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "link.h"
+#include "server/metrics.h"
 #include "server/tenant.h"
 #include "store/mem.h"
 
@@ -82,6 +83,11 @@ static void link_end(struct link *link)
 	mem_free(link->rest);
 	link->rest = NULL;
 	conn_kill(&link->conn);
+}
+
+void net_end(struct link *link)
+{
+	link_end(link);
 }
 
 /* ---- input ---- */
@@ -159,11 +165,14 @@ static void arm_send(struct net *net, struct link *link)
 	io_uring_prep_sendmsg(sqe, link->fd, &link->msg, MSG_NOSIGNAL);
 	ring_tag(sqe, link, TAG_SEND);
 	link->sending = true;
+	link->sent_ns = net->worker->now_ns;
 }
 
 static void send_done(struct net *net, struct link *link, int result)
 {
 	link->sending = false;
+	metrics_stage(net->worker, link->conn.tenant ? link->conn.tenant->id : NO_TENANT,
+		      STAGE_SEND, net->worker->now_ns - link->sent_ns);
 	if (result > 0)
 		conn_sent(&link->conn, result);
 	if (link->ending || (result < 0 && result != -EINTR && result != -EAGAIN))
@@ -242,7 +251,7 @@ static bool too_many_strangers(const struct server *s)
 {
 	uint32_t nr = __atomic_load_n(&s->nr_strangers, __ATOMIC_RELAXED);
 
-	return nr && nr >= (s->config.max_connections + 3) / 4;
+	return nr && nr >= (config_number(&s->config.max_connections) + 3) / 4;
 }
 
 static void refuse(struct net *net, int fd)
@@ -287,8 +296,8 @@ void net_freed(struct link *link)
 	mem_free(link);
 }
 
-/* The address of the peer as IPv6; all 0 for one of this machine without an address. */
-static void address_of(int fd, uint8_t *address)
+/* The address of the peer as IPv6, and its port; all 0 for one that came through a path. */
+static void address_of(int fd, struct conn *c)
 {
 	struct sockaddr_in6 peer = { 0 };
 	socklen_t len = sizeof(peer);
@@ -296,10 +305,12 @@ static void address_of(int fd, uint8_t *address)
 	if (getpeername(fd, (struct sockaddr *)&peer, &len))
 		return;
 	if (peer.sin6_family == AF_INET6) {
-		memcpy(address, &peer.sin6_addr, 16);
+		memcpy(c->address, &peer.sin6_addr, 16);
+		c->peer_port = ntohs(peer.sin6_port);
 	} else if (peer.sin6_family == AF_INET) {
-		address[10] = address[11] = 0xff;
-		memcpy(address + 12, &((struct sockaddr_in *)&peer)->sin_addr, 4);
+		c->address[10] = c->address[11] = 0xff;
+		memcpy(c->address + 12, &((struct sockaddr_in *)&peer)->sin_addr, 4);
+		c->peer_port = ntohs(((struct sockaddr_in *)&peer)->sin_port);
 	}
 }
 
@@ -316,7 +327,7 @@ static void adopt(struct net *net, int fd)
 	link = mem_zalloc(sizeof(*link));
 	link->fd = fd;
 	conn_init(&link->conn, net->worker);
-	address_of(fd, link->conn.address);
+	address_of(fd, &link->conn);
 	net_ready(net, link);
 }
 
@@ -376,7 +387,7 @@ static void accepted(struct net *net, struct listener *l, int result, uint32_t f
 	}
 	for (uint32_t i = 0; i < s->nr_workers; i++)
 		nr += nr_conns(s->workers[i]);
-	if (nr >= s->config.max_connections || net->stopping || !mem_has_room() ||
+	if (nr >= config_number(&s->config.max_connections) || net->stopping || !mem_has_room() ||
 	    too_many_strangers(s)) {
 		refuse(net, result);
 		return;

@@ -33,6 +33,7 @@ struct link {
 	bool receiving;
 	bool sending;
 	bool ending;
+	uint64_t sent_ns;
 	bool said_all;			/* the client has closed its end */
 	bool queued;			/* in the list of links with work to do */
 	struct link *next_ready;
@@ -70,6 +71,9 @@ void net_close(struct net *net);
 
 void net_ready(struct net *net, struct link *link);
 void net_freed(struct link *link);
+
+/* Ends it now. */
+void net_end(struct link *link);
 void net_accept(struct net *net);
 
 /* Listen no more. */

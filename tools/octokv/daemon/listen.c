@@ -11,9 +11,12 @@
 
 #include "listen.h"
 
+#define ANOTHER_PORT "; --port N chooses another"
+
 enum { BACKLOG = 1024, NR_TRIES = 20, TRY_US = 50000 };
 
-static struct addrinfo *resolve(const char *address, uint16_t port, char *why, size_t why_bytes)
+static struct addrinfo *resolve(const char *option, const char *address, uint16_t port, char *why,
+				size_t why_bytes)
 {
 	struct addrinfo hints = {
 		.ai_socktype = SOCK_STREAM,
@@ -25,14 +28,15 @@ static struct addrinfo *resolve(const char *address, uint16_t port, char *why, s
 	snprintf(service, sizeof(service), "%u", port);
 	error = getaddrinfo(address, service, &hints, &found);
 	if (error)
-		snprintf(why, why_bytes, "--bind %s: %s; give a numeric address", address,
+		snprintf(why, why_bytes, "%s %s: %s; give a numeric address", option, address,
 			 gai_strerror(error));
 	return error ? NULL : found;
 }
 
-static int bound(const char *address, uint16_t port, bool shared, char *why, size_t why_bytes)
+/* @hint: what to do if another program is there. */
+static int bound(struct addrinfo *at, const char *address, uint16_t port, bool shared,
+		 const char *hint, char *why, size_t why_bytes)
 {
-	struct addrinfo *at = resolve(address, port, why, why_bytes);
 	int one = 1, fd;
 
 	if (!at)
@@ -44,7 +48,7 @@ static int bound(const char *address, uint16_t port, bool shared, char *why, siz
 		setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
 	if (fd < 0 || bind(fd, at->ai_addr, at->ai_addrlen)) {
 		snprintf(why, why_bytes, "cannot listen on %s port %u: %s%s", address, port,
-			 strerror(errno), errno == EADDRINUSE ? "; --port N chooses another" : "");
+			 strerror(errno), errno == EADDRINUSE ? hint : "");
 		if (fd >= 0)
 			close(fd);
 		fd = -1;
@@ -55,9 +59,23 @@ static int bound(const char *address, uint16_t port, bool shared, char *why, siz
 
 int listen_on(const char *address, uint16_t port, char *why, size_t why_bytes)
 {
-	int fd = bound(address, port, true, why, why_bytes);
+	int fd = bound(resolve("--bind", address, port, why, why_bytes), address, port, true,
+		       ANOTHER_PORT, why, why_bytes);
 
 	if (fd < 0 || !listen(fd, BACKLOG))
+		return fd;
+	snprintf(why, why_bytes, "cannot listen on %s port %u: %s", address, port, strerror(errno));
+	close(fd);
+	return -1;
+}
+
+int listen_alone(const char *option, const char *address, uint16_t port, int backlog, char *why,
+		 size_t why_bytes)
+{
+	struct addrinfo *at = resolve(option, address, port, why, why_bytes);
+	int fd = bound(at, address, port, false, "; give --metrics another port", why, why_bytes);
+
+	if (fd < 0 || !listen(fd, backlog))
 		return fd;
 	snprintf(why, why_bytes, "cannot listen on %s port %u: %s", address, port, strerror(errno));
 	close(fd);
@@ -122,7 +140,8 @@ bool listen_is_free(const char *address, uint16_t port, char *why, size_t why_by
 	for (int i = 0; i < NR_TRIES && fd < 0; i++) {
 		if (i)
 			usleep(TRY_US);
-		fd = bound(address, port, false, why, why_bytes);
+		fd = bound(resolve("--bind", address, port, why, why_bytes), address, port,
+			   false, ANOTHER_PORT, why, why_bytes);
 	}
 	if (fd >= 0)
 		close(fd);
@@ -131,7 +150,7 @@ bool listen_is_free(const char *address, uint16_t port, char *why, size_t why_by
 
 int listen_is_loopback(const char *address, char *why, size_t why_bytes)
 {
-	struct addrinfo *at = resolve(address, 0, why, why_bytes);
+	struct addrinfo *at = resolve("--bind", address, 0, why, why_bytes);
 	void *any;
 	int result;
 

@@ -10,6 +10,10 @@
 /* A listening socket that other reactors can share, or -1 with a message in @why. */
 int listen_on(const char *address, uint16_t port, char *why, size_t why_bytes);
 
+/* A listening socket of our own for @option, or -1 with a message in @why. */
+int listen_alone(const char *option, const char *address, uint16_t port, int backlog, char *why,
+		 size_t why_bytes);
+
 /*
  * A socket that listens on a path, with @mode, or -1 with a message in @why. A socket that is
  * there, and that nobody listens on, is replaced.

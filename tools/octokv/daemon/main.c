@@ -27,6 +27,8 @@
 #include "memory.h"
 #include "offline.h"
 #include "reactor.h"
+#include "scrape.h"
+#include "server/metrics.h"
 #include "server/stats.h"
 #include "server/tenant.h"
 #include "supervise.h"
@@ -34,6 +36,7 @@
 enum {
 	FILE_BYTES_DEFAULT_SHIFT	= 34,
 	FD_SPARE			= 64,
+	CONNECTIONS_MAX			= 1 << 20,
 	ANSWER_S			= 10,
 };
 
@@ -55,6 +58,7 @@ struct options {
 	enum tags tags;
 	const char *unix_path;
 	uint32_t unix_mode;
+	const char *metrics;
 	const char *user;
 	const char *file;		/* of --dump and --load */
 	int32_t user_id;
@@ -89,6 +93,10 @@ static const char usage_text[] =
 	"                         /sys/block/nvme0n1\n"
 	"  --tags HOW             tell the scheduler the user of each request: on, off, or auto,\n"
 	"                         if it is mq-mqfq or mq-octofas (auto)\n"
+	"  --metrics ADDRESS      answer Prometheus there: PORT, or ADDRESS:PORT\n"
+	"  --slowlog-slower-than-us N   keep commands that took N us or more for SLOWLOG\n"
+	"                         (10000); -1: none\n"
+	"  --slowlog-len N        the newest N of them (128)\n"
 	"  --memory SIZE          use at most so much memory (three quarters of what there is)\n"
 	"  --on-error HOW         when writes fail for seconds: retry until the device is\n"
 	"                         back, or exit (retry)\n"
@@ -122,7 +130,7 @@ enum {
 	OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE,
 	OPT_MEMORY, OPT_ON_ERROR, OPT_TAGS, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP,
 	OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID, OPT_STRINGS_ONLY,
-	OPT_SERVE_DAMAGED, OPT_SALVAGE,
+	OPT_SERVE_DAMAGED, OPT_SALVAGE, OPT_METRICS, OPT_SLOW_US, OPT_SLOW_LEN,
 };
 
 static const struct option long_options[] = {
@@ -142,7 +150,9 @@ static const struct option long_options[] = {
 	{ "size", 1, NULL, OPT_SIZE }, { "partitions", 1, NULL, OPT_PARTITIONS },
 	{ "force", 0, NULL, OPT_FORCE }, { "user", 1, NULL, OPT_USER },
 	{ "on-error", 1, NULL, OPT_ON_ERROR }, { "health", 0, NULL, OPT_HEALTH },
-	{ "tags", 1, NULL, OPT_TAGS },
+	{ "tags", 1, NULL, OPT_TAGS }, { "metrics", 1, NULL, OPT_METRICS },
+	{ "slowlog-slower-than-us", 1, NULL, OPT_SLOW_US },
+	{ "slowlog-len", 1, NULL, OPT_SLOW_LEN },
 	{ "balance", 1, NULL, OPT_BALANCE }, { "balance-window", 1, NULL, OPT_WINDOW },
 	{ "balance-overload", 1, NULL, OPT_OVERLOAD }, { "balance-gap", 1, NULL, OPT_GAP },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
@@ -275,6 +285,16 @@ static void parse_address(struct options *o, int option)
 	case OPT_UNIX_MODE:
 		o->unix_mode = mode_number();
 		break;
+	case OPT_METRICS:
+		o->metrics = optarg;
+		break;
+	case OPT_SLOW_US:
+		o->config.slow_us = strcmp(optarg, "-1") ?
+				    (int64_t)number("slowlog-slower-than-us", 0, INT64_MAX) : -1;
+		break;
+	case OPT_SLOW_LEN:
+		o->config.nr_slow = number("slowlog-len", 0, SLOWLOG_LEN_MAX);
+		break;
 	default:
 		parse_file(o, option);
 	}
@@ -323,7 +343,7 @@ static void parse_one(struct options *o, int option)
 		o->config.ends_on_error = word("on-error", on_error_words);
 		break;
 	case OPT_CONNECTIONS:
-		o->config.max_connections = number("max-connections", 1, 1 << 20);
+		o->config.max_connections = number("max-connections", 1, CONNECTIONS_MAX);
 		break;
 	case OPT_IDLE:
 		o->config.idle_timeout_s = number("idle-timeout", 0, 1 << 30);
@@ -367,7 +387,8 @@ static void parse(struct options *o, int argc, char **argv)
 	*o = (struct options){
 		.config = {
 			.bind = "127.0.0.1", .port = DEFAULT_PORT, .max_connections = 10000,
-			.stall_timeout_s = 30, .unix_fd = -1,
+			.stall_timeout_s = 30, .unix_fd = -1, .slow_us = SLOWLOG_US_DEFAULT,
+			.nr_slow = SLOWLOG_LEN_DEFAULT,
 		},
 		.unix_mode = 0600,
 		.user_id = ALL_USERS,
@@ -602,13 +623,15 @@ static void raise_descriptors(struct config *config)
 {
 	struct rlimit limit;
 
+	config->max_connections_limit = CONNECTIONS_MAX;
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur > FD_SPARE &&
-	    config->max_connections > limit.rlim_cur - FD_SPARE) {
-		config->max_connections = limit.rlim_cur - FD_SPARE;
+	if (limit.rlim_cur > FD_SPARE && limit.rlim_cur - FD_SPARE < CONNECTIONS_MAX)
+		config->max_connections_limit = limit.rlim_cur - FD_SPARE;
+	if (config->max_connections > config->max_connections_limit) {
+		config->max_connections = config->max_connections_limit;
 		fprintf(stderr, "octokvd: the limit of open files allows %u connections\n",
 			config->max_connections);
 	}
@@ -677,14 +700,20 @@ __attribute__((noreturn)) static void end_now(const struct options *o)
 
 static void serve(struct options *o, struct supervisor *s)
 {
-	const struct server *server = s->reactors->server;
+	struct server *server = s->reactors->server;
 	int error = supervise_open(s);
 
 	if (error)
 		die("signals: %s", strerror(error));
 	reactors_start(s->reactors);
+	if (s->scrape)
+		error = scrape_start(s->scrape, server);
+	if (error)
+		die("the thread for --metrics: %s", strerror(error));
 	switch (supervise_start(s)) {
 	case SUPERVISED_FAILED:
+		if (s->scrape)
+			scrape_stop(s->scrape);
 		reactors_free(s->reactors);
 		die("%s", s->reactors->failed);
 	case SUPERVISED_STOPPED:
@@ -694,11 +723,14 @@ static void serve(struct options *o, struct supervisor *s)
 	}
 	if (server->nr_left_out == server->nr_partitions)
 		die("%s: no partition is whole: octokvd --check reports more", o->config.data);
+	__atomic_store_n(&server->serves, true, __ATOMIC_RELAXED);
 	fprintf(stderr, "octokvd: serving %s on %s port %u, %u reactors, with %llu MiB of memory\n",
 		o->config.data, o->config.port ? o->config.bind : o->unix_path,
 		o->config.port, server->nr_workers,
 		(unsigned long long)(o->config.memory_bytes >> 20));
 	supervise(s);
+	if (s->scrape)
+		scrape_stop(s->scrape);
 	reactors_stop(s->reactors);
 	log_end();
 }
@@ -713,11 +745,15 @@ static void run_serve(struct options *o)
 		.reactors = &rs, .tenants = &tenants, .weights = o->weights, .tags = o->tags,
 		.snapshot.reactors = &rs,
 	};
+	struct scrape scrape = { 0 };
 	char why[512];
 	uint32_t nr_partitions;
 	bool created;
 
 	check_address(o);
+	if (o->metrics && scrape_listen(&scrape, o->metrics, why, sizeof(why)))
+		die("%s", why);
+	supervisor.scrape = o->metrics ? &scrape : NULL;
 	if (tenants_load(&tenants, o->config.users, why, sizeof(why)))
 		die("%s", why);
 	write_weights(o, &tenants);

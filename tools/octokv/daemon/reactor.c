@@ -47,6 +47,7 @@
 #include "mailbox.h"
 #include "store/mem.h"
 #include "server/clock.h"
+#include "server/metrics.h"
 #include "server/mover.h"
 #include "reactor.h"
 #include "server/stats.h"
@@ -169,6 +170,12 @@ static void take_mail(struct reactor *r)
 static void conn_is_ready(struct worker *w, struct conn *c)
 {
 	net_ready(&((struct reactor *)w)->net, (struct link *)c);
+}
+
+static void conn_ends(struct worker *w, struct conn *c)
+{
+	(void)w;
+	net_end((struct link *)c);
 }
 
 static void conn_is_freed(struct worker *w, struct conn *c)
@@ -303,6 +310,7 @@ static void tick(struct reactor *r)
 	watch(r);
 	/* No other worker knows what the store deletes by itself. */
 	tenants_publish(w);
+	metrics_publish(w);
 	net_tick(&r->net);
 	net_accept(&r->net);
 	__atomic_store_n(&w->counters[COUNT_BUSY_NS], clock_ns(CLOCK_THREAD_CPUTIME_ID),
@@ -350,6 +358,7 @@ static void serve(struct reactor *r)
 {
 	watch_calls(r);
 	tenants_publish(&r->worker);
+	metrics_publish(&r->worker);
 	net_accept(&r->net);
 	while (!all_quiet(r)) {
 		bool soon = r->worker.nr_parked || r->stopping || mover_is_busy(&r->worker);
@@ -471,7 +480,8 @@ static bool open_store(struct reactor *r)
 {
 	const struct server *s = r->worker.server;
 	struct okv_open_options options = {
-		.now_ms = r->worker.now_ms, .progress = show_progress,
+		.now_ms = r->worker.now_ms, .clock_ns = &r->worker.now_ns,
+		.progress = show_progress,
 		.event = note_event, .owner = r,
 		.nr_known = s->config.nr_known, .leaves_damaged = s->config.serves_damaged,
 	};
@@ -563,7 +573,7 @@ static void make_worker(struct reactors *rs, uint32_t id)
 	memset(r->to, 0, sizeof(*r->to) * MAX_WORKERS);
 	r->worker = (struct worker){
 		.server = rs->server, .id = id, .post = post, .check = check,
-		.ready = conn_is_ready, .freed = conn_is_freed,
+		.ready = conn_is_ready, .end = conn_ends, .freed = conn_is_freed,
 	};
 	r->worker.events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
 	r->worker.window_events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
@@ -581,9 +591,12 @@ void reactors_free(struct reactors *rs)
 			rs->failed = strdup(r->why);
 		mem_free(r->worker.events);
 		mem_free(r->worker.window_events);
+		metrics_free(&r->worker);
+		slowlog_free(&r->worker);
 		mem_free(r->to);
 		mem_free(r);
 	}
+	mem_free(rs->server->published);
 	checker_stop(&shared.checker);
 	close(shared.call_fd);
 	close(shared.ready_fd);
@@ -607,6 +620,8 @@ void reactors_start(struct reactors *rs)
 		perror("octokvd: the thread that checks passwords");
 		exit(1);
 	}
+	rs->server->published = mem_zalloc(rs->server->nr_partitions *
+					   sizeof(*rs->server->published));
 	for (uint32_t i = 0; i < nr; i++)
 		make_worker(rs, i);
 	for (uint32_t i = 0; i < nr; i++) {

@@ -29,6 +29,7 @@
 #include "disk_uring.h"
 #include "log.h"
 #include "notify.h"
+#include "scrape.h"
 #include "server/tenant.h"
 #include "supervise.h"
 
@@ -153,7 +154,11 @@ static void reload(struct supervisor *s)
 		return;
 	}
 	tenants_share_keys(&fresh, s->nr_keys);
+	if (s->scrape)
+		scrape_pause(s->scrape, true);
 	reactors_change(s->reactors, replace, &reload);
+	if (s->scrape)
+		scrape_pause(s->scrape, false);
 	log_say(LOG_USERS, "%s was read again: %u users", config->users, s->tenants->nr);
 	tenants_free(&fresh);
 }

@@ -6,6 +6,7 @@
 #include "reactor.h"
 #include "snapshot.h"
 
+struct scrape;
 struct tenants;
 
 /* auto: while the scheduler is one that reads tags. */
@@ -23,6 +24,7 @@ struct supervisor {
 	enum tags tags;
 	const char *weights;
 	uint64_t nr_keys;
+	struct scrape *scrape;		/* NULL: there is none */
 
 	struct snapshot snapshot;
 	int signal_fd;

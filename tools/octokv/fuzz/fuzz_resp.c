@@ -13,6 +13,7 @@
 
 #include "server/command.h"
 #include "server/conn.h"
+#include "server/metrics.h"
 #include "server/mover.h"
 #include "server/tenant.h"
 #include "store/mem.h"
@@ -47,6 +48,12 @@ static void freed(struct worker *w, struct conn *c)
 	free(c);
 }
 
+static void end_conn(struct worker *w, struct conn *c)
+{
+	(void)w;
+	conn_kill(c);
+}
+
 static void begin(struct world *world)
 {
 	*world = (struct world){ 0 };
@@ -58,9 +65,11 @@ static void begin(struct world *world)
 		.workers = { &world->worker },
 	};
 	world->server.config.data = "memory";
+	world->server.config.nr_slow = 8;
+	world->server.config.max_connections_limit = 1000;
 	world->worker = (struct worker){
 		.server = &world->server, .store = memstore_new(), .post = post, .ready = ready,
-		.freed = freed,
+		.freed = freed, .end = end_conn,
 	};
 	world->worker.now_ns = 1000000000;
 	mover_init(&world->worker);
@@ -73,6 +82,8 @@ static void end(struct world *world)
 {
 	resp_out_free(&world->said);
 	conn_kill(world->c);
+	metrics_free(&world->worker);
+	slowlog_free(&world->worker);
 	memstore_free(world->worker.store);
 	free(world->tenants.list[0]);
 	free(world->tenants.list);

@@ -12,6 +12,7 @@
 #include "server.h"
 #include "store/mem.h"
 
+struct command;
 struct request;
 struct watched;
 
@@ -25,6 +26,7 @@ enum {
 	/* of all requests under way, with their operations; the last one may be larger */
 	CONN_MAX_COMMAND_BYTES	= 1 << 20,
 	CONN_NAME_BYTES		= 64,
+	CONN_ADDRESS_BYTES	= 64,
 };
 
 struct conn {
@@ -41,6 +43,8 @@ struct conn {
 	uint32_t value_bytes;			/* the largest recent value */
 	uint32_t nr_wrong_passwords;
 	uint8_t address[16];			/* of the peer, IPv6 or mapped to it */
+	uint16_t peer_port;			/* 0: it came through a path */
+	const struct command *last_command;
 	bool is_stranger;			/* there are users, and it has not logged in */
 	uint64_t stranger_since_ns;
 	bool closing;				/* takes no input; closed after its output */
@@ -48,6 +52,7 @@ struct conn {
 	bool parked;				/* it waits for a token of its tenant */
 	bool has_token;				/* of the tenant, for the next request */
 	struct conn *next_parked;
+	uint64_t parked_ns;			/* since then; 0: the next request has not waited */
 	bool feeding;
 	bool multi_is_open;			/* commands are kept until EXEC (multi.h) */
 	bool multi_is_bad;			/* EXEC refuses them */
@@ -61,6 +66,7 @@ struct conn {
 	uint64_t moved_ns;			/* when input or output last moved */
 	char name[CONN_NAME_BYTES];
 	char library[CONN_NAME_BYTES];
+	char library_version[CONN_NAME_BYTES];
 };
 
 /* Whether another operation may be sent to the store; the first always may. */

@@ -50,6 +50,7 @@ struct multi_txn {
 	struct state *states;
 	uint32_t partition, nr_keys;
 	uint64_t reply_bytes;
+	uint64_t sent_ns, queued_ns, returned_ns;	/* as in kv_op */
 };
 
 /* ---- what a connection keeps ---- */
@@ -121,6 +122,9 @@ void multi_keep(struct request *r)
 	kept = request_new(c);
 	kept->command = r->command;
 	kept->command_of = r->command_of;
+	kept->command_number = r->command_number;
+	/* It is counted when it has run. */
+	r->command_of = NULL;
 	kept->is_kept = true;
 	memset(&r->command, 0, sizeof(r->command));
 	if (c->last_kept)
@@ -251,6 +255,8 @@ static void txn_done(struct okv_txn *txn)
 		}
 	}
 	tenant_publish(w, t->request->tenant);
+	metrics_store_stages(w, t->request->tenant->id, &txn->stages);
+	t->returned_ns = w->now_ns;
 	worker_return(w, &t->msg);
 }
 
@@ -261,6 +267,8 @@ static void txn_run(struct worker *w, struct kv_msg *msg)
 	struct okv_partition *p = request_partition(w, t->partition);
 
 	worker_count(w, COUNT_STORE, t->nr_keys);
+	t->queued_ns = passed_ns(t->sent_ns, w->now_ns);
+	metrics_stage(w, t->request->tenant->id, STAGE_QUEUE, t->queued_ns);
 	if (!p) {
 		t->txn = (struct okv_txn){ .status = OKV_CORRUPT, .owner = t };
 		txn_done(&t->txn);
@@ -294,6 +302,10 @@ static void reply_all(struct request *r)
 	for (struct request *kept = t->kept; kept; kept = kept->next) {
 		if (!kept->done)
 			kept->command_of->finish(kept);
+		kept->begun_ns = r->begun_ns;
+		/* A command that is a transaction by itself is counted as such. */
+		if (!t->is_single)
+			request_count(kept);
 		nr++;
 	}
 	if (!t->is_single)
@@ -325,7 +337,8 @@ static void txn_home(struct worker *w, struct kv_msg *msg)
 		.op.status = t->txn.status, .complaint = left_out ? REQUEST_LEFT_OUT : NULL,
 	};
 
-	(void)w;
+	metrics_stage(w, r->tenant->id, STAGE_RETURN, passed_ns(t->returned_ns, w->now_ns));
+	request_stages(r, t->queued_ns, &t->txn.stages, t->returned_ns);
 	let_go(t);
 	if (t->otherwise && (t->txn.status == OKV_TOO_LARGE || t->txn.status == OKV_FULL)) {
 		run_otherwise(r);
@@ -419,7 +432,7 @@ static void start_txn(struct request *r)
 	const char *why;
 
 	for (struct request *kept = t->kept; kept; kept = kept->next)
-		kept->command_of->start(kept);
+		request_start(kept);
 	why = gather_keys(t);
 	if (why) {
 		let_go(t);
@@ -431,6 +444,7 @@ static void start_txn(struct request *r)
 		reply_all(r);
 		request_done(r);
 	} else {
+		t->sent_ns = r->conn->worker->now_ns;
 		mover_send(r->conn->worker, &t->msg, t->partition);
 	}
 }

@@ -26,24 +26,12 @@ enum {
 	MAX_INFO_SECTIONS	= 16,
 	MAX_SCAN_COUNT		= 1000,
 	MAX_PATTERN_BYTES	= 1024,		/* looked for in each key of a SCAN */
-	MAX_CONFIG_PATTERNS	= 16,
-	MAX_CONFIG_BYTES	= 64,		/* of each of them */
 };
-
-static const struct command *const tables[] = {
-	key_commands, lock_commands, bit_commands, copy_commands, multi_commands, server_commands,
-};
-#define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
 
 static void reply_ok(struct request *r)
 {
 	resp_simple(&r->out, "OK");
 	request_done(r);
-}
-
-static int shown(uint32_t len)
-{
-	return len < 64 ? len : 64;
 }
 
 /* ---- connections ---- */
@@ -79,19 +67,6 @@ static void start_auth(struct request *r)
 		   reply_ok);
 }
 
-/* Names are for people and appear in lists: no blanks, nothing unprintable. */
-static bool keep_name(char *to, const char *name, size_t len)
-{
-	if (len >= CONN_NAME_BYTES)
-		return false;
-	for (size_t i = 0; i < len; i++)
-		if (name[i] < '!' || name[i] > '~')
-			return false;
-	memcpy(to, name, len);
-	to[len] = 0;
-	return true;
-}
-
 /* The client is known, or there are no users: what HELLO asks for besides. */
 static void reply_hello(struct request *r)
 {
@@ -105,7 +80,7 @@ static void reply_hello(struct request *r)
 	}
 	for (uint32_t i = 2; i + 1 < req_nr(r); i += req_is(r, i, "auth") ? 3 : 2) {
 		if (req_is(r, i, "setname") &&
-		    !keep_name(r->conn->name, req_arg(r, i + 1), req_len(r, i + 1))) {
+		    !conn_keep_name(r->conn->name, req_arg(r, i + 1), req_len(r, i + 1))) {
 			request_fail(r, "ERR Client names cannot contain spaces, newlines or "
 					"special characters.");
 			return;
@@ -150,7 +125,7 @@ static void start_hello(struct request *r)
 			i += 2;
 		} else {
 			request_fail(r, "ERR Syntax error in HELLO option '%.*s'",
-				     shown(req_len(r, i)), req_arg(r, i));
+				     request_shown(r, i), req_arg(r, i));
 			return;
 		}
 	}
@@ -204,121 +179,7 @@ static void start_reset(struct request *r)
 	request_done(r);
 }
 
-static int client_line(const struct conn *c, char *text, size_t bytes)
-{
-	const struct worker *w = c->worker;
-
-	return snprintf(text, bytes,
-			"id=%" PRIu64 " name=%s age=%" PRIu64 " idle=%" PRIu64 " db=0 user=%s "
-			"resp=%d reactor=%u requests=%u output=%zu lib-name=%s\n",
-			c->id, c->name, (w->now_ns - c->since_ns) / 1000000000,
-			(w->now_ns - c->moved_ns) / 1000000000, c->tenant ? c->tenant->name : "",
-			c->out.resp3 ? 3 : 2, w->id, c->nr_requests, c->out.nr_bytes, c->library);
-}
-
-/* At each worker: the tenant's connections there. */
-static void list_clients(struct worker *w, struct kv_msg *msg)
-{
-	struct job *job = (struct job *)msg;
-	char text[400];
-
-	for (const struct conn *c = w->conns; c; c = c->next)
-		if (c->tenant == job->request->tenant)
-			resp_raw(&job->out, text, client_line(c, text, sizeof(text)));
-	worker_return(w, msg);
-}
-
-/* The replies of jobs as one text. */
-static void reply_text(struct request *r, struct resp_out *text)
-{
-	char *whole = mem_alloc(text->nr_bytes);
-	size_t len = 0;
-
-	for (const struct resp_chunk *chunk = text->head; chunk; chunk = chunk->next) {
-		memcpy(whole + len, chunk->data + chunk->start, resp_chunk_len(chunk));
-		len += resp_chunk_len(chunk);
-	}
-	resp_text(&r->out, whole, len);
-	mem_free(whole);
-	resp_out_free(text);
-}
-
-static void finish_client(struct request *r)
-{
-	struct resp_out all = { 0 };
-
-	for (uint32_t i = 0; i < r->nr_ops; i++)
-		resp_out_splice(&all, &r->jobs[i].out);
-	reply_text(r, &all);
-}
-
-static void to_all_workers(struct request *r, void (*run)(struct worker *w, struct kv_msg *msg))
-{
-	uint32_t nr = r->conn->worker->server->nr_workers;
-
-	request_jobs(r, nr);
-	for (uint32_t i = 0; i + 1 < nr; i++)
-		request_send_job(r, (r->conn->worker->id + 1 + i) % nr,
-				 (r->conn->worker->id + 1 + i) % nr, run);
-	request_send_job(r, r->conn->worker->id, r->conn->worker->id, run);
-}
-
-static void start_client(struct request *r)
-{
-	struct conn *c = r->conn;
-	char text[400];
-
-	if (req_is(r, 1, "id")) {
-		resp_int(&r->out, c->id);
-	} else if (req_is(r, 1, "getname")) {
-		if (c->name[0])
-			resp_string(&r->out, c->name);
-		else
-			resp_null(&r->out);
-	} else if (req_is(r, 1, "setname") && req_nr(r) == 3) {
-		if (!keep_name(c->name, req_arg(r, 2), req_len(r, 2))) {
-			request_fail(r, "ERR Client names cannot contain spaces, newlines or "
-					"special characters.");
-			return;
-		}
-		resp_simple(&r->out, "OK");
-	} else if (req_is(r, 1, "setinfo") && req_nr(r) == 4) {
-		if (req_is(r, 2, "lib-name"))
-			keep_name(c->library, req_arg(r, 3), req_len(r, 3));
-		resp_simple(&r->out, "OK");
-	} else if ((req_is(r, 1, "no-evict") || req_is(r, 1, "no-touch")) && req_nr(r) == 3) {
-		resp_simple(&r->out, "OK");
-	} else if (req_is(r, 1, "info")) {
-		resp_text(&r->out, text, client_line(c, text, sizeof(text)));
-	} else if (req_is(r, 1, "list")) {
-		to_all_workers(r, list_clients);
-		return;
-	} else {
-		request_fail(r, "ERR unknown subcommand '%.*s'. Try CLIENT ID, LIST, INFO, "
-			     "SETNAME, GETNAME, SETINFO.", shown(req_len(r, 1)), req_arg(r, 1));
-		return;
-	}
-	request_done(r);
-}
-
 /* ---- the server ---- */
-
-static const struct command *find_in(const struct command *table, const char *name, size_t len)
-{
-	for (; table->name; table++)
-		if (strlen(table->name) == len && !strncasecmp(table->name, name, len))
-			return table;
-	return NULL;
-}
-
-const struct command *command_find(const char *name, size_t len)
-{
-	const struct command *found = NULL;
-
-	for (size_t i = 0; i < NR_TABLES && !found; i++)
-		found = find_in(tables[i], name, len);
-	return found;
-}
 
 static void describe(struct resp_out *out, const struct command *c)
 {
@@ -332,26 +193,25 @@ static void describe(struct resp_out *out, const struct command *c)
 	resp_int(out, c->key_step);
 }
 
-static size_t nr_commands(void)
+static uint32_t nr_commands(void)
 {
-	size_t nr = 0;
+	uint32_t nr = 0;
 
-	for (size_t i = 0; i < NR_TABLES; i++)
-		for (const struct command *c = tables[i]; c->name; c++)
-			nr++;
+	while (command_at(nr))
+		nr++;
 	return nr;
 }
 
 static void describe_all(struct resp_out *out, bool names_only)
 {
+	const struct command *c;
+
 	resp_array(out, nr_commands());
-	for (size_t i = 0; i < NR_TABLES; i++) {
-		for (const struct command *c = tables[i]; c->name; c++) {
-			if (names_only)
-				resp_string(out, c->name);
-			else
-				describe(out, c);
-		}
+	for (uint32_t i = 0; (c = command_at(i)); i++) {
+		if (names_only)
+			resp_string(out, c->name);
+		else
+			describe(out, c);
 	}
 }
 
@@ -377,51 +237,8 @@ static void start_command(struct request *r)
 		}
 	} else {
 		request_fail(r, "ERR unknown subcommand '%.*s'. Try COMMAND COUNT, LIST, INFO, "
-			     "DOCS.", shown(req_len(r, 1)), req_arg(r, 1));
+			     "DOCS.", request_shown(r, 1), req_arg(r, 1));
 		return;
-	}
-	request_done(r);
-}
-
-static void start_config(struct request *r)
-{
-	const struct config *config = &r->conn->worker->server->config;
-	char numbers[3][24];
-	const char *pairs[][2] = {
-		{ "save", "" }, { "appendonly", "yes" }, { "appendfsync", "always" },
-		{ "databases", "1" }, { "maxmemory", numbers[2] },
-		{ "maxmemory-policy", "noeviction" }, { "maxclients", numbers[0] },
-		{ "timeout", numbers[1] },
-	};
-	bool hit[8] = { 0 };
-	size_t nr = 0;
-
-	if (!req_is(r, 1, "get") || req_nr(r) < 3) {
-		request_fail(r, "ERR only CONFIG GET is supported: "
-				"settings are options of octokvd");
-		return;
-	}
-	for (uint32_t arg = 2; arg < req_nr(r); arg++) {
-		if (req_nr(r) > 2 + MAX_CONFIG_PATTERNS || req_len(r, arg) > MAX_CONFIG_BYTES) {
-			request_fail(r, SYNTAX);
-			return;
-		}
-	}
-	snprintf(numbers[0], sizeof(numbers[0]), "%u", config->max_connections);
-	snprintf(numbers[1], sizeof(numbers[1]), "%u", config->idle_timeout_s);
-	snprintf(numbers[2], sizeof(numbers[2]), "%" PRIu64, config->memory_bytes);
-	for (size_t i = 0; i < 8; i++) {
-		for (uint32_t arg = 2; arg < req_nr(r); arg++)
-			hit[i] |= glob_match(req_arg(r, arg), req_len(r, arg), pairs[i][0],
-					     strlen(pairs[i][0]));
-		nr += hit[i];
-	}
-	resp_map(&r->out, nr);
-	for (size_t i = 0; i < 8; i++) {
-		if (!hit[i])
-			continue;
-		resp_string(&r->out, pairs[i][0]);
-		resp_string(&r->out, pairs[i][1]);
 	}
 	request_done(r);
 }
@@ -443,7 +260,7 @@ static void start_gather(struct request *r)
 		request_fail(r, SYNTAX);
 		return;
 	}
-	to_all_workers(r, gather);
+	request_to_all_workers(r, gather);
 }
 
 static void finish_dbsize(struct request *r)
@@ -476,7 +293,7 @@ static void finish_info(struct request *r)
 		stats_write(&text, r->conn->worker, r->tenant, &sum, nr_keys, "");
 	for (uint32_t i = 1; i < req_nr(r); i++)
 		stats_write(&text, r->conn->worker, r->tenant, &sum, nr_keys, req_arg(r, i));
-	reply_text(r, &text);
+	request_reply_text(r, &text);
 }
 
 static void start_time(struct request *r)
@@ -719,9 +536,7 @@ const struct command server_commands[] = {
 	{ "post", -1, CMD_NO_AUTH, 0, 0, 0, start_browser, NULL },
 	{ "host:", -1, CMD_NO_AUTH, 0, 0, 0, start_browser, NULL },
 	{ "select", 2, CMD_IN_MULTI, 0, 0, 0, start_select, NULL },
-	{ "client", -2, 0, 0, 0, 0, start_client, finish_client },
 	{ "command", -1, 0, 0, 0, 0, start_command, NULL },
-	{ "config", -2, 0, 0, 0, 0, start_config, NULL },
 	{ "info", -1, 0, 0, 0, 0, start_gather, finish_info },
 	{ "dbsize", 1, 0, 0, 0, 0, start_gather, finish_dbsize },
 	{ "scan", -2, 0, 0, 0, 0, start_scan, finish_scan },

@@ -7,13 +7,82 @@
  * belongs to the store, until kv_op_stored() copies its result and sends it back. kv_op_home()
  * takes it in. At each moment one thread has it, and the mail orders their accesses.
  */
+#include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <strings.h>
 
 #include "command.h"
 #include "store/mem.h"
 #include "mover.h"
 #include "tenant.h"
+
+/* ---- commands ---- */
+
+static const struct command *const tables[] = {
+	key_commands, lock_commands, bit_commands, copy_commands, multi_commands, admin_commands,
+	server_commands,
+};
+#define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
+
+const struct command *command_at(uint32_t number)
+{
+	for (size_t i = 0; i < NR_TABLES; i++)
+		for (const struct command *c = tables[i]; c->name; c++)
+			if (!number--)
+				return c;
+	return NULL;
+}
+
+const struct command *command_lookup(const char *name, size_t len, uint32_t *number)
+{
+	uint32_t nr = 0;
+
+	for (size_t i = 0; i < NR_TABLES; i++) {
+		for (const struct command *c = tables[i]; c->name; c++, nr++) {
+			if (strlen(c->name) == len && !strncasecmp(c->name, name, len)) {
+				*number = nr;
+				return c;
+			}
+		}
+	}
+	return NULL;
+}
+
+const struct command *command_find(const char *name, size_t len)
+{
+	uint32_t number;
+
+	return command_lookup(name, len, &number);
+}
+
+/* ---- clients ---- */
+
+void conn_address(const struct conn *c, char *text, size_t bytes)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	bool is_v4 = !memcmp(c->address, mapped, sizeof(mapped));
+	char address[INET6_ADDRSTRLEN] = "?";
+
+	inet_ntop(is_v4 ? AF_INET : AF_INET6, c->address + (is_v4 ? sizeof(mapped) : 0), address,
+		  sizeof(address));
+	if (!c->peer_port)
+		snprintf(text, bytes, "unix:0");
+	else
+		snprintf(text, bytes, is_v4 ? "%s:%u" : "[%s]:%u", address, c->peer_port);
+}
+
+bool conn_keep_name(char *to, const char *name, size_t len)
+{
+	if (len >= CONN_NAME_BYTES)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (name[i] < '!' || name[i] > '~')
+			return false;
+	memcpy(to, name, len);
+	to[len] = 0;
+	return true;
+}
 
 /* ---- requests ---- */
 
@@ -48,9 +117,71 @@ void request_free(struct request *r)
 	mem_free(r);
 }
 
+void request_stages(struct request *r, uint64_t queued_ns, const struct okv_stages *stages,
+		    uint64_t returned_ns)
+{
+	const uint64_t *ns = stages->ns;
+
+	r->stage_us[STAGE_QUEUE] = queued_ns / 1000;
+	r->stage_us[STAGE_LOCK] = ns[OKV_STAGE_LOCK] / 1000;
+	r->stage_us[STAGE_READ] = ns[OKV_STAGE_READ] / 1000;
+	r->stage_us[STAGE_LOG] = ns[OKV_STAGE_LOG] / 1000;
+	r->stage_us[STAGE_RETURN] = passed_ns(returned_ns, r->conn->worker->now_ns) / 1000;
+}
+
+/* The operation that came back last is the one that the reply has waited for. */
+static void note_stages(struct request *r)
+{
+	const struct kv_op *last = r->ops;
+
+	for (uint32_t i = 1; i < r->nr_next; i++)
+		if (r->ops[i].returned_ns > last->returned_ns)
+			last = &r->ops[i];
+	request_stages(r, last->queued_ns, &last->op.stages, last->returned_ns);
+}
+
+static void note_slow(struct request *r, uint64_t us)
+{
+	const struct conn *c = r->conn;
+	char address[CONN_ADDRESS_BYTES];
+
+	if (!r->tenant || r->command_of->flags & CMD_NO_AUTH ||
+	    !slowlog_wants(&c->worker->server->config, us) || !mem_has_room())
+		return;
+	if (r->ops && r->nr_next)
+		note_stages(r);
+	conn_address(c, address, sizeof(address));
+	slowlog_add(c->worker, &(struct slow_command){
+		.tenant = r->tenant->id, .us = us, .command = &r->command,
+		.stage_us = r->stage_us, .address = address, .name = c->name,
+	});
+}
+
+void request_count(struct request *r)
+{
+	const struct resp_chunk *reply = r->out.head;
+	struct worker *w = r->conn->worker;
+	uint32_t tenant = r->tenant ? r->tenant->id : NO_TENANT;
+	uint64_t ns = passed_ns(r->begun_ns, w->now_ns);
+	enum outcome outcome = r->is_started ? OUTCOME_GOOD : OUTCOME_REJECTED;
+
+	if (reply && reply->data[reply->start] == '-') {
+		metrics_error(w, tenant, reply->data + reply->start + 1, resp_chunk_len(reply) - 1);
+		outcome = r->is_started ? OUTCOME_FAILED : OUTCOME_REJECTED;
+	}
+	if (!r->command_of)
+		return;
+	metrics_command(w, tenant, r->command_number, outcome, ns);
+	if (r->is_started)
+		note_slow(r, ns / 1000);
+}
+
 void request_done(struct request *r)
 {
 	r->done = true;
+	/* Those of a transaction are counted with it. */
+	if (!r->is_kept)
+		request_count(r);
 	r->conn->replied(r->conn);
 }
 
@@ -92,6 +223,20 @@ bool request_status(struct request *r, const struct kv_op *op)
 	return true;
 }
 
+void request_reply_text(struct request *r, struct resp_out *text)
+{
+	char *whole = mem_alloc(text->nr_bytes);
+	size_t len = 0;
+
+	for (const struct resp_chunk *chunk = text->head; chunk; chunk = chunk->next) {
+		memcpy(whole + len, chunk->data + chunk->start, resp_chunk_len(chunk));
+		len += resp_chunk_len(chunk);
+	}
+	resp_text(&r->out, whole, len);
+	mem_free(whole);
+	resp_out_free(text);
+}
+
 /* ---- operations ---- */
 
 void request_ops(struct request *r, uint32_t nr)
@@ -106,6 +251,8 @@ static void kv_op_stored(struct okv_op *op)
 	struct kv_op *kv = op->owner;
 	struct worker *w = kv->request->conn->worker->server->workers[kv->msg.target];
 
+	metrics_store_stages(w, op->tenant, &op->stages);
+	kv->returned_ns = w->now_ns;
 	if (kv->want_value && op->out) {
 		kv->value = resp_value_alloc(op->out_len);
 		memcpy(resp_chunk_value(kv->value), op->out, op->out_len);
@@ -136,6 +283,9 @@ static void kv_op_run(struct worker *w, struct kv_msg *msg)
 	struct okv_partition *p = request_partition(w, kv->partition);
 
 	worker_count(w, COUNT_STORE, 1);
+	kv->queued_ns = passed_ns(kv->sent_ns, w->now_ns);
+	if (kv->queued_ns || msg->home != w->id)
+		metrics_stage(w, kv->op.tenant, STAGE_QUEUE, kv->queued_ns);
 	if (!p) {
 		kv->op.status = OKV_CORRUPT;
 		kv->complaint = REQUEST_LEFT_OUT;
@@ -156,7 +306,9 @@ static void kv_op_home(struct worker *w, struct kv_msg *msg)
 	uint32_t len = kv->value ? resp_chunk_len(kv->value) : 0;
 	bool submitting = r->submitting;
 
-	(void)w;
+	if (msg->target != w->id)
+		metrics_stage(w, r->tenant->id, STAGE_RETURN,
+			      passed_ns(kv->returned_ns, w->now_ns));
 	if (kv->holds_bytes || kv->holds_key)
 		tenant_let_go(r->tenant, kv->holds_bytes, kv->holds_key);
 	r->nr_flying--;
@@ -186,6 +338,7 @@ static void submit_more(struct request *r)
 
 		r->nr_flying++;
 		c->nr_flying++;
+		kv->sent_ns = c->worker->now_ns;
 		mover_send(c->worker, &kv->msg, kv->partition);
 	}
 	r->submitting = false;
@@ -362,6 +515,16 @@ void request_send_job(struct request *r, uint32_t i, uint32_t worker,
 	job->msg.run = run;
 	job->msg.done = job_home;
 	worker_send(r->conn->worker, &job->msg, worker);
+}
+
+void request_to_all_workers(struct request *r, void (*run)(struct worker *w, struct kv_msg *msg))
+{
+	uint32_t nr = r->conn->worker->server->nr_workers;
+
+	request_jobs(r, nr);
+	for (uint32_t i = 1; i <= nr; i++)
+		request_send_job(r, (r->conn->worker->id + i) % nr,
+				 (r->conn->worker->id + i) % nr, run);
 }
 
 void request_send_scan(struct request *r, uint32_t i)

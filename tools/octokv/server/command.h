@@ -15,6 +15,7 @@
 #define OKV_COMMAND_H
 
 #include "client.h"
+#include "metrics.h"
 #include "resp.h"
 #include "server.h"
 
@@ -22,6 +23,7 @@ struct auth;
 struct request;
 struct kv_op;
 struct multi_txn;
+struct slow_entry;
 struct crossing;
 
 enum {
@@ -57,6 +59,8 @@ struct kv_op {
 	struct request *request;
 	uint32_t partition;
 	uint32_t txn_key;		/* its index in a transaction */
+	uint64_t sent_ns, returned_ns;	/* from home, by the owner */
+	uint64_t queued_ns;		/* on its way to the owner */
 	bool want_value;		/* copy what the operation gives */
 	struct resp_chunk *value;	/* the copy */
 	uint32_t held_bytes;		/* what it held of a value */
@@ -83,6 +87,7 @@ struct job {
 	struct okv_stats stats;
 	struct resp_out out;
 	uint64_t nr_keys;
+	struct slow_entry *slow;
 };
 
 struct request {
@@ -90,6 +95,7 @@ struct request {
 	struct conn *conn;
 	struct tenant *tenant;		/* the tenant that it is counted for */
 	const struct command *command_of;
+	uint32_t command_number;
 	struct resp_command command;
 	struct resp_out out;
 	struct kv_op *ops;
@@ -109,6 +115,9 @@ struct request {
 	struct crossing *crossing;	/* of COPY and RENAME over partitions */
 	uint32_t unpacked_bytes;	/* what RESTORE has made of its command */
 	struct auth *auth;		/* a password that is being checked */
+	bool is_started;		/* it was not refused before it ran */
+	uint64_t begun_ns;
+	uint32_t stage_us[NR_STAGES];	/* for the slow log */
 	struct kv_op one;		/* most requests have one operation: this */
 };
 
@@ -131,6 +140,28 @@ static inline bool request_is_sending(const struct request *r)
 	return !r->done && (r->jobs || r->auth || r->txn || r->blocks ||
 			    (r->ops && r->nr_next < r->nr_ops));
 }
+
+static inline void request_start(struct request *r)
+{
+	r->is_started = true;
+	r->command_of->start(r);
+}
+
+/* Replies with all of @text, and takes it. */
+void request_reply_text(struct request *r, struct resp_out *text);
+
+/* Where the time of its last operation went. */
+void request_stages(struct request *r, uint64_t queued_ns, const struct okv_stages *stages,
+		    uint64_t returned_ns);
+
+/* The address of the peer with its port; unix:0 for one that came through a path. */
+void conn_address(const struct conn *c, char *text, size_t bytes);
+
+/* Names are for people and appear in lists: no blanks, nothing unprintable. False: it has some. */
+bool conn_keep_name(char *to, const char *name, size_t len);
+
+/* Counts a request whose reply is complete: metrics.h. */
+void request_count(struct request *r);
 
 /* The reply is in r->out. */
 void request_done(struct request *r);
@@ -166,6 +197,9 @@ void request_jobs(struct request *r, uint32_t nr);
 void request_send_job(struct request *r, uint32_t i, uint32_t worker,
 		      void (*run)(struct worker *w, struct kv_msg *msg));
 
+/* A job for each worker; that of our own comes last. */
+void request_to_all_workers(struct request *r, void (*run)(struct worker *w, struct kv_msg *msg));
+
 /* Job i scans its partition, at the owner; job_scan_done() ends it there. */
 void request_send_scan(struct request *r, uint32_t i);
 void job_scan_done(struct job *job);
@@ -196,6 +230,12 @@ static inline bool req_is(const struct request *r, uint32_t i, const char *word)
 	return resp_arg_is(&r->command, i, word);
 }
 
+/* So much of an argument is shown in an error. */
+static inline int request_shown(const struct request *r, uint32_t i)
+{
+	return req_len(r, i) < 64 ? req_len(r, i) : 64;
+}
+
 static inline bool req_int(const struct request *r, uint32_t i, int64_t *value)
 {
 	return resp_parse_int(req_arg(r, i), req_len(r, i), value);
@@ -207,15 +247,21 @@ bool glob_match(const char *pattern, size_t pattern_len, const char *text, size_
 /*
  * The tables, each ended by a NULL name: commands on keys in cmd_keys.c, the scripts of a lock in
  * cmd_lock.c, those on bits in cmd_bits.c, values that go from key to key in cmd_copy.c,
- * transactions in cmd_multi.c, all others in cmd_server.c, which finds them all.
+ * transactions in cmd_multi.c, CLIENT and what admins need in cmd_admin.c, all others in
+ * cmd_server.c.
  */
 extern const struct command key_commands[];
 extern const struct command lock_commands[];
 extern const struct command bit_commands[];
 extern const struct command copy_commands[];
 extern const struct command multi_commands[];
+extern const struct command admin_commands[];
 extern const struct command server_commands[];
 
 const struct command *command_find(const char *name, size_t len);
+
+/* Commands have numbers, from 0: command_find() with the number, and its reverse. */
+const struct command *command_lookup(const char *name, size_t len, uint32_t *number);
+const struct command *command_at(uint32_t number);	/* NULL: there are not so many */
 
 #endif

@@ -117,7 +117,8 @@ bool conn_overdue(const struct conn *c, uint64_t now_ns)
 {
 	const struct config *config = &c->worker->server->config;
 	bool stalled = c->out.nr_bytes || !resp_at_rest(&c->parser) || c->closing || !c->tenant;
-	uint64_t limit_s = stalled ? config->stall_timeout_s : config->idle_timeout_s;
+	uint64_t limit_s = stalled ? config->stall_timeout_s :
+			   config_number(&config->idle_timeout_s);
 
 	if (c->is_stranger && !c->nr_requests &&
 	    now_ns - c->stranger_since_ns > LOGIN_S * 1000000000ULL)
@@ -156,11 +157,12 @@ static void unknown(struct request *r)
 /* Looks the command up, checks it and starts it. */
 static void request_run(struct request *r)
 {
-	const struct command *c = command_find(req_arg(r, 0), req_len(r, 0));
+	const struct command *c =
+		command_lookup(req_arg(r, 0), req_len(r, 0), &r->command_number);
 	int nr = req_nr(r);
 	bool is_good = c && (c->arity > 0 ? nr == c->arity : nr >= -c->arity);
 
-	r->command_of = c;
+	r->command_of = r->conn->last_command = c;
 	/* EXEC refuses all if one was wrong. */
 	if (!is_good && multi_is_open(r->conn))
 		multi_spoil(r->conn);
@@ -173,7 +175,21 @@ static void request_run(struct request *r)
 	else if (multi_is_open(r->conn) && !(c->flags & CMD_ENDS_MULTI))
 		multi_keep(r);
 	else
-		c->start(r);
+		request_start(r);
+}
+
+/* Its time begins when it is complete, or when it began to wait for its turn. */
+static void request_begin(struct request *r)
+{
+	struct conn *c = r->conn;
+
+	r->begun_ns = c->worker->now_ns;
+	if (!c->parked_ns)
+		return;
+	metrics_stage(c->worker, r->tenant->id, STAGE_TOKEN, r->begun_ns - c->parked_ns);
+	r->stage_us[STAGE_TOKEN] = (r->begun_ns - c->parked_ns) / 1000;
+	r->begun_ns = c->parked_ns;
+	c->parked_ns = 0;
 }
 
 static void conn_begin(struct conn *c)
@@ -181,6 +197,7 @@ static void conn_begin(struct conn *c)
 	struct request *r = conn_queue(c);
 
 	resp_take(&c->parser, &r->command);
+	request_begin(r);
 	worker_count(c->worker, COUNT_COMMANDS, 1);
 	worker_count(c->worker, COUNT_NETWORK, 1);
 	request_run(r);
@@ -196,6 +213,7 @@ static void fail_and_close(struct conn *c, const char *text)
 
 	resp_error(&r->out, "%s", text);
 	r->done = true;
+	request_count(r);
 	c->closing = true;
 }
 
@@ -229,6 +247,7 @@ size_t conn_feed(struct conn *c, const char *data, size_t len)
 	c->feeding = false;
 	conn_flush(c);
 	worker_count(c->worker, COUNT_BYTES_IN, used);
+	metrics_bytes(c->worker, c->tenant ? c->tenant->id : NO_TENANT, used, 0);
 	return used;
 }
 
@@ -236,5 +255,6 @@ void conn_sent(struct conn *c, size_t nr_bytes)
 {
 	resp_out_consume(&c->out, nr_bytes);
 	worker_count(c->worker, COUNT_BYTES_OUT, nr_bytes);
+	metrics_bytes(c->worker, c->tenant ? c->tenant->id : NO_TENANT, 0, nr_bytes);
 	c->moved_ns = c->worker->now_ns;
 }

@@ -27,6 +27,8 @@ struct tenants;
 struct worker;
 struct move;
 struct net;
+struct slow_log;
+struct tenant_metrics;
 
 enum {
 	MAX_WORKERS		= 64,
@@ -60,12 +62,15 @@ struct config {
 	uint16_t port;
 	int unix_fd;			/* listens on a path; -1: none */
 	uint32_t max_connections;
+	uint32_t max_connections_limit;	/* what the limit of open files allows */
 	uint32_t idle_timeout_s;	/* a connection that asks nothing; 0: never */
 	uint32_t stall_timeout_s;	/* half a command, or replies that are not read */
 	uint64_t memory_bytes;		/* the limit */
 	bool serves_damaged;		/* the partitions that are whole, if some are not */
 	bool ends_on_error;		/* instead of refusing writes until the device is back */
 	uint32_t nr_known;		/* records of a partition whose keys are in memory */
+	int64_t slow_us;		/* commands that took it are in the slow log; -1: none */
+	uint32_t nr_slow;		/* its length */
 };
 
 struct server {
@@ -80,6 +85,8 @@ struct server {
 	uint32_t nr_partitions;
 	uint32_t nr_left_out;		/* atomic: damaged ones, which are not served */
 	uint64_t started_ms;
+	bool serves;			/* atomic: recovery is over */
+	struct okv_stats *published;	/* by partition: metrics.h */
 	/* Atomic, of dumps while it serves. */
 	bool is_saving, save_failed;
 	uint64_t saved_s;		/* Unix time of the last good one, or of the start */
@@ -105,6 +112,8 @@ struct worker {
 	uint64_t now_ns;		/* monotonic; the reactor sets it once per round */
 	uint64_t now_ms;		/* unix */
 	uint64_t counters[NR_COUNTERS];
+	struct tenant_metrics *metrics[OKV_NR_TENANTS + 1];	/* NULL: not used yet; metrics.h */
+	struct slow_log *slow_log;	/* NULL: empty */
 	struct net *net;		/* its sockets (link.h) */
 	uint64_t oldest_io_ns;		/* atomic: when the oldest began; 0: there is none */
 	uint64_t nr_conns;		/* atomic: others may accept for it, too */
@@ -124,9 +133,17 @@ struct worker {
 	bool (*check)(struct worker *w, struct kv_msg *msg);
 	/* The connection has output, or room for input. */
 	void (*ready)(struct worker *w, struct conn *c);
+	/* Ends the connection now. */
+	void (*end)(struct worker *w, struct conn *c);
 	/* The last reference to the connection is gone. */
 	void (*freed)(struct worker *w, struct conn *c);
 };
+
+/* A setting that CONFIG SET may change at any time. */
+static inline uint32_t config_number(const uint32_t *number)
+{
+	return __atomic_load_n(number, __ATOMIC_RELAXED);
+}
 
 /* Written by the worker's own thread only; others may read a value that is a little old. */
 static inline void worker_count(struct worker *w, enum counter which, uint64_t more)

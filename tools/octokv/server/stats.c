@@ -7,6 +7,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "command.h"
+#include "metrics.h"
 #include "stats.h"
 #include "store/mem.h"
 #include "tenant.h"
@@ -69,7 +71,7 @@ static void write_clients(struct page *p)
 	for (uint32_t i = 0; i < p->w->server->nr_workers; i++)
 		nr += __atomic_load_n(&p->w->server->workers[i]->nr_conns, __ATOMIC_RELAXED);
 	line(p, "connected_clients:%" PRIu64, nr);
-	line(p, "maxclients:%u", p->w->server->config.max_connections);
+	line(p, "maxclients:%u", config_number(&p->w->server->config.max_connections));
 	line(p, "clients_not_logged_in:%u",
 	     __atomic_load_n(&p->w->server->nr_strangers, __ATOMIC_RELAXED));
 	line(p, "blocked_clients:0");
@@ -138,6 +140,7 @@ static void write_persistence(struct page *p)
 	line(p, "checksum_errors:%" PRIu64, p->store->nr_corrupt);
 	line(p, "read_errors:%" PRIu64, p->store->nr_read_errors);
 	line(p, "write_errors:%" PRIu64, p->store->nr_write_errors);
+	line(p, "write_retries:%" PRIu64, p->store->nr_retries);
 	line(p, "known_headers:%" PRIu64, p->store->nr_known_headers);
 	line(p, "refused_full:%" PRIu64, p->store->nr_full);
 }
@@ -205,6 +208,57 @@ static void write_reactors(struct page *p)
 	}
 }
 
+/* ---- what Redis has of commands ---- */
+
+static struct scope scope_of(const struct page *p)
+{
+	return (struct scope){
+		.server = p->w->server, .worker = ALL_WORKERS,
+		.tenant = p->tenant->is_admin ? ALL_TENANTS : p->tenant->id,
+	};
+}
+
+static void write_commandstats(struct page *p)
+{
+	struct command_metrics all[MAX_COMMANDS];
+	const struct command *c;
+
+	metrics_commands(scope_of(p), all);
+	for (uint32_t i = 0; (c = command_at(i)); i++) {
+		uint64_t nr = histogram_nr(&all[i].times), us = all[i].times.sum_ns / 1000;
+
+		if (nr || all[i].nr_rejected)
+			line(p, "cmdstat_%s:calls=%" PRIu64 ",usec=%" PRIu64 ",usec_per_call=%.2f"
+			     ",rejected_calls=%" PRIu64 ",failed_calls=%" PRIu64, c->name, nr, us,
+			     nr ? (double)us / nr : 0.0, all[i].nr_rejected, all[i].nr_failed);
+	}
+}
+
+static void write_errorstats(struct page *p)
+{
+	struct tenant_metrics sum;
+
+	metrics_tenant(scope_of(p), &sum);
+	for (int i = 0; i < NR_ERROR_KINDS; i++)
+		if (sum.errors[i])
+			line(p, "errorstat_%s:count=%" PRIu64, error_names[i], sum.errors[i]);
+}
+
+static void write_latencystats(struct page *p)
+{
+	struct command_metrics all[MAX_COMMANDS];
+	const struct command *c;
+
+	metrics_commands(scope_of(p), all);
+	for (uint32_t i = 0; (c = command_at(i)); i++)
+		if (histogram_nr(&all[i].times))
+			line(p, "latency_percentiles_usec_%s:p50=%" PRIu64 ".000,p99=%" PRIu64
+			     ".000,p99.9=%" PRIu64 ".000", c->name,
+			     histogram_us(&all[i].times, 500000),
+			     histogram_us(&all[i].times, 990000),
+			     histogram_us(&all[i].times, 999000));
+}
+
 static void write_keyspace(struct page *p)
 {
 	if (p->nr_keys)
@@ -216,6 +270,7 @@ static const struct {
 	const char *title;
 	bool for_admins;
 	void (*write)(struct page *p);
+	bool is_long;			/* not in INFO without a section */
 } sections[] = {
 	{ "server", "Server", false, write_server },
 	{ "clients", "Clients", false, write_clients },
@@ -226,6 +281,9 @@ static const struct {
 	{ "replication", "Replication", false, write_replication },
 	{ "tenants", "Tenants", false, write_tenants },
 	{ "reactors", "Reactors", true, write_reactors },
+	{ "commandstats", "Commandstats", false, write_commandstats, true },
+	{ "errorstats", "Errorstats", false, write_errorstats },
+	{ "latencystats", "Latencystats", false, write_latencystats, true },
 	{ "keyspace", "Keyspace", false, write_keyspace },
 };
 
@@ -233,11 +291,12 @@ void stats_write(struct resp_out *out, const struct worker *w, const struct tena
 		 const struct okv_stats *store, uint64_t nr_keys, const char *section)
 {
 	struct page page = { out, w, tenant, store, nr_keys };
-	bool all = !*section || !strcasecmp(section, "all") || !strcasecmp(section, "everything") ||
-		   !strcasecmp(section, "default");
+	bool usual = !*section || !strcasecmp(section, "default");
+	bool all = !strcasecmp(section, "all") || !strcasecmp(section, "everything");
 
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
-		if (!all && strcasecmp(section, sections[i].name))
+		if (!all && !(usual && !sections[i].is_long) &&
+		    strcasecmp(section, sections[i].name))
 			continue;
 		if (sections[i].for_admins && !tenant->is_admin)
 			continue;

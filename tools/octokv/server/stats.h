@@ -7,6 +7,8 @@
  * asks. "reactors" says how many events of each stage each reactor had (network, store, disk), as
  * Tables IV and V of the OctoKV paper do.
  *
+ * commandstats, errorstats and latencystats are made of the counters in metrics.h.
+ *
  * What concerns others is for admins only: sections with sums over all tenants, and their lines.
  */
 #ifndef OKV_STATS_H
@@ -22,7 +24,7 @@ enum { SLOW_IO_MS = 1000 };
 #define REDIS_VERSION "7.2.0"
 
 /*
- * Appends the sections that @section names to @out as raw text, or all of them for "" and "all".
+ * Appends the sections that @section names to @out as raw text: "" for the usual ones, or "all".
  * @nr_keys are those of @tenant.
  */
 void stats_write(struct resp_out *out, const struct worker *w, const struct tenant *tenant,

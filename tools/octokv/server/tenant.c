@@ -404,6 +404,7 @@ static void set_parked(struct conn *c, struct tenant_queue *q, bool parked)
 static void park(struct conn *c, struct tenant_queue *q)
 {
 	c->next_parked = NULL;
+	c->parked_ns = c->worker->now_ns;
 	if (q->first)
 		q->last->next_parked = c;
 	else
@@ -507,6 +508,7 @@ void tenant_request_none(struct conn *c)
 {
 	if (c->parked)
 		unpark(c, &c->tenant->parked[c->worker->id]);
+	c->parked_ns = 0;
 	if (c->has_token) {
 		c->has_token = false;
 		tenant_request_end(c->worker, c->tenant);
@@ -566,13 +568,11 @@ void tenant_let_go(struct tenant *tenant, uint64_t nr_bytes, bool key)
 	__atomic_sub_fetch(&tenant->nr_held_keys, key, __ATOMIC_ACQ_REL);
 }
 
-void tenant_publish(struct worker *w, struct tenant *tenant)
+static void publish(struct worker *w, struct tenant *tenant)
 {
 	struct tenant_usage *usage = &tenant->usage[w->id];
 	uint64_t nr_bytes, nr_keys;
 
-	if (!tenant->max_bytes && !tenant->max_keys)
-		return;
 	okv_store_tenant_usage(w->store, tenant->id, &nr_bytes, &nr_keys);
 	__atomic_store_n(&usage->nr_bytes, nr_bytes, __ATOMIC_RELAXED);
 	__atomic_store_n(&usage->nr_keys, nr_keys, __ATOMIC_RELAXED);
@@ -583,7 +583,14 @@ void tenants_publish(struct worker *w)
 	struct tenants *t = w->server->tenants;
 
 	for (uint32_t i = 0; i < t->nr; i++)
-		tenant_publish(w, t->list[i]);
+		publish(w, t->list[i]);
+}
+
+void tenant_publish(struct worker *w, struct tenant *tenant)
+{
+	/* For the page of metrics the next tick is soon enough. */
+	if (tenant->max_bytes || tenant->max_keys)
+		publish(w, tenant);
 }
 
 void tenant_sum(const struct tenant *tenant, uint32_t nr_workers, struct tenant_usage *sum)

@@ -737,6 +737,7 @@ static void go_back(struct okv_partition *p)
 		okv_log_stop(p);
 		return;
 	}
+	p->stats.nr_retries++;
 	yield_all(p, &p->queues[OKV_DELETES]);
 	yield_all(p, &p->queues[OKV_PUTS]);
 }

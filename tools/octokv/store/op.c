@@ -515,6 +515,7 @@ static void op_write(struct okv_op *op)
 		okv_op_finish(op, OKV_FULL);
 		return;
 	}
+	okv_stages_enter(p, &op->stages, OKV_STAGE_LOG);
 	okv_log_submit(op);
 }
 
@@ -550,6 +551,7 @@ static void op_start(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
 
+	okv_stages_enter(p, &op->stages, OKV_STAGE_READ);
 	if (op->kind == OKV_OP_HOLD) {
 		op->update(op);
 	} else if (op->kind != OKV_OP_RELOCATE) {
@@ -606,6 +608,7 @@ void okv_op_finish(struct okv_op *op, enum okv_status status)
 	struct okv_op *yielder = op->yielder;
 	bool reader = is_reader(op);
 
+	okv_stages_enter(p, &op->stages, op->stages.now);
 	/* An expired record was not there, whatever became of its removal. */
 	if (op->kind == OKV_OP_DELETE && op->present && !op->found)
 		status = OKV_NOT_FOUND;
@@ -648,6 +651,7 @@ static void op_begin(struct okv_partition *p, struct okv_op *op)
 	op->out_expire_ms = 0;
 	op->found = op->present = op->expired = false;
 	op->nr_suspects = 0;
+	okv_stages_begin(p, &op->stages);
 	p->nr_ops++;
 }
 

@@ -252,6 +252,7 @@ struct okv_partition {
 	uint32_t segment_bytes, nr_segments;
 	uint64_t offset_bytes;		/* of segment 0 on the device */
 	uint64_t now_ms;
+	const uint64_t *clock_ns;
 	bool refusing;			/* writes, after errors, until nr_roots_in_doubt is 0 */
 	uint64_t refusing_since_ms;
 	bool is_pinned;			/* segments are not used again */
@@ -400,6 +401,28 @@ static inline uint64_t okv_location_seed(const struct okv_partition *p, uint64_t
 {
 	return okv_seed(&p->layout->super, p->number, location,
 			p->segments[okv_segment_of(p, location)].life);
+}
+
+/* What the clock of the owner says; without one, time stands still. */
+static inline uint64_t okv_clock_ns(const struct okv_partition *p)
+{
+	return p->clock_ns ? *p->clock_ns : 0;
+}
+
+static inline void okv_stages_begin(const struct okv_partition *p, struct okv_stages *s)
+{
+	*s = (struct okv_stages){ .since_ns = okv_clock_ns(p) };
+}
+
+/* The stage so far ends, and @next begins. */
+static inline void okv_stages_enter(const struct okv_partition *p, struct okv_stages *s,
+				    enum okv_stage next)
+{
+	uint64_t now_ns = okv_clock_ns(p);
+
+	s->ns[s->now] += now_ns - s->since_ns;
+	s->since_ns = now_ns;
+	s->now = next;
 }
 
 static inline bool okv_is_expired(uint64_t expire_ms, uint64_t now_ms)

@@ -241,6 +241,7 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 	p->nr_writes_max = options->nr_writes_max ? options->nr_writes_max : writes_max(super);
 	p->batch_bytes_max = options->batch_bytes_max ? options->batch_bytes_max : 256 << 10;
 	p->now_ms = options->now_ms;
+	p->clock_ns = options->clock_ns;
 	p->segments = mem_zalloc(p->nr_segments * sizeof(*p->segments));
 	p->usage = mem_zalloc(OKV_NR_TENANTS * sizeof(*p->usage));
 	okv_known_init(&p->known, options->nr_known ? options->nr_known : OKV_NR_KNOWN);
@@ -441,6 +442,7 @@ void okv_store_attach(struct okv_store *store, struct okv_partition *p)
 	p->store = store;
 	p->disk = store->disk;
 	p->layout = &store->layout;
+	p->clock_ns = store->options.clock_ns;
 	p->is_quiet = p->is_hurried = false;
 	maintain(p);
 }
@@ -462,7 +464,7 @@ const struct okv_device_info *okv_store_info(const struct okv_store *store)
 	return &store->info;
 }
 
-static void add_stats(const struct okv_partition *p, struct okv_stats *sum)
+void okv_partition_stats(const struct okv_partition *p, struct okv_stats *sum)
 {
 	const struct okv_stats *s = &p->stats;
 	uint64_t *to = (uint64_t *)sum;
@@ -486,7 +488,7 @@ void okv_store_stats(const struct okv_store *store, struct okv_stats *stats)
 	memset(stats, 0, sizeof(*stats));
 	for (uint32_t i = 0; i < store->info.nr_partitions; i++) {
 		if (store->partitions[i])
-			add_stats(store->partitions[i], stats);
+			okv_partition_stats(store->partitions[i], stats);
 	}
 }
 

@@ -78,6 +78,21 @@ enum okv_op_kind {
 	OKV_OP_HOLD,
 };
 
+/* What an operation waits for, in this order; it may skip one. */
+enum okv_stage {
+	OKV_STAGE_LOCK,		/* operations on the same key before it */
+	OKV_STAGE_READ,		/* the record */
+	OKV_STAGE_LOG,		/* room in the log, and its write to be durable */
+	OKV_NR_STAGES,
+};
+
+/* How long something was in each stage, by okv_open_options.clock_ns. */
+struct okv_stages {
+	uint64_t ns[OKV_NR_STAGES];
+	uint64_t since_ns;
+	enum okv_stage now;
+};
+
 enum okv_op_flags {
 	OKV_IF_ABSENT	= 1 << 0,	/* PUT: else OKV_EXISTS */
 
@@ -112,6 +127,7 @@ enum okv_op_flags {
  *			without a value, and not NULL for an empty one. STAT, DELETE, TOUCH:
  *			@out_len is the length of the (old) value
  * @out_expire_ms:	expiry of the record that was found
+ * @stages:		what the time was spent on
  *
  * The rest belongs to the store.
  */
@@ -135,6 +151,7 @@ struct okv_op {
 	const void *out;
 	uint32_t out_len;
 	uint64_t out_expire_ms;
+	struct okv_stages stages;
 
 	struct okv_partition *partition;
 	struct okv_op *next;
@@ -197,6 +214,7 @@ struct okv_txn_key {
  * @done:		called once. @status OKV_OK: all writes are durable. OKV_IO_ERROR leaves
  *			open whether all have happened or none. Any other: nothing has changed.
  *			OKV_TOO_LARGE also if the values that it wants are too much memory
+ * @stages:		what the time was spent on
  *
  * The rest belongs to the store.
  */
@@ -207,6 +225,7 @@ struct okv_txn {
 	void (*done)(struct okv_txn *txn);
 	void *owner;
 	enum okv_status status;
+	struct okv_stages stages;
 
 	struct okv_partition *partition;
 	struct okv_txn_key **sorted;	/* by identity */
@@ -338,6 +357,8 @@ struct okv_event {
  * @attempt_seed:	another one at each open, of which the numbers of its checkpoints are made.
  *			Default: drawn. Tests give it, to do the same again
  * @now_ms:		Unix time
+ * @clock_ns:		a clock that the caller sets, for struct okv_stages; it only grows, also
+ *			from store to store. Default: it stands still
  * @reads_only:		write nothing. The store can be exported, and then only be dropped
  * @leaves_damaged:	a partition that is damaged or cannot be read does not fail the open:
  *			okv_store_partition() is NULL then, and OKV_EVENT_LEFT_OUT says so
@@ -352,6 +373,7 @@ struct okv_open_options {
 	uint32_t nr_known;
 	uint64_t attempt_seed;
 	uint64_t now_ms;
+	const uint64_t *clock_ns;
 	bool reads_only;
 	bool leaves_damaged;
 	void (*progress)(void *owner, uint32_t partition, uint64_t done_bytes,
@@ -373,6 +395,7 @@ struct okv_stats {
 	uint64_t nr_flushes;
 	uint64_t nr_corrupt;		/* reads whose checksum was wrong */
 	uint64_t nr_read_errors, nr_write_errors;
+	uint64_t nr_retries;		/* times that what failed was to be written again */
 	uint64_t nr_full;
 	uint64_t nr_no_memory;
 	uint64_t nr_known_headers;	/* headers that did not have to be read */
@@ -488,6 +511,9 @@ struct okv_partition *okv_store_partition(struct okv_store *store, uint32_t part
 
 const struct okv_device_info *okv_store_info(const struct okv_store *store);
 void okv_store_stats(const struct okv_store *store, struct okv_stats *stats);
+
+/* Adds those of a partition to @sum. */
+void okv_partition_stats(const struct okv_partition *p, struct okv_stats *sum);
 
 /* What a tenant has in the open partitions: bytes of values, keys and headers; number of keys. */
 void okv_store_tenant_usage(const struct okv_store *store, uint16_t tenant, uint64_t *bytes,

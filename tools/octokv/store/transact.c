@@ -38,6 +38,7 @@ static bool is_first(const struct okv_txn *t, uint32_t i)
 static void end(struct okv_txn *t, enum okv_status status)
 {
 	t->status = status;
+	okv_stages_enter(t->partition, &t->stages, t->stages.now);
 	for (uint32_t i = 0; i < t->nr_keys; i++) {
 		okv_op_release(&t->keys[i].read);
 		if (is_first(t, i))
@@ -131,6 +132,7 @@ static void write_all(struct okv_txn *t)
 	}
 	t->status = OKV_OK;
 	t->nr_pending = t->group.nr_ops;
+	okv_stages_enter(p, &t->stages, OKV_STAGE_LOG);
 	okv_log_plug(p);
 	for (uint32_t i = 0; i < t->nr_keys; i++) {
 		if (!t->keys[i].writes)
@@ -177,6 +179,7 @@ static void read_all(struct okv_txn *t)
 {
 	t->nr_pending = t->nr_keys;
 	t->status = OKV_OK;
+	okv_stages_enter(t->partition, &t->stages, OKV_STAGE_READ);
 	if (read_bytes(t) > READ_BYTES_MAX) {
 		end(t, OKV_TOO_LARGE);
 		return;
@@ -234,6 +237,7 @@ static void hold_next(struct okv_txn *t)
 void okv_partition_transact(struct okv_partition *p, struct okv_txn *t)
 {
 	t->partition = p;
+	okv_stages_begin(p, &t->stages);
 	t->nr_held = t->nr_pending = 0;
 	t->sorted = mem_alloc(t->nr_keys * sizeof(*t->sorted));
 	for (uint32_t i = 0; i < t->nr_keys; i++) {

@@ -354,6 +354,12 @@ void okv_store_stats(const struct okv_store *store, struct okv_stats *stats)
 	okv_store_tenant_usage(store, 0, &bytes, &stats->nr_keys);
 }
 
+void okv_partition_stats(const struct okv_partition *p, struct okv_stats *sum)
+{
+	for (const struct record *record = p->records; record; record = record->next)
+		sum->nr_keys++;
+}
+
 /* ---- a device, so that the daemon can start ---- */
 
 int okv_device_format(struct okv_disk *disk, const struct okv_format_options *options)

@@ -11,6 +11,7 @@
 #include "server/command.h"
 #include "server/conn.h"
 #include "server/mover.h"
+#include "server/metrics.h"
 #include "server/tenant.h"
 #include "store/mem.h"
 #include "store/sim/memstore.h"
@@ -101,6 +102,10 @@ static struct conn *begin(void)
 static void end(struct conn *c)
 {
 	conn_kill(c);
+	for (uint32_t i = 0; i < NR_WORKERS; i++) {
+		metrics_free(&workers[i]);
+		slowlog_free(&workers[i]);
+	}
 	memstore_free(workers[0].store);
 	tenants_free(&tenants);
 }

@@ -7,6 +7,7 @@
 
 #include "server/command.h"
 #include "server/conn.h"
+#include "server/metrics.h"
 #include "server/mover.h"
 #include "server/tenant.h"
 #include "store/mem.h"
@@ -40,6 +41,12 @@ static inline void freed(struct worker *w, struct conn *c)
 	mem_free(c);
 }
 
+static inline void end_conn(struct worker *w, struct conn *c)
+{
+	(void)w;
+	conn_kill(c);
+}
+
 static inline struct conn *connect_one(struct world *world)
 {
 	struct conn *c = mem_alloc(sizeof(*c));
@@ -60,10 +67,11 @@ static inline void open_world(struct world *world, const char *users)
 	};
 	world->server.config = (struct config){
 		.stall_timeout_s = 5, .idle_timeout_s = 60, .data = "memory",
+		.slow_us = -1, .nr_slow = 4, .max_connections_limit = 1000,
 	};
 	world->worker = (struct worker){
 		.server = &world->server, .store = memstore_new(), .post = post, .ready = ready,
-		.freed = freed,
+		.freed = freed, .end = end_conn,
 	};
 	world->worker.now_ns = 1000000000;
 	world->worker.now_ms = 1700000000000;
@@ -75,6 +83,8 @@ static inline void close_world(struct world *world)
 {
 	conn_kill(world->c);
 	EXPECT(!world->worker.conns);
+	metrics_free(&world->worker);
+	slowlog_free(&world->worker);
 	memstore_free(world->worker.store);
 	tenants_free(&world->tenants);
 }
