@@ -26,7 +26,10 @@ config = $(if $(wildcard lib/Kbuild),CONFIG_MQFAIR_LIB=m) \
 	$(if $(wildcard mq-octofas/Kbuild),CONFIG_MQ_IOSCHED_OCTOFAS=m) \
 	$(if $(wildcard tools/ssdsim/Kbuild),CONFIG_BLK_DEV_SSDSIM=m) \
 	$(if $(wildcard kunit/Kbuild),$(if $(has_kunit),CONFIG_MQFAIR_KUNIT_TEST=m))
-kbuild = +$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) V=$(V)
+# A kernel that clang built wants its modules from clang; with lld, from all of LLVM.
+says = $(shell grep -s '^$(1)=y' $(KDIR)/include/config/auto.conf)
+compiler = $(if $(call says,CONFIG_CC_IS_CLANG),$(if $(call says,CONFIG_LD_IS_LLD),LLVM=1,CC=clang))
+kbuild = +$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) V=$(V) $(compiler)
 
 # A headers package lacks the key that its configuration wants modules signed with: do not sign.
 unsigned = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL=)

@@ -6,8 +6,9 @@
     features.py tree SRCTREE    in-tree build: searches the headers of the kernel's sources
 
 Every stable kernel has backports, so its version says little about what it has. Each feature is one
-entry of the table below with both questions: a BTF lookup ("member" of a struct, or "func"), and a
-pattern in a header.
+entry of the table below with both questions, a BTF lookup and a pattern in a header. The lookups:
+("func", NAME), there is such a function; ("member", STRUCT, NAME), such a member; and ("type",
+STRUCT, NAME, TEXT), there is one and TEXT is in its type, written as C.
 """
 import os
 import re
@@ -18,8 +19,18 @@ import btf  # noqa: E402
 
 # macro, meaning, BTF question, (header, pattern)
 FEATURES = [
-    ("HAVE_ELV_ALLOC_SCHED_DATA",
-     "the block layer allocates elevator_queue; hooks for the scheduler's data",
+    ("HAVE_ELV_CONST_ATTRS", "the tunables of a scheduler are const",
+     ("type", "elevator_type", "elevator_attrs", "const struct"),
+     ("block/elevator.h", r"\bconst struct elv_fs_entry \*elevator_attrs")),
+    ("HAVE_ELV_INIT_QUEUE", "the block layer allocates elevator_queue, and init_sched() takes it",
+     ("type", "elevator_mq_ops", "init_sched", "struct elevator_queue *"),
+     ("block/elevator.h", r"\(\*init_sched\)\(struct request_queue \*, struct elevator_queue \*")),
+    ("HAVE_ELV_TAGS", "elevator_queue holds its tags", ("member", "elevator_queue", "et"),
+     ("block/elevator.h", r"\bstruct elevator_tags \*et;\s+void \*elevator_data")),
+    ("HAVE_ELV_DEPTH_OF_QUEUE", "depth_updated() takes the request queue",
+     ("type", "elevator_mq_ops", "depth_updated", "struct request_queue *"),
+     ("block/elevator.h", r"\(\*depth_updated\)\(struct request_queue \*")),
+    ("HAVE_ELV_ALLOC_SCHED_DATA", "hooks that allocate and free the scheduler's data",
      ("member", "elevator_mq_ops", "alloc_sched_data"),
      ("block/elevator.h", r"\(\*alloc_sched_data\)")),
     ("HAVE_FREEZE_QUEUE_MEMFLAGS",
@@ -37,8 +48,9 @@ FEATURES = [
 def ask_btf(image, question):
     if question[0] == "func":
         return bool(image.find("func", question[1]))
-    return any(name == question[2] for t in image.find("struct", question[1])
-               for name, _, _, _ in image.members(t))
+    return any(name == question[2] and "".join(question[3:]) in image.text(typ)
+               for t in image.find("struct", question[1])
+               for name, typ, _, _ in image.members(t))
 
 
 def ask_tree(srctree, question):

@@ -3,7 +3,7 @@
  * private.h - our declarations of the block layer's private interface, for builds outside a
  * kernel tree
  *
- * Each type, and each prototype, in this file and in the elevator-*.h that it includes is found
+ * Each type, and each prototype, in this file and in elevator_abi.h, which it includes, is found
  * by layout.py by itself and compared with the target kernel: name, size, and for every member
  * its order, bit offset and complete type. There is no list to keep in step, and no way to
  * declare something here that is not compared. What is only a macro (the values of flags)
@@ -105,11 +105,7 @@ struct elv_fs_entry {
 #define ELV_NAME_MAX	16
 #define ELV_HASH_BITS	6
 
-#ifdef HAVE_ELV_ALLOC_SCHED_DATA
-#include "elevator-7.h"
-#else
-#include "elevator-6.12.h"
-#endif
+#include "elevator_abi.h"
 
 /* Registration. finish_request is mandatory: elv_register() refuses a type without it. */
 int elv_register(struct elevator_type *e);

@@ -10,9 +10,9 @@
 #define MQFAIR_SHIMS_H
 
 /*
- * init_sched, depth_updated, and the const of the tunables (6.12 against 7.2)
+ * init_sched, depth_updated, and the const of the tunables (elevator_abi.h says since when)
  *
- * A module always writes the newer form:
+ * A module always writes the newest form:
  *
  *	static int x_init_sched(struct request_queue *q, struct elevator_queue *eq);
  *	static void x_depth_updated(struct request_queue *q);
@@ -25,26 +25,27 @@
  *	.ops.depth_updated = MQFAIR_DEPTH_UPDATED(x_depth_updated),
  *
  * The queue is frozen, and reclaim may want to write to its disk: no allocation in init_sched may
- * wait for reclaim. Kernels with the newer form see to that when they freeze a queue
+ * wait for reclaim. Kernels since 6.14 see to that when they freeze a queue
  * (HAVE_FREEZE_QUEUE_MEMFLAGS); on 6.12 the wrapper does.
  *
  * As in the kernel's own schedulers, init_sched sets eq->elevator_data and, as its last step,
  * q->elevator. If it returns an error it has freed what it allocated, and eq is not its
- * business: on 6.12 the wrapper gives it back.
+ * business: where the wrapper allocated eq, the wrapper gives it back.
  *
- * On 6.12 depth_updated runs once per hardware queue, in the middle of the change:
+ * On older kernels depth_updated runs once per hardware queue, in the middle of the change:
  * q->nr_requests is still the old value then, and only the hardware queues up to the current
  * one have the new depth. Read depths from the tags of a hardware queue, and expect repeats.
  */
-#ifdef HAVE_ELV_ALLOC_SCHED_DATA
+#ifdef HAVE_ELV_CONST_ATTRS
 #define MQFAIR_ATTRS_CONST	const
-#define MQFAIR_DEFINE_INIT_SCHED(fn)
-#define MQFAIR_INIT_SCHED(fn)	fn
-#define MQFAIR_DEFINE_DEPTH_UPDATED(fn)
-#define MQFAIR_DEPTH_UPDATED(fn)	fn
 #else
 #define MQFAIR_ATTRS_CONST
+#endif
 
+#ifdef HAVE_ELV_INIT_QUEUE
+#define MQFAIR_DEFINE_INIT_SCHED(fn)
+#define MQFAIR_INIT_SCHED(fn)	fn
+#else
 static inline int mqfair_init_sched(struct request_queue *q, struct elevator_type *e,
 				    int (*init)(struct request_queue *q, struct elevator_queue *eq))
 {
@@ -64,14 +65,19 @@ static int fn##_compat(struct request_queue *q, struct elevator_type *e)	\
 	return mqfair_init_sched(q, e, fn);					\
 }
 #define MQFAIR_INIT_SCHED(fn)	fn##_compat
+#endif
 
+#ifdef HAVE_ELV_DEPTH_OF_QUEUE
+#define MQFAIR_DEFINE_DEPTH_UPDATED(fn)
+#define MQFAIR_DEPTH_UPDATED(fn)	fn
+#else
 #define MQFAIR_DEFINE_DEPTH_UPDATED(fn)						\
 static void fn##_compat(struct blk_mq_hw_ctx *hctx)				\
 {										\
 	fn(hctx->queue);							\
 }
 #define MQFAIR_DEPTH_UPDATED(fn)	fn##_compat
-#endif /* HAVE_ELV_ALLOC_SCHED_DATA */
+#endif
 
 /*
  * A file in debugfs of the scheduler @name on @q uses its data between these two. Before 6.16 the

@@ -145,6 +145,16 @@ def installed(machine):
     return {name: path for name, path in found.items() if name in OURS}
 
 
+def build_refusal(machine):
+    """Why a build for the running kernel is refused; empty if it is not, or nobody can say."""
+    build = f"/lib/modules/{machine.release}/build"
+    programs = machine.find("/usr/src/mqfair-*/compat/preflight")
+    if not programs or not machine.exists(f"{build}/Makefile"):
+        return ""
+    said = machine.run("sh", "-c", 'sh "$0" --layout "$1" 2>&1 || true', programs[-1], build)
+    return (said or "").strip().removeprefix("mqfair: ")
+
+
 def modules(machine):
     """Modules: installed for this kernel, known to modprobe, accepted by the kernel."""
     found = installed(machine)
@@ -152,7 +162,11 @@ def modules(machine):
         others = sorted({path.split("/")[3] for pattern in ("**/mq-*.ko*", "mq-*.ko*")
                          for path in machine.find(f"/lib/modules/*/updates/{pattern}")})
         text = f"no module of mqfair is installed for {machine.release}"
-        if machine.find("/var/lib/dkms/mqfair/*"):
+        refusal = build_refusal(machine)
+        if refusal:
+            yield Finding(FAULT, "modules", f"{text}, and none can be built: {refusal}",
+                          "boot a kernel that SUPPORTED names, or get an mqfair for this one")
+        elif machine.find("/var/lib/dkms/mqfair/*"):
             logs = machine.find("/var/lib/dkms/mqfair/*/build/make.log")
             text += "; DKMS knows mqfair but has not built it for this kernel"
             text += f" (see {logs[-1]})" if logs else ""

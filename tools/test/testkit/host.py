@@ -101,6 +101,9 @@ def layout(report):
             failures = "\n".join(re.findall("^FAIL.*", out, re.M))
             report.fail(name, f"status {status}: {last}", detail=failures or out + err)
     run_program(report, "refusals", ["tools/check/refusals", kdirs["7.2"]])
+    run_program(report, "other-kernels",
+                ["tools/check/other_kernels", *(["--modules"] if report.long else []),
+                 kdirs["6.12"], kdirs["7.2"]])
     run_program(report, "in-tree", ["tools/check/in_tree", kernel._source(base_root())])
 
 
