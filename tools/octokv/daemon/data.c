@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "data.h"
+#include "fence.h"
 #include "listen.h"
 #include "store/store.h"
 
@@ -31,6 +32,7 @@ void die(const char *format, ...)
 
 	if (unfinished)
 		unlink(unfinished);
+	fence_give();
 	fputs("octokvd: ", stderr);
 	va_start(args, format);
 	vfprintf(stderr, format, args);
@@ -99,6 +101,7 @@ int data_open(const struct data *d, bool *created)
 {
 	const char *path = d->path;
 	int flags = (d->reads_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_DIRECT, fd;
+	char why[512];
 	struct stat st;
 
 	*created = false;
@@ -116,6 +119,8 @@ int data_open(const struct data *d, bool *created)
 		die("%s: its file system has no direct I/O", path);
 	if (fd < 0)
 		die("%s: %s", path, store_refusal(errno));
+	if (!d->unfenced && !fence_take(fd, path, d->preempts, why, sizeof(why)))
+		die("%s", why);
 	return fd;
 }
 

@@ -9,6 +9,7 @@
 struct data {
 	const char *path;
 	bool reads_only;
+	bool preempts, unfenced;	/* see fence.h */
 	uint64_t size_bytes;
 	uint32_t nr_partitions;
 };
@@ -25,7 +26,10 @@ struct opened {
  */
 __attribute__((noreturn, format(printf, 1, 2))) void die(const char *format, ...);
 
-/* Opens it, alone; a file that is not there is made, and is unfinished. */
+/*
+ * Opens it for this process alone, and reserves a device for this host, until fence_give(). A file
+ * that is not there is made, and is unfinished.
+ */
 int data_open(const struct data *d, bool *created);
 
 /* Makes an empty store, which finishes a file. */

@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "disk_uring.h"
+#include "fence.h"
 
 enum { BLOCK_BYTES_MIN = 512, BLOCK_BYTES_MAX = 4096 };
 
@@ -176,6 +177,9 @@ void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result)
 	struct okv_io *io = (struct okv_io *)(uintptr_t)user_data;
 	bool transfers = io->kind == OKV_READ || io->kind == OKV_WRITE;
 
+	/* A reservation of another host: what it has written since must not be answered. */
+	if (result == -EBADE)
+		fence_lost();
 	if (io->kind == OKV_FLUSH) {
 		flushed(d, result);
 		return;

@@ -181,6 +181,8 @@ const char *store_refusal(int error)
 		return "a needed part cannot be read or written: the kernel's log says which";
 	case ENOSPC:
 		return "the device is too small, or has become smaller than the store on it";
+	case EBADE:
+		return "another host has reserved it";
 	case EROFS:
 	case EACCES:
 	case EPERM:

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "data.h"
+#include "fence.h"
 #include "listen.h"
 #include "log.h"
 #include "memory.h"
@@ -63,7 +64,7 @@ struct options {
 	const char *file;		/* of --dump and --load */
 	int32_t user_id;
 	bool strings_only, salvage;
-	bool force;
+	bool force, preempts, unfenced;
 };
 
 static const char usage_text[] =
@@ -112,6 +113,8 @@ static const char usage_text[] =
 	"  --balance-gap PCT      move only if the least busy reactor is PCT points below (10)\n"
 	"  --balance-tenants SET  count the requests of all, dense or sparse tenants (all)\n"
 	"  --save-to FILE         BGSAVE and SIGUSR1 dump to this file while octokvd serves\n"
+	"  --preempt              take the device from the host that has reserved it\n"
+	"  --no-fence             do not reserve the device\n"
 	"  --size SIZE            size of a new file (16g)\n"
 	"  --partitions N         partitions of a new store: a power of two, at least one per\n"
 	"                         core (16)\n"
@@ -131,6 +134,7 @@ enum {
 	OPT_MEMORY, OPT_ON_ERROR, OPT_TAGS, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP,
 	OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID, OPT_STRINGS_ONLY,
 	OPT_SERVE_DAMAGED, OPT_SALVAGE, OPT_METRICS, OPT_SLOW_US, OPT_SLOW_LEN,
+	OPT_PREEMPT, OPT_NO_FENCE,
 };
 
 static const struct option long_options[] = {
@@ -155,6 +159,7 @@ static const struct option long_options[] = {
 	{ "slowlog-len", 1, NULL, OPT_SLOW_LEN },
 	{ "balance", 1, NULL, OPT_BALANCE }, { "balance-window", 1, NULL, OPT_WINDOW },
 	{ "balance-overload", 1, NULL, OPT_OVERLOAD }, { "balance-gap", 1, NULL, OPT_GAP },
+	{ "preempt", 0, NULL, OPT_PREEMPT }, { "no-fence", 0, NULL, OPT_NO_FENCE },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
 	{ "version", 0, NULL, OPT_VERSION }, { NULL },
 };
@@ -270,7 +275,7 @@ static void parse_file(struct options *o, int option)
 	}
 }
 
-static void parse_address(struct options *o, int option)
+static void parse_access(struct options *o, int option)
 {
 	switch (option) {
 	case OPT_BIND:
@@ -294,6 +299,12 @@ static void parse_address(struct options *o, int option)
 		break;
 	case OPT_SLOW_LEN:
 		o->config.nr_slow = number("slowlog-len", 0, SLOWLOG_LEN_MAX);
+		break;
+	case OPT_PREEMPT:
+		o->preempts = true;
+		break;
+	case OPT_NO_FENCE:
+		o->unfenced = true;
 		break;
 	default:
 		parse_file(o, option);
@@ -370,7 +381,7 @@ static void parse_one(struct options *o, int option)
 		puts("octokvd " OCTOKVD_VERSION);
 		exit(0);
 	default:
-		parse_address(o, option);
+		parse_access(o, option);
 	}
 }
 
@@ -417,6 +428,8 @@ static void parse(struct options *o, int argc, char **argv)
 		wrong_use("--salvage goes with --dump");
 	if (o->strings_only && o->mode != MODE_LOAD)
 		wrong_use("--strings-only goes with --load");
+	if (o->preempts && o->unfenced)
+		wrong_use("--preempt and --no-fence exclude each other");
 	if (o->user && !asks(o))
 		wrong_use("--user goes with --stats or --health");
 }
@@ -429,6 +442,7 @@ static struct data data_of(const struct options *o)
 		.path = o->config.data, .size_bytes = o->size_bytes,
 		.nr_partitions = o->nr_partitions,
 		.reads_only = o->mode == MODE_CHECK || o->mode == MODE_DUMP,
+		.preempts = o->preempts, .unfenced = o->unfenced,
 	};
 }
 
@@ -695,6 +709,7 @@ __attribute__((noreturn)) static void end_now(const struct options *o)
 	fputs("octokvd: ends during recovery\n", stderr);
 	if (o->unix_path)
 		unlink(o->unix_path);
+	fence_give();
 	_exit(0);
 }
 
@@ -728,6 +743,7 @@ static void serve(struct options *o, struct supervisor *s)
 		o->config.data, o->config.port ? o->config.bind : o->unix_path,
 		o->config.port, server->nr_workers,
 		(unsigned long long)(o->config.memory_bytes >> 20));
+	fence_watch();
 	supervise(s);
 	if (s->scrape)
 		scrape_stop(s->scrape);
@@ -781,7 +797,6 @@ static void run_serve(struct options *o)
 	if (o->unix_path)
 		unlink(o->unix_path);
 	tenants_free(&tenants);
-	close(rs.data_fd);
 }
 
 int main(int argc, char **argv)
@@ -812,5 +827,6 @@ int main(int argc, char **argv)
 		run_serve(&o);
 		break;
 	}
+	fence_give();
 	return 0;
 }

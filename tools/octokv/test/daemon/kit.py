@@ -34,16 +34,16 @@ def expect(condition, text):
 class Daemon:
     """An octokvd on a device, or on a file in a folder of its own.
 
-    The device is formatted before, and the file too, unless @size is None.
+    The device is formatted before, unless @is_formatted, and the file too, unless @size is None.
     """
 
     def __init__(self, folder, *options, size="2g", port=PORT, device=None, program=OCTOKVD,
-                 environment=None, **popen):
+                 environment=None, is_formatted=False, **popen):
         self.data = device or os.path.join(folder, "octokv.img")
         self.port, self.options, self.size, self.program = port, options, size, program
         self.log = os.path.join(folder, "log")
         self.popen, self.environment = popen, environment or {}
-        if device:
+        if device and not is_formatted:
             run_once("--data", device, "--format", "--force")
         self.start()
 

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * fence.c - one octokvd per device, even where several hosts reach it
+ *
+ * A drive behind NVMe-oF is a disk on each host that connects to it. A lock on the file keeps a
+ * second octokvd of the same host away, and nobody else: two hosts would write into the same
+ * segments, and both acknowledge.
+ *
+ * Reservations of NVMe act in the drive (NVM Express Base Specification 2.0, section 8.19). Each
+ * host registers a key, and one of them reserves the namespace for itself. The reservation is
+ * Exclusive Access: the drive refuses writes and reads of all others, so that a host that was cut
+ * off for a while, and comes back, cannot answer with what it finds there. The key is a hash of
+ * this boot's id and of the host's NVMe identity. So an octokvd that was killed gets its device
+ * back without a question, and so does one whose host has booted again: the drive knows the host,
+ * and takes its new key in place of the old one.
+ *
+ * If another host has the device, octokvd does not start. --preempt takes it away from that host,
+ * and has the drive abort what the host has under way. That host's next request is refused
+ * (EBADE), and its octokvd ends at once (fence_lost()). An idle one finds out within a second: a
+ * thread of its own asks, since the question waits as long as the drive does not answer. A drive
+ * may forget reservations without power; the thread renews this one then.
+ *
+ * What needs no request is the limit: that a key does not exist is known from memory. A host that
+ * is cut off from the drive, but not from its clients, may say so until a second after it is back.
+ *
+ * The commands go to the drive as they are. The kernel's own interface has most of them, but not
+ * who has the reservation; how it unregisters a key, and what its calls return, differs between
+ * kernels. The report comes with host identifiers of 128 bits from drives behind a fabric, and else
+ * with 64 bits.
+ *
+ * Files, partitions, and devices other than NVMe are not fenced.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/nvme_ioctl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "fence.h"
+#include "log.h"
+
+enum {
+	OPCODE_REGISTER	= 0x0d,
+	OPCODE_REPORT	= 0x0e,
+	OPCODE_ACQUIRE	= 0x11,
+	OPCODE_RELEASE	= 0x15,
+
+	/* dword 10 of these */
+	REGISTER	= 0,
+	UNREGISTER	= 1,
+	REPLACE		= 2,
+	ACQUIRE		= 0,
+	PREEMPT		= 1,
+	PREEMPT_ABORT	= 2,
+	IGNORE_KEY	= 1 << 3,
+	EXCLUSIVE	= 2 << 8,
+
+	REPORT_BYTES	= 4096,
+	EXTENDED	= 1,	/* dword 11 of a report */
+	HOLDS		= 1,	/* in the status of a controller */
+	PERIOD_S	= 1,
+};
+
+/* Dword 10 of a registration: it outlives a loss of power. */
+#define PERSISTS	(3U << 30)
+
+/* Where a report has what; the second form has longer host identifiers. */
+struct form {
+	uint32_t first, bytes, key;
+};
+
+static const struct form forms[] = {
+	{ .first = 24, .bytes = 24, .key = 16 },
+	{ .first = 64, .bytes = 64, .key = 8 },
+};
+
+/* @fd is -1: the device has no reservations. */
+static struct {
+	const char *name;
+	int fd;
+	uint32_t nsid;
+	uint64_t key;
+	bool is_given;
+} fence = { .fd = -1 };
+
+/* ---- commands ---- */
+
+/* Returns 0, a negative errno, or a status of NVMe. */
+static int issue(uint8_t opcode, uint32_t dword10, uint32_t dword11, void *data, uint32_t bytes)
+{
+	struct nvme_passthru_cmd command = {
+		.opcode = opcode, .nsid = fence.nsid, .addr = (uintptr_t)data, .data_len = bytes,
+		.cdw10 = dword10, .cdw11 = dword11,
+	};
+	int result = ioctl(fence.fd, NVME_IOCTL_IO_CMD, &command);
+
+	return result < 0 ? -errno : result;
+}
+
+static int issue_keys(uint8_t opcode, uint32_t dword10, uint64_t current, uint64_t other)
+{
+	uint64_t keys[2] = { htole64(current), htole64(other) };
+
+	return issue(opcode, dword10, 0, keys,
+		     opcode == OPCODE_RELEASE ? sizeof(keys[0]) : sizeof(keys));
+}
+
+static int read_report(uint8_t *report, uint32_t form)
+{
+	return issue(OPCODE_REPORT, REPORT_BYTES / 4 - 1, form, report, REPORT_BYTES);
+}
+
+/*
+ * Finds the key of the host that has the device; 0: none has. Returns 0, a negative errno, or a
+ * status of NVMe.
+ */
+static int find_holder(uint64_t *key)
+{
+	_Alignas(REPORT_BYTES) uint8_t report[REPORT_BYTES] = { 0 };
+	const struct form *form = &forms[1];
+	int result = read_report(report, EXTENDED);
+	uint32_t nr;
+
+	if (result > 0) {
+		form = &forms[0];
+		result = read_report(report, 0);
+	}
+	if (result)
+		return result;
+	*key = 0;
+	nr = report[5] | report[6] << 8;
+	for (uint32_t at = form->first; nr-- && at + form->bytes <= REPORT_BYTES;
+	     at += form->bytes) {
+		uint64_t found;
+
+		memcpy(&found, report + at + form->key, sizeof(found));
+		if (report[at + 2] & HOLDS)
+			*key = le64toh(found);
+	}
+	return 0;
+}
+
+/* ---- the key ---- */
+
+static void hash_file(XXH64_state_t *state, const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char line[256];
+
+	if (!file)
+		return;
+	if (fgets(line, sizeof(line), file))
+		XXH64_update(state, line, strlen(line));
+	fclose(file);
+}
+
+static uint64_t make_key(dev_t device)
+{
+	static const char *const names[] = { "hostnqn", "hostid" };
+	XXH64_state_t *state = XXH64_createState();
+	char path[128];
+	uint64_t key;
+
+	if (!state)
+		return 1;
+	XXH64_reset(state, 0);
+	hash_file(state, "/proc/sys/kernel/random/boot_id");
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/device/%s", major(device),
+			 minor(device), names[i]);
+		hash_file(state, path);
+	}
+	key = XXH64_digest(state);
+	XXH64_freeState(state);
+	return key ? key : 1;
+}
+
+/* ---- taking and giving ---- */
+
+/* A host that is registered already, of its last boot, has to replace its key. */
+static int register_key(void)
+{
+	int result = issue_keys(OPCODE_REGISTER, REGISTER | PERSISTS, 0, fence.key);
+
+	if (result)
+		result = issue_keys(OPCODE_REGISTER, REPLACE | IGNORE_KEY | PERSISTS, 0, fence.key);
+	/* Not every drive remembers. */
+	if (result)
+		result = issue_keys(OPCODE_REGISTER, REGISTER, 0, fence.key);
+	if (result)
+		result = issue_keys(OPCODE_REGISTER, REPLACE | IGNORE_KEY, 0, fence.key);
+	return result;
+}
+
+static void unregister_key(void)
+{
+	issue_keys(OPCODE_REGISTER, UNREGISTER | IGNORE_KEY, fence.key, 0);
+}
+
+/* Tries to reserve the device. Returns the key of the host that has it then; 0: none has. */
+static uint64_t reserve(bool preempts)
+{
+	uint64_t holder = 0;
+
+	if (!register_key())
+		issue_keys(OPCODE_ACQUIRE, ACQUIRE | EXCLUSIVE, fence.key, 0);
+	find_holder(&holder);
+	if (!preempts || !holder || holder == fence.key)
+		return holder;
+	/* Not every drive can abort what is under way. */
+	if (issue_keys(OPCODE_ACQUIRE, PREEMPT_ABORT | EXCLUSIVE, fence.key, holder))
+		issue_keys(OPCODE_ACQUIRE, PREEMPT | EXCLUSIVE, fence.key, holder);
+	find_holder(&holder);
+	return holder;
+}
+
+bool fence_take(int fd, const char *name, bool preempts, char *why, size_t bytes)
+{
+	struct stat st;
+	uint64_t holder;
+	int nsid, result;
+
+	if (fstat(fd, &st) || !S_ISBLK(st.st_mode))
+		return true;
+	nsid = ioctl(fd, NVME_IOCTL_ID);
+	if (nsid <= 0)
+		return true;
+	fence.fd = fd;
+	fence.nsid = nsid;
+	fence.name = name;
+	result = find_holder(&holder);
+	if (result) {
+		fence.fd = -1;
+		if (result == -EACCES || result == -EPERM)
+			fprintf(stderr, "octokvd: %s: may not ask who has reserved it: other hosts "
+				"are not kept away\n", name);
+		return true;
+	}
+	fence.key = make_key(st.st_rdev);
+	holder = reserve(preempts);
+	if (holder == fence.key)
+		return true;
+	unregister_key();
+	fence.fd = -1;
+	if (holder)
+		snprintf(why, bytes, "%s: another host has reserved it (key %016llx): end octokvd "
+			 "there, or give --preempt if that host is gone", name,
+			 (unsigned long long)holder);
+	else
+		snprintf(why, bytes, "%s: it knows reservations, and does not give one: --no-fence "
+			 "does without, if no other host uses it", name);
+	return false;
+}
+
+void fence_give(void)
+{
+	if (fence.fd < 0 || fence.is_given)
+		return;
+	__atomic_store_n(&fence.is_given, true, __ATOMIC_RELEASE);
+	issue_keys(OPCODE_RELEASE, EXCLUSIVE, fence.key, 0);
+	unregister_key();
+}
+
+/* ---- losing ---- */
+
+void fence_lost(void)
+{
+	log_end();
+	fprintf(stderr, "octokvd: another host has reserved %s: ends at once\n",
+		fence.name ? fence.name : "the device");
+	_exit(1);
+}
+
+static bool is_lost(void)
+{
+	uint64_t holder;
+
+	/* A report that fails says nothing: the device is away, and requests wait. */
+	if (find_holder(&holder) || holder == fence.key ||
+	    __atomic_load_n(&fence.is_given, __ATOMIC_ACQUIRE))
+		return false;
+	if (holder || reserve(false) != fence.key)
+		return true;
+	log_say(LOG_FENCE, "the device had forgotten who has reserved it: it is ours again");
+	return false;
+}
+
+static void *watch(void *unused)
+{
+	(void)unused;
+	while (!is_lost())
+		sleep(PERIOD_S);
+	fence_lost();
+}
+
+void fence_watch(void)
+{
+	pthread_t thread;
+
+	if (fence.fd >= 0 && !pthread_create(&thread, NULL, watch, NULL))
+		pthread_detach(thread);
+}
