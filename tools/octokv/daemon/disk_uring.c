@@ -14,12 +14,14 @@
  * that is a hole is written with zeros as a whole before it is used. fallocate() makes sure before
  * that there is room. On a file system that copies on write, it does so only for the first time.
  *
- * A discard is a hint, and its result is ignored.
+ * A discard is a hint, and its result is ignored. A file gets a hole; a device's discard is a
+ * command of io_uring that kernels before 6.12 do not know.
  */
 #define _GNU_SOURCE
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/blkdev.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,9 +163,14 @@ static void submit(struct okv_disk *disk, struct okv_io *io)
 		io_uring_prep_write(sqe, d->fd, io->buf, io->bytes, io->offset_bytes);
 		sqe->rw_flags = io->flags & OKV_FUA ? RWF_DSYNC : 0;
 		sqe->ioprio = io->ioprio;
-	} else if (io->kind == OKV_DISCARD) {
+	} else if (io->kind == OKV_DISCARD && d->disk.is_sparse) {
 		io_uring_prep_fallocate(sqe, d->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 					io->offset_bytes, io->bytes);
+	} else if (io->kind == OKV_DISCARD) {
+		io_uring_prep_rw(IORING_OP_URING_CMD, sqe, d->fd, NULL, 0, 0);
+		sqe->cmd_op = BLOCK_URING_CMD_DISCARD;
+		sqe->addr = io->offset_bytes;
+		sqe->addr3 = io->bytes;
 	} else if (io->kind == OKV_ALLOCATE) {
 		prep_allocation(d, sqe, io);
 	} else {

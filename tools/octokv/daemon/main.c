@@ -115,6 +115,7 @@ static const char usage_text[] =
 	"  --save-to FILE         BGSAVE and SIGUSR1 dump to this file while octokvd serves\n"
 	"  --preempt              take the device from the host that has reserved it\n"
 	"  --no-fence             do not reserve the device\n"
+	"  --trim                 tell the device, or the file system, what is free\n"
 	"  --size SIZE            size of a new file (16g)\n"
 	"  --partitions N         partitions of a new store: a power of two, at least one per\n"
 	"                         core (16)\n"
@@ -134,7 +135,7 @@ enum {
 	OPT_MEMORY, OPT_ON_ERROR, OPT_TAGS, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP,
 	OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID, OPT_STRINGS_ONLY,
 	OPT_SERVE_DAMAGED, OPT_SALVAGE, OPT_METRICS, OPT_SLOW_US, OPT_SLOW_LEN,
-	OPT_PREEMPT, OPT_NO_FENCE,
+	OPT_PREEMPT, OPT_NO_FENCE, OPT_TRIM,
 };
 
 static const struct option long_options[] = {
@@ -160,6 +161,7 @@ static const struct option long_options[] = {
 	{ "balance", 1, NULL, OPT_BALANCE }, { "balance-window", 1, NULL, OPT_WINDOW },
 	{ "balance-overload", 1, NULL, OPT_OVERLOAD }, { "balance-gap", 1, NULL, OPT_GAP },
 	{ "preempt", 0, NULL, OPT_PREEMPT }, { "no-fence", 0, NULL, OPT_NO_FENCE },
+	{ "trim", 0, NULL, OPT_TRIM },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
 	{ "version", 0, NULL, OPT_VERSION }, { NULL },
 };
@@ -299,6 +301,9 @@ static void parse_access(struct options *o, int option)
 		break;
 	case OPT_SLOW_LEN:
 		o->config.nr_slow = number("slowlog-len", 0, SLOWLOG_LEN_MAX);
+		break;
+	case OPT_TRIM:
+		o->config.trims = true;
 		break;
 	case OPT_PREEMPT:
 		o->preempts = true;

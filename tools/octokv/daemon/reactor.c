@@ -484,6 +484,7 @@ static bool open_store(struct reactor *r)
 		.progress = show_progress,
 		.event = note_event, .owner = r,
 		.nr_known = s->config.nr_known, .leaves_damaged = s->config.serves_damaged,
+		.trims = s->config.trims,
 	};
 	int result = disk_uring_init(&r->disk, &r->ring, r->all->data_fd);
 

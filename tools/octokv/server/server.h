@@ -68,6 +68,7 @@ struct config {
 	uint64_t memory_bytes;		/* the limit */
 	bool serves_damaged;		/* the partitions that are whole, if some are not */
 	bool ends_on_error;		/* instead of refusing writes until the device is back */
+	bool trims;			/* tells the device what is free */
 	uint32_t nr_known;		/* records of a partition whose keys are in memory */
 	int64_t slow_us;		/* commands that took it are in the slow log; -1: none */
 	uint32_t nr_slow;		/* its length */

@@ -135,6 +135,7 @@ static void write_persistence(struct page *p)
 	line(p, "flushes:%" PRIu64, p->store->nr_flushes);
 	line(p, "checkpoints:%" PRIu64, p->store->nr_checkpoints);
 	line(p, "gc_segments:%" PRIu64, p->store->nr_gc_segments);
+	line(p, "trimmed_segments:%" PRIu64, p->store->nr_trimmed_segments);
 	line(p, "gc_bytes:%" PRIu64, p->store->gc_bytes);
 	line(p, "replayed_records:%" PRIu64, p->store->nr_replayed_records);
 	line(p, "checksum_errors:%" PRIu64, p->store->nr_corrupt);

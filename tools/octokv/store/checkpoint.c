@@ -346,7 +346,7 @@ int okv_checkpoint_wait(struct okv_partition *p)
 		    p->allocating)
 			error = p->disk->ops->wait(p->disk);
 	}
-	while (!error && p->allocating)
+	while (!error && (p->allocating || p->trimming))
 		error = p->disk->ops->wait(p->disk);
 	if (!error && p->generation == generation)
 		error = p->nr_refused_holes ? -ENOSPC : -EIO;

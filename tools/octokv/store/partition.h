@@ -52,6 +52,8 @@
  *
  *	FREE -> OPEN -> SEALED -> (no live record left) DRAINED -> (in no checkpoint) FREE
  *	FREE -> CHECKPOINT -> (its root is gone) FREE
+ *	DRAINED -> TRIM -> (the device knows that it holds nothing) FREE, or HOLE on a sparse
+ *		device; if the store trims, and has free segments to spare
  *	HOLE -> (the file system has room for it) FREE, on a sparse device
  *	SEALED -> BAD, when garbage collection cannot read its way through it
  *	BAD -> SEALED, when it is time for another try
@@ -93,6 +95,7 @@ enum okv_segment_state {
 	OKV_SEGMENT_DRAINED,
 	OKV_SEGMENT_CHECKPOINT,
 	OKV_SEGMENT_BAD,
+	OKV_SEGMENT_TRIM,
 };
 
 /**
@@ -275,6 +278,9 @@ struct okv_partition {
 	uint32_t next_hole;		/* where the next allocation looks */
 	uint32_t nr_refused_holes;	/* allocations that failed in a row */
 	uint64_t allocate_ms;		/* when all holes have failed: not before then */
+	bool trims, trimming;
+	uint32_t trimmed;		/* the segment that is being trimmed */
+	struct okv_io trim;
 
 	/* op.c */
 	struct okv_lock *locks[OKV_NR_LOCK_LISTS];

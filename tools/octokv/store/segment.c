@@ -40,6 +40,54 @@ void okv_segments_release(struct okv_partition *p, const uint32_t *segments, uin
 	}
 }
 
+/* ---- trimming ---- */
+
+static void trimmed(struct okv_io *io)
+{
+	struct okv_partition *p = io->owner;
+
+	p->trimming = false;
+	p->stats.nr_trimmed_segments++;
+	if (p->disk->is_sparse) {
+		p->segments[p->trimmed].state = OKV_SEGMENT_HOLE;
+		p->nr_holes++;
+	} else {
+		p->segments[p->trimmed].state = OKV_SEGMENT_FREE;
+		p->nr_free++;
+	}
+	okv_segments_trim(p);
+	okv_changed(p);
+}
+
+static void trim(struct okv_partition *p, uint32_t segment)
+{
+	p->trimming = true;
+	p->trimmed = segment;
+	p->trim = (struct okv_io){
+		.kind = OKV_DISCARD, .offset_bytes = okv_segment_offset(p, segment),
+		.bytes = p->segment_bytes, .done = trimmed, .owner = p,
+	};
+	p->disk->ops->submit(p->disk, &p->trim);
+}
+
+void okv_segments_trim(struct okv_partition *p)
+{
+	if (p->is_pinned)
+		return;
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		struct okv_segment *s = &p->segments[i];
+
+		if (s->state != OKV_SEGMENT_TRIM || (p->trimming && i == p->trimmed))
+			continue;
+		if (p->is_quiet || okv_segments_are_low(p)) {
+			s->state = OKV_SEGMENT_FREE;
+			p->nr_free++;
+		} else if (!p->trimming) {
+			trim(p, i);
+		}
+	}
+}
+
 void okv_segments_reclaim(struct okv_partition *p)
 {
 	uint64_t oldest = p->roots[0].generation;
@@ -52,10 +100,11 @@ void okv_segments_reclaim(struct okv_partition *p)
 		struct okv_segment *s = &p->segments[i];
 
 		if (s->state == OKV_SEGMENT_DRAINED && s->drained_generation <= oldest) {
-			s->state = OKV_SEGMENT_FREE;
-			p->nr_free++;
+			s->state = p->trims ? OKV_SEGMENT_TRIM : OKV_SEGMENT_FREE;
+			p->nr_free += !p->trims;
 		}
 	}
+	okv_segments_trim(p);
 }
 
 /* ---- holes of a sparse device ---- */

@@ -19,8 +19,14 @@ uint32_t okv_segment_take(struct okv_partition *p, enum okv_segment_state state)
 /* Free the segments of a checkpoint. */
 void okv_segments_release(struct okv_partition *p, const uint32_t *segments, uint32_t nr);
 
-/* Free the drained segments that neither root needs any more. */
+/* Free the drained segments that neither root needs any more, or trim them first. */
 void okv_segments_reclaim(struct okv_partition *p);
+
+/*
+ * Trim the next segment that is to be, one at a time. Without free segments to spare, or in a
+ * partition that comes to rest, those that wait become free as they are.
+ */
+void okv_segments_trim(struct okv_partition *p);
 
 /* Make a hole a free segment, if one is needed. @log_waits: the log has work. */
 void okv_segment_allocate(struct okv_partition *p, bool log_waits);

@@ -142,7 +142,8 @@ static void maintain_once(struct okv_partition *p)
 
 	okv_checkpoint_resume(p);
 	okv_segment_allocate(p, !okv_log_is_idle(p));
-	stalled = !p->nr_preparing && !p->allocating &&
+	okv_segments_trim(p);
+	stalled = !p->nr_preparing && !p->allocating && !p->trimming &&
 		  (okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) ||
 		   okv_log_is_stalled(p, OKV_MOVES));
 	if (stalled && !p->is_pinned)
@@ -239,6 +240,7 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 			  (uint64_t)number * super->nr_segments * super->segment_bytes;
 	p->open_segment = p->nr_segments;
 	p->nr_writes_max = options->nr_writes_max ? options->nr_writes_max : writes_max(super);
+	p->trims = options->trims;
 	p->batch_bytes_max = options->batch_bytes_max ? options->batch_bytes_max : 256 << 10;
 	p->now_ms = options->now_ms;
 	p->clock_ns = options->clock_ns;
@@ -350,7 +352,7 @@ static bool is_busy(const struct okv_partition *p)
 	if (p->refusing && (p->checkpoint.step == OKV_CHECKPOINT_NONE || p->checkpoint.waits))
 		checkpoints = false;
 	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight ||
-	       p->nr_headers || p->nr_preparing || p->allocating || checkpoints;
+	       p->nr_headers || p->nr_preparing || p->allocating || p->trimming || checkpoints;
 }
 
 static void close_partition(struct okv_partition *p)

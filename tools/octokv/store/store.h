@@ -354,6 +354,7 @@ struct okv_event {
  * @batch_bytes_max:	largest write (default 256 KiB), except for a larger record
  * @nr_known:		records per partition whose keys are kept in memory, 64 bytes each; a power
  *			of two (default 16384)
+ * @trims:		tell the device of segments that hold nothing any more
  * @attempt_seed:	another one at each open, of which the numbers of its checkpoints are made.
  *			Default: drawn. Tests give it, to do the same again
  * @now_ms:		Unix time
@@ -371,6 +372,7 @@ struct okv_open_options {
 	uint32_t nr_writes_max;
 	uint32_t batch_bytes_max;
 	uint32_t nr_known;
+	bool trims;
 	uint64_t attempt_seed;
 	uint64_t now_ms;
 	const uint64_t *clock_ns;
@@ -402,6 +404,7 @@ struct okv_stats {
 	uint64_t nr_expired;
 	uint64_t nr_checkpoints;
 	uint64_t nr_gc_segments, gc_bytes;
+	uint64_t nr_trimmed_segments;
 	uint64_t nr_replayed_records, recovered_bytes;
 	uint32_t nr_refusing;		/* partitions that take no writes after errors */
 	uint32_t nr_failing;		/* those that try a failed write again, sooner or later */

@@ -46,7 +46,7 @@
 
 static struct {
 	uint64_t nr_cuts, nr_ops, nr_acknowledged, nr_corrupt, nr_refused_opens, nr_full;
-	uint64_t nr_gc, nr_checkpoints, nr_replayed, nr_outages;
+	uint64_t nr_gc, nr_trimmed, nr_checkpoints, nr_replayed, nr_outages;
 } total;
 
 enum {
@@ -341,6 +341,7 @@ static bool open_store(struct sim *s)
 {
 	struct okv_open_options options = { .now_ms = s->now_ms, .nr_writes_max = 1 + s->seed % 5,
 					    .batch_bytes_max = 2048 << s->seed % 4,
+					    .trims = s->seed / 7 % 2,
 					    .nr_known = OKV_KNOWN_WAYS << s->seed / 5 % 6,
 					    .attempt_seed = s->seed + ++s->nr_opens };
 	int error = okv_store_open(&s->store, &s->disk.disk, &options);
@@ -431,6 +432,7 @@ static void add_up(struct sim *s)
 
 	okv_store_stats(s->store, &stats);
 	total.nr_gc += stats.nr_gc_segments;
+	total.nr_trimmed += stats.nr_trimmed_segments;
 	total.nr_checkpoints += stats.nr_checkpoints;
 	total.nr_replayed += stats.nr_replayed_records;
 }
@@ -692,12 +694,13 @@ int main(int argc, char **argv)
 			       (unsigned long)total.nr_cuts);
 	}
 	printf("%lu seeds passed: %lu cuts, %lu operations, %lu acknowledged, %lu full, "
-	       "%lu replayed; %lu checkpoints, %lu segments collected, %lu outages; "
+	       "%lu replayed; %lu checkpoints, %lu segments collected, %lu trimmed, %lu outages; "
 	       "%lu corrupt and %lu opens refused, rightly\n",
 	       to - from + 1, (unsigned long)total.nr_cuts, (unsigned long)total.nr_ops,
 	       (unsigned long)total.nr_acknowledged, (unsigned long)total.nr_full,
 	       (unsigned long)total.nr_replayed, (unsigned long)total.nr_checkpoints,
-	       (unsigned long)total.nr_gc, (unsigned long)total.nr_outages,
+	       (unsigned long)total.nr_gc, (unsigned long)total.nr_trimmed,
+	       (unsigned long)total.nr_outages,
 	       (unsigned long)total.nr_corrupt,
 	       (unsigned long)total.nr_refused_opens);
 	return 0;

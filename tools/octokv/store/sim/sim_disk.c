@@ -220,6 +220,20 @@ static void write_zeros(struct sim_disk *d, const struct okv_io *io)
 	free(zeros);
 }
 
+/* What is discarded reads as zeros, and gives its room back. */
+static void discard(struct sim_disk *d, const struct okv_io *io)
+{
+	uint64_t from = io->offset_bytes / d->disk.block_bytes;
+	uint64_t to = from + io->bytes / d->disk.block_bytes;
+
+	write_zeros(d, io);
+	for (uint64_t i = from; i < to; i++) {
+		if (d->allocated[i] && d->room_bytes < UINT64_MAX - d->disk.block_bytes)
+			d->room_bytes += d->disk.block_bytes;
+		d->allocated[i] = false;
+	}
+}
+
 static int do_request(struct sim_disk *d, struct sim_request *r)
 {
 	struct okv_io *io = r->io;
@@ -269,6 +283,8 @@ static int do_request(struct sim_disk *d, struct sim_request *r)
 			write_zeros(d, io);
 		break;
 	case OKV_DISCARD:
+		if (sim_chance(&d->random, 500000))
+			discard(d, io);
 		break;
 	}
 	return 0;

@@ -257,3 +257,26 @@ def case_full():
                f"after {nr // 2} deletes {written} of {nr // 4} writes found room")
         expect(c.get("k1") == bytes([1]) * 60000, "what was there is there")
         return f"{nr} values, half of them deleted, {written} new ones"
+
+
+def case_trim():
+    """--trim gives the room of a file back to the file system; without it the file only grows"""
+    used_mib = {}
+    for options in ((), ("--trim",)):
+        with daemon("--partitions", "2", *options, size="512m") as d:
+            c = d.client()
+            for number in range(150):
+                c.set(f"k{number}", os.urandom(1 << 20))
+            full_mib = used_mib[options] = os.stat(d.data).st_blocks >> 11
+            c.delete(*[f"k{number}" for number in range(150)])
+            until = time.monotonic() + START_S
+            # A segment is free when two checkpoints have begun, which the log's growth causes.
+            while (used_mib[options] > full_mib * 3 // 4 if options else
+                   c.info()["checkpoints"] < 20):
+                for number in range(8):
+                    c.set(f"again{number}", os.urandom(1 << 20))
+                used_mib[options] = os.stat(d.data).st_blocks >> 11
+                expect(time.monotonic() < until, str(c.info("persistence")))
+            expect(len(c.get("again0")) == 1 << 20, "what is live is there")
+    expect(used_mib[()] >= full_mib, f"{used_mib}, full {full_mib}")
+    return f"{full_mib} MiB when full; later {used_mib[()]}, with --trim {used_mib[options]}"

@@ -9,6 +9,9 @@
  * The test holds back the zeros for a segment to which nothing can be written any more. The store
  * does not give the segment to a checkpoint, which the zeros would overwrite. Nor is a segment used
  * again while one of its headers is under way, however long all that was in it has been dead.
+ *
+ * With trims, a segment is not used while it is being trimmed, and its room goes back to the file
+ * system then.
  */
 #include "user.h"
 
@@ -23,8 +26,8 @@ enum {
 
 static struct sim_disk disk;
 static const struct okv_disk_ops *sim_ops;
-static struct okv_io *held;	/* an OKV_PREPARE, or a header */
-static bool holds, holds_header;
+static struct okv_io *held;	/* an OKV_PREPARE, a header, or an OKV_DISCARD */
+static bool holds, holds_header, holds_trim, trims;
 static struct okv_store *store;
 static struct okv_partition *p;
 static char value[VALUE_BYTES];
@@ -38,7 +41,8 @@ static bool is_header(const struct okv_io *io)
 
 static void submit(struct okv_disk *d, struct okv_io *io)
 {
-	if ((holds && io->kind == OKV_PREPARE) || (holds_header && !held && is_header(io)))
+	if ((holds && io->kind == OKV_PREPARE) || (holds_header && !held && is_header(io)) ||
+	    (holds_trim && io->kind == OKV_DISCARD))
 		held = io;
 	else
 		sim_ops->submit(d, io);
@@ -46,7 +50,7 @@ static void submit(struct okv_disk *d, struct okv_io *io)
 
 static void open_store(void)
 {
-	struct okv_open_options options = { .now_ms = 1 };
+	struct okv_open_options options = { .now_ms = 1, .trims = trims };
 
 	EXPECT(!okv_store_open(&store, &disk.disk, &options));
 	p = okv_store_partition(store, 0);
@@ -210,10 +214,52 @@ static void test_header(void)
 	printf("ok store_space: a segment is not used again before its headers are written\n");
 }
 
+static uint32_t nr_allocated(void)
+{
+	uint32_t nr = 0;
+
+	for (uint64_t i = 0; i < DEVICE_BYTES / BLOCK_BYTES; i++)
+		nr += disk.allocated[i];
+	return nr;
+}
+
+static void test_trim(void)
+{
+	uint32_t segment, nr_before;
+	uint64_t life;
+
+	trims = true;
+	make_store();
+	held = NULL;
+	holds_trim = true;
+	churn();
+	EXPECT(held && p->trimming && !p->stats.nr_trimmed_segments);
+	segment = p->trimmed;
+	life = p->segments[segment].life;
+	churn();
+	EXPECT(p->segments[segment].state == OKV_SEGMENT_TRIM && p->segments[segment].life == life);
+	holds_trim = false;
+	sim_ops->submit(&disk.disk, held);
+	churn();
+	EXPECT(p->stats.nr_trimmed_segments > NR_SEGMENTS);
+	/* The device heeds every other hint: about half of the segments are holes again. */
+	nr_before = nr_allocated();
+	EXPECT(nr_before < DEVICE_BYTES / BLOCK_BYTES * 3 / 4);
+	okv_store_close(store);
+	open_store();
+	for (uint32_t i = 0; i < 10; i++)
+		EXPECT(run_op(OKV_OP_GET, i) == OKV_OK);
+	okv_store_close(store);
+	sim_disk_free(&disk);
+	printf("ok store_space: a segment is not used while it is trimmed; %u of %u blocks are in "
+	       "use then\n", nr_before, DEVICE_BYTES / BLOCK_BYTES);
+}
+
 int main(void)
 {
 	test_full();
 	test_prepare();
 	test_header();
+	test_trim();
 	return 0;
 }
