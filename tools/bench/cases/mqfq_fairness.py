@@ -35,7 +35,7 @@ BOTH = ("ssdsim", "nvme-tcp")
 SCHEDULERS = tuple(rivals.WAYS)
 QUICK_SCHEDULERS = ("none", "mq-mqfq")
 # For the cases that are not part of a quick look, to save time.
-MAIN_SCHEDULERS = ("none", "bfq", "bfq, tuned", "io.cost, tuned", "mq-mqfq")
+MAIN_SCHEDULERS = ("none", "bfq", "bfq, tuned", "io.cost, tuned", "io.max", "mq-mqfq")
 # As it comes, mq-mqfq finds T and D in the first second of a load. kit/reactions.py has what
 # follows a change.
 RAMP_S = 1

@@ -44,6 +44,17 @@ def _set_weights(control, weights):
         write(f"{ROOT}/{group}/{name}", max(low, round(weight * scale)))
 
 
+def _set_limits(disk, weights, model):
+    """Hold each cgroup to its share of what @model says that the drive can do."""
+    device, total = read(f"/sys/block/{disk}/dev"), sum(weights.values())
+    rates = {"rbps": model["rbps"], "wbps": model["wbps"], "riops": model["rrandiops"],
+             "wiops": model["wrandiops"]}
+    for group, weight in weights.items():
+        limits = " ".join(f"{name}={max(1, round(rate * weight / total))}"
+                          for name, rate in rates.items())
+        write(f"{ROOT}/{group}/io.max", f"{device} {limits}")
+
+
 def _switch_iocost(disk, on, model=None, qos=""):
     """Switch io.cost on or off, with its automatic parameters or with @model and @qos."""
     device, by = read(f"/sys/block/{disk}/dev"), "user" if model else "auto"
@@ -56,8 +67,8 @@ def _switch_iocost(disk, on, model=None, qos=""):
 def cgroups(disk, control, weights, model=None, qos=""):
     """The cgroups of @weights below the root, until the context ends.
 
-    @control is the scheduler that obeys the weights, or io.cost. The latter may have a @model of
-    the drive, {coefficient: value}, and a text of @qos parameters.
+    @control is the scheduler that obeys the weights, io.cost or io.max. io.cost may have a @model
+    of the drive, {coefficient: value}, and a text of @qos parameters; io.max needs the model.
     """
     write(f"{ROOT}/cgroup.subtree_control", "+io")
     made = []
@@ -68,6 +79,8 @@ def cgroups(disk, control, weights, model=None, qos=""):
         _set_weights(control, weights)
         if control == "io.cost":
             _switch_iocost(disk, True, model, qos)
+        elif control == "io.max":
+            _set_limits(disk, weights, model)
         yield
     finally:
         try:

@@ -6,7 +6,9 @@ device of its own: if low_latency is written while the device still knows a cgro
 under another scheduler, kernel 6.12 follows a NULL pointer (bfq_end_wr_async_queues()). "io.cost,
 tuned" has a model of the drive, which is measured before the case (guest/iocost.py), and holds the
 drive to it. Its latencies only say how long a period is: they are those that it has for an SSD by
-itself. The others have what they come with.
+itself. "io.max" holds each cgroup to its share of the rates in that model, bytes and requests,
+reads and writes: what an administrator would set by hand. It lends nothing to others. The rest
+have what they come with.
 """
 
 # Name: the scheduler, what obeys the weights, tunables.
@@ -14,8 +16,10 @@ WAYS = {"none": ("none", "none", {}), "mq-deadline": ("mq-deadline", "mq-deadlin
         "kyber": ("kyber", "kyber", {}), "bfq": ("bfq", "bfq", {}),
         "bfq, tuned": ("bfq", "bfq", {"low_latency": 0, "slice_idle": 0}),
         "io.cost": ("none", "io.cost", {}), "io.cost, tuned": ("none", "io.cost", {}),
+        "io.max": ("none", "io.max", {}),
         "mq-mqfq": ("mq-mqfq", "mq-mqfq", {})}
-QOS = {"io.cost, tuned": "rpct=0 rlat=25000 wpct=0 wlat=25000 min=100 max=100"}
+# Of those that need a model of the drive: io.cost's parameters.
+QOS = {"io.cost, tuned": "rpct=0 rlat=25000 wpct=0 wlat=25000 min=100 max=100", "io.max": ""}
 
 
 def way(name, weights):

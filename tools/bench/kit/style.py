@@ -9,6 +9,7 @@ import textwrap
 # The same scheduler has the same colour in every picture.
 SCHEDULERS = {"none": "#b0413e", "mq-deadline": "#8a8a8a", "kyber": "#b9a44c", "bfq": "#5a9a6a",
               "bfq, tuned": "#9ccfa9", "io.cost": "#6b5b4f", "io.cost, tuned": "#b39f8f",
+              "io.max": "#c9a0a0",
               "mq-mqfq": "#1f4e8c", "mq-k2": "#4d9fd6", "mq-tabs": "#d9730d",
               "mq-octofas": "#8e4f9e"}
 # Other colours: tenants in the order in which a benchmark names them, and octokvd's peers.
