@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "checker.h"
-#include "ring.h"
+#include "device/ring.h"
 #include "server/auth.h"
 #include "server/clock.h"
 #include "store/mem.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "data.h"
-#include "fence.h"
+#include "device/fence.h"
 #include "listen.h"
 #include "store/store.h"
 
@@ -119,7 +119,7 @@ int data_open(const struct data *d, bool *created)
 		die("%s: its file system has no direct I/O", path);
 	if (fd < 0)
 		die("%s: %s", path, store_refusal(errno));
-	if (!d->unfenced && !fence_take(fd, path, d->preempts, why, sizeof(why)))
+	if (!d->unfenced && !d->reads_only && !fence_take(fd, path, d->preempts, why, sizeof(why)))
 		die("%s", why);
 	return fd;
 }

@@ -3,7 +3,7 @@
 #ifndef OKV_DATA_H
 #define OKV_DATA_H
 
-#include "disk_uring.h"
+#include "device/disk_uring.h"
 
 /* @size_bytes: of a file that is made. @nr_partitions: of a store that is made; 0: the default */
 struct data {

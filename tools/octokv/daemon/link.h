@@ -15,7 +15,7 @@
 #include <sys/uio.h>
 
 #include "server/conn.h"
-#include "ring.h"
+#include "device/ring.h"
 
 enum {
 	RECV_BUFFERS		= 256,

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "data.h"
-#include "fence.h"
+#include "device/fence.h"
 #include "listen.h"
 #include "log.h"
 #include "memory.h"
@@ -708,13 +708,15 @@ static void write_weights(const struct options *o, const struct tenants *tenants
 		die("%s", why);
 }
 
-/* Ended by a signal while it recovers: the next start recovers again. */
+/*
+ * Ended by a signal while it recovers: the next start recovers again. Requests may be under way, so
+ * the device stays reserved.
+ */
 __attribute__((noreturn)) static void end_now(const struct options *o)
 {
 	fputs("octokvd: ends during recovery\n", stderr);
 	if (o->unix_path)
 		unlink(o->unix_path);
-	fence_give();
 	_exit(0);
 }
 

@@ -3,8 +3,8 @@
 #ifndef OKV_OFFLINE_H
 #define OKV_OFFLINE_H
 
-#include "disk_uring.h"
-#include "server/rdb.h"
+#include "device/disk_uring.h"
+#include "rdb/rdb.h"
 
 enum { ALL_USERS = -1 };
 

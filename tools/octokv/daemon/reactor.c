@@ -40,7 +40,7 @@
 #include <unistd.h>
 
 #include "checker.h"
-#include "disk_uring.h"
+#include "device/disk_uring.h"
 #include "link.h"
 #include "listen.h"
 #include "log.h"

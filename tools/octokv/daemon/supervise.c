@@ -26,7 +26,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "disk_uring.h"
+#include "device/disk_uring.h"
 #include "log.h"
 #include "notify.h"
 #include "scrape.h"

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "server/rdb.h"
+#include "rdb/rdb.h"
 #include "server/tenant.h"
 
 enum { UNPACKED_BYTES_MAX = 1 << 16 };

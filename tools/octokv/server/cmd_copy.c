@@ -21,7 +21,7 @@
 
 #include "command.h"
 #include "multi.h"
-#include "rdb.h"
+#include "rdb/rdb.h"
 #include "store/mem.h"
 #include "tenant.h"
 

@@ -278,6 +278,7 @@ struct okv_partition {
 	uint32_t next_hole;		/* where the next allocation looks */
 	uint32_t nr_refused_holes;	/* allocations that failed in a row */
 	uint64_t allocate_ms;		/* when all holes have failed: not before then */
+	uint32_t nr_to_trim;
 	bool trims, trimming;
 	uint32_t trimmed;		/* the segment that is being trimmed */
 	struct okv_io trim;

@@ -47,6 +47,7 @@ static void trimmed(struct okv_io *io)
 	struct okv_partition *p = io->owner;
 
 	p->trimming = false;
+	p->nr_to_trim--;
 	p->stats.nr_trimmed_segments++;
 	if (p->disk->is_sparse) {
 		p->segments[p->trimmed].state = OKV_SEGMENT_HOLE;
@@ -72,7 +73,7 @@ static void trim(struct okv_partition *p, uint32_t segment)
 
 void okv_segments_trim(struct okv_partition *p)
 {
-	if (p->is_pinned)
+	if (!p->nr_to_trim || p->is_pinned)
 		return;
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
 		struct okv_segment *s = &p->segments[i];
@@ -82,6 +83,7 @@ void okv_segments_trim(struct okv_partition *p)
 		if (p->is_quiet || okv_segments_are_low(p)) {
 			s->state = OKV_SEGMENT_FREE;
 			p->nr_free++;
+			p->nr_to_trim--;
 		} else if (!p->trimming) {
 			trim(p, i);
 		}
@@ -102,6 +104,7 @@ void okv_segments_reclaim(struct okv_partition *p)
 		if (s->state == OKV_SEGMENT_DRAINED && s->drained_generation <= oldest) {
 			s->state = p->trims ? OKV_SEGMENT_TRIM : OKV_SEGMENT_FREE;
 			p->nr_free += !p->trims;
+			p->nr_to_trim += p->trims;
 		}
 	}
 	okv_segments_trim(p);

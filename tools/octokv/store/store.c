@@ -397,7 +397,8 @@ bool okv_partition_quiesce(struct okv_partition *p)
 
 bool okv_partition_is_working(const struct okv_partition *p)
 {
-	return p->gc.active || p->checkpoint.step != OKV_CHECKPOINT_NONE || p->nr_roots_in_doubt ||
+	return p->gc.active || p->trimming || p->checkpoint.step != OKV_CHECKPOINT_NONE ||
+	       p->nr_roots_in_doubt ||
 	       p->log_outage.nr_failures || p->checkpoint_outage.nr_failures;
 }
 

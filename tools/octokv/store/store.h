@@ -500,7 +500,7 @@ int okv_device_seal(struct okv_disk *disk, bool sealed);
  */
 bool okv_partition_quiesce(struct okv_partition *p);
 
-/* Is it at a checkpoint or at garbage collection, which have to end before it can be at rest? */
+/* Is it at a checkpoint, collecting or trimming, which has to end before it can be at rest? */
 bool okv_partition_is_working(const struct okv_partition *p);
 struct okv_partition *okv_store_detach(struct okv_store *store, uint32_t partition);
 void okv_store_attach(struct okv_store *store, struct okv_partition *p);

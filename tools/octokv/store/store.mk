@@ -46,6 +46,6 @@ fuzz-disk: $(BUILD)/fuzz_disk
 		$(BUILD)/corpus-disk $(BUILD)/seeds-disk
 
 # The speed of the store without a network: see the head of the file.
-RATE_DAEMON := daemon/disk_uring.o daemon/fence.o daemon/log.o
-$(BUILD)/store_rate: $(addprefix $(BUILD)/plain/,test/store/rate.o $(RATE_DAEMON) $(STORE:=.o))
+RATE_DEVICE := device/disk_uring.o device/fence.o
+$(BUILD)/store_rate: $(addprefix $(BUILD)/plain/,test/store/rate.o $(RATE_DEVICE) $(STORE:=.o))
 	$(CC) -o $@ $^ $(LDLIBS)

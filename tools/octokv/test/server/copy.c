@@ -3,7 +3,7 @@
  * copy.c - bits, and values that go from key to key, or out and in: in one step, and in several
  */
 #include "server/multi.h"
-#include "server/rdb.h"
+#include "rdb/rdb.h"
 #include "world.h"
 
 /* Two keys of one partition, and one of another. */

@@ -4,7 +4,7 @@
  *
  * The cases of the daemon read what Valkey writes, and have Valkey read what octokvd writes.
  */
-#include "server/rdb.h"
+#include "rdb/rdb.h"
 #include "test/test.h"
 
 struct file {

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/disk_uring.h"
+#include "device/disk_uring.h"
 #include "store/store.h"
 
 enum { NR_SAMPLES_MAX = 4 << 20 };

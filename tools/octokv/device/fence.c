@@ -17,8 +17,13 @@
  * If another host has the device, octokvd does not start. --preempt takes it away from that host,
  * and has the drive abort what the host has under way. That host's next request is refused
  * (EBADE), and its octokvd ends at once (fence_lost()). An idle one finds out within a second: a
- * thread of its own asks, since the question waits as long as the drive does not answer. A drive
- * may forget reservations without power; the thread renews this one then.
+ * thread of its own asks, since the question waits as long as the drive does not answer. If nobody
+ * has the device any more, it was another host's meanwhile, or the drive has forgotten: octokvd
+ * ends, too, since only a start reads again what is on the device.
+ *
+ * At its end octokvd gives the device back if it was free before. If it was not, requests of the
+ * host that had it may still wait somewhere for their path, and have to be refused when they
+ * arrive. The next host needs --preempt then.
  *
  * What needs no request is the limit: that a key does not exist is known from memory. A host that
  * is cut off from the drive, but not from its clients, may say so until a second after it is back.
@@ -28,7 +33,8 @@
  * kernels. The report comes with host identifiers of 128 bits from drives behind a fabric, and else
  * with 64 bits.
  *
- * Files, partitions, and devices other than NVMe are not fenced.
+ * Files, partitions, devices other than NVMe, and drives that know no reservations are not fenced.
+ * Who only reads needs no reservation of its own: the drive refuses if another host has one.
  */
 #include <endian.h>
 #include <errno.h>
@@ -45,7 +51,6 @@
 #include <xxhash.h>
 
 #include "fence.h"
-#include "log.h"
 
 enum {
 	OPCODE_REGISTER	= 0x0d,
@@ -66,7 +71,13 @@ enum {
 	REPORT_BYTES	= 4096,
 	EXTENDED	= 1,	/* dword 11 of a report */
 	HOLDS		= 1,	/* in the status of a controller */
+	STATUS_MASK	= 0x7ff,	/* of a status; above are bits that say more of it */
+	TYPE_MASK	= 0x700,
+	INVALID_OPCODE	= 0x001,
+	PATH_ERROR	= 0x300,	/* a type */
+
 	PERIOD_S	= 1,
+	TRIES		= 10,
 };
 
 /* Dword 10 of a registration: it outlives a loss of power. */
@@ -88,6 +99,7 @@ static struct {
 	int fd;
 	uint32_t nsid;
 	uint64_t key;
+	bool was_free;
 	bool is_given;
 } fence = { .fd = -1 };
 
@@ -210,6 +222,8 @@ static uint64_t reserve(bool preempts)
 {
 	uint64_t holder = 0;
 
+	if (!find_holder(&holder))
+		fence.was_free = !holder;
 	if (!register_key())
 		issue_keys(OPCODE_ACQUIRE, ACQUIRE | EXCLUSIVE, fence.key, 0);
 	find_holder(&holder);
@@ -222,47 +236,73 @@ static uint64_t reserve(bool preempts)
 	return holder;
 }
 
+static bool is_partition(dev_t device)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/partition", major(device),
+		 minor(device));
+	return !access(path, F_OK);
+}
+
+/*
+ * Is it a namespace whose drive knows reservations? It may be out of reach for a moment: only an
+ * answer counts. Returns 1, 0 or a negative errno.
+ */
+static int knows_reservations(int fd)
+{
+	int error = EAGAIN;
+
+	for (int i = 0; i < TRIES; i++) {
+		int nsid = ioctl(fd, NVME_IOCTL_ID), result;
+		uint64_t holder;
+
+		if (nsid < 0 && errno == ENOTTY)
+			return 0;
+		fence.fd = fd;
+		fence.nsid = nsid;
+		result = nsid < 0 ? -errno : find_holder(&holder);
+		if (result >= 0 && (result & TYPE_MASK) != PATH_ERROR)
+			return (result & STATUS_MASK) != INVALID_OPCODE;
+		error = result < 0 ? -result : EAGAIN;
+		if (error == EACCES || error == EPERM)
+			return result;
+		sleep(PERIOD_S);
+	}
+	return -error;
+}
+
 bool fence_take(int fd, const char *name, bool preempts, char *why, size_t bytes)
 {
 	struct stat st;
 	uint64_t holder;
-	int nsid, result;
+	int known;
 
-	if (fstat(fd, &st) || !S_ISBLK(st.st_mode))
+	if (fstat(fd, &st) || !S_ISBLK(st.st_mode) || is_partition(st.st_rdev))
 		return true;
-	nsid = ioctl(fd, NVME_IOCTL_ID);
-	if (nsid <= 0)
-		return true;
-	fence.fd = fd;
-	fence.nsid = nsid;
 	fence.name = name;
-	result = find_holder(&holder);
-	if (result) {
-		fence.fd = -1;
-		if (result == -EACCES || result == -EPERM)
-			fprintf(stderr, "octokvd: %s: may not ask who has reserved it: other hosts "
-				"are not kept away\n", name);
+	known = knows_reservations(fd);
+	fence.key = known > 0 ? make_key(st.st_rdev) : 0;
+	holder = known > 0 ? reserve(preempts) : 0;
+	if (known > 0 && holder == fence.key)
 		return true;
-	}
-	fence.key = make_key(st.st_rdev);
-	holder = reserve(preempts);
-	if (holder == fence.key)
-		return true;
-	unregister_key();
+	if (known > 0)
+		unregister_key();
 	fence.fd = -1;
 	if (holder)
 		snprintf(why, bytes, "%s: another host has reserved it (key %016llx): end octokvd "
 			 "there, or give --preempt if that host is gone", name,
 			 (unsigned long long)holder);
-	else
-		snprintf(why, bytes, "%s: it knows reservations, and does not give one: --no-fence "
-			 "does without, if no other host uses it", name);
-	return false;
+	else if (known)
+		snprintf(why, bytes, "%s: cannot reserve it%s%s: --no-fence does without, if no "
+			 "other host uses it", name, known < 0 ? ": " : "",
+			 known < 0 ? strerror(-known) : "");
+	return !known;
 }
 
 void fence_give(void)
 {
-	if (fence.fd < 0 || fence.is_given)
+	if (fence.fd < 0 || !fence.was_free || fence.is_given)
 		return;
 	__atomic_store_n(&fence.is_given, true, __ATOMIC_RELEASE);
 	issue_keys(OPCODE_RELEASE, EXCLUSIVE, fence.key, 0);
@@ -273,32 +313,25 @@ void fence_give(void)
 
 void fence_lost(void)
 {
-	log_end();
 	fprintf(stderr, "octokvd: another host has reserved %s: ends at once\n",
 		fence.name ? fence.name : "the device");
 	_exit(1);
 }
 
-static bool is_lost(void)
+static void *watch(void *unused)
 {
 	uint64_t holder;
 
-	/* A report that fails says nothing: the device is away, and requests wait. */
-	if (find_holder(&holder) || holder == fence.key ||
-	    __atomic_load_n(&fence.is_given, __ATOMIC_ACQUIRE))
-		return false;
-	if (holder || reserve(false) != fence.key)
-		return true;
-	log_say(LOG_FENCE, "the device had forgotten who has reserved it: it is ours again");
-	return false;
-}
-
-static void *watch(void *unused)
-{
 	(void)unused;
-	while (!is_lost())
+	/* A report that fails says nothing: the device is away, and requests wait. */
+	while (find_holder(&holder) || holder == fence.key ||
+	       __atomic_load_n(&fence.is_given, __ATOMIC_ACQUIRE))
 		sleep(PERIOD_S);
-	fence_lost();
+	if (holder)
+		fence_lost();
+	fprintf(stderr, "octokvd: %s is not reserved any more, and another host may have used it: "
+		"ends at once\n", fence.name);
+	_exit(1);
 }
 
 void fence_watch(void)

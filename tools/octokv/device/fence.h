@@ -24,10 +24,10 @@
  */
 bool fence_take(int fd, const char *name, bool preempts, char *why, size_t bytes);
 
-/* Looks once a second whether the device is still ours, in a thread; fence_lost() if not. */
+/* Looks once a second whether the device is still ours, in a thread; ends octokvd if not. */
 void fence_watch(void);
 
-/* Gives the device back: another host may take it without --preempt. */
+/* Gives the device back if it was free before: another host may take it without --preempt. */
 void fence_give(void);
 
 /* Another host has reserved the device: ends octokvd at once. Any thread. */
