@@ -428,6 +428,8 @@ static bool within_bounds(struct request *r)
 		nr_bytes += r->ops[i].holds_bytes;
 	}
 	if (!tenant_hold_bytes(r->tenant, r->conn->worker->server->nr_workers, nr_bytes)) {
+		for (uint32_t i = 0; i < r->nr_ops; i++)
+			r->ops[i].holds_bytes = 0;
 		request_fail(r, NO_BYTES);
 		return false;
 	}

@@ -220,6 +220,38 @@ static void test_bounds(void)
 	free(path);
 }
 
+/* A command that is refused for its bytes has set nothing aside, whether EXEC is refused or not. */
+static void test_refused_bytes(void)
+{
+	char *path = write_users("bytes=500");
+	struct world world;
+
+	open_world(&world, path);
+	find_keys(&world);
+	TALK("AUTH ann secret", "+OK\r\n");
+	ASK("+OK\r\n", "SET %s %0150d", a, 0);
+	for (int crosses = 0; crosses < 2; crosses++) {
+		TALK("MULTI", "+OK\r\n");
+		for (int i = 0; i < 4; i++)
+			ASK(QUEUED, "SET %s %0150d", a, 0);
+		ASK(QUEUED, "STRLEN %s", b);
+		if (crosses) {
+			ASK(QUEUED, "STRLEN %s", other);
+			TALK("EXEC", "-CROSSSLOT the keys of this transaction are in several "
+			     "partitions, which are not written in one step: nothing of it was "
+			     "run\r\n");
+		} else {
+			TALK("EXEC", "*5\r\n+OK\r\n+OK\r\n"
+			     "-QUOTA this user has no more bytes: delete something\r\n"
+			     "-QUOTA this user has no more bytes: delete something\r\n:0\r\n");
+		}
+		EXPECT(!world.tenants.list[0]->nr_held_bytes);
+	}
+	close_world(&world);
+	unlink(path);
+	free(path);
+}
+
 /* The lock of redis-py: release it, add 100 s, 5 s from now. */
 static void test_lock(void)
 {
@@ -249,6 +281,7 @@ int main(void)
 	test_watch();
 	test_watch_many();
 	test_bounds();
+	test_refused_bytes();
 	puts("ok server_multi: transactions happen as a whole, or nothing of them");
 	return 0;
 }
