@@ -266,7 +266,7 @@ static bool has_requests(const struct reactor *r)
 	for (const struct conn *c = r->worker.conns; c; c = c->next)
 		if (c->nr_requests || (patient && c->out.nr_bytes && !c->dead))
 			return true;
-	return r->net.nr_handed;
+	return r->net.nr_handed || r->worker.nr_ending_turns;
 }
 
 /* What happened since the last tick that an operator should know of. */

@@ -15,6 +15,11 @@
  * So after a loss of power both keys may be there. If another client writes the source in between,
  * the target gets that value, too. A source that changes all the time, and one that changes during
  * RENAMENX, which must not write the target again, is answered TRYAGAIN: both keys are there then.
+ *
+ * One such RENAME goes on at a time in the process, in the order in which they came. So the second
+ * of two with the same source does not find it, and RENAMEs of a to b and of b to a leave one of
+ * the keys. Other commands do not wait for them: a source that one of these takes away between its
+ * read and its removal is answered TRYAGAIN, too.
  */
 #include <signal.h>
 #include <unistd.h>
@@ -118,15 +123,74 @@ static void finish_copy(struct request *r)
 
 /* ---- over several partitions ---- */
 
+/* Of a RENAME. Worker 0 has the queue of all, whose first one goes on. */
+struct turn {
+	struct kv_msg msg;
+	struct turn *next;
+	struct request *request;
+	bool has_come;
+};
+
 struct crossing {
+	struct turn *turn;
 	struct resp_chunk *value;	/* of the source */
 	uint32_t len;
 	uint64_t sum, expire_ms;
 	uint32_t nr_tries;
 };
 
+/* At worker 0. It may be over at once, and the next one begin, before worker_return() is back. */
+static void pass_on(struct worker *w)
+{
+	struct server *s = w->server;
+
+	if (s->turn_is_passed)
+		return;
+	s->turn_is_passed = true;
+	while (s->turns && !s->turns->has_come) {
+		s->turns->has_come = true;
+		worker_return(w, &s->turns->msg);
+	}
+	s->turn_is_passed = false;
+}
+
+static void queue_turn(struct worker *w, struct kv_msg *msg)
+{
+	struct server *s = w->server;
+	struct turn *turn = (struct turn *)msg;
+
+	if (s->turns)
+		s->last_turn->next = turn;
+	else
+		s->turns = turn;
+	s->last_turn = turn;
+	pass_on(w);
+}
+
+static void end_turn(struct worker *w, struct kv_msg *msg)
+{
+	w->server->turns = ((struct turn *)msg)->next;
+	worker_return(w, msg);
+	pass_on(w);
+}
+
+static void turn_ended(struct worker *home, struct kv_msg *msg)
+{
+	home->nr_ending_turns--;
+	mem_free(msg);
+}
+
 static void end_crossing(struct request *r)
 {
+	struct worker *w = r->conn->worker;
+	struct turn *turn = r->crossing->turn;
+
+	if (turn) {
+		turn->msg.run = end_turn;
+		turn->msg.done = turn_ended;
+		w->nr_ending_turns++;
+		worker_send(w, &turn->msg, 0);
+	}
 	mem_free(r->crossing->value);
 	mem_free(r->crossing);
 }
@@ -156,11 +220,20 @@ static void end_copy(struct request *r, bool copied)
 
 static void read_source(struct request *r);
 
+static bool has_expired(const struct request *r)
+{
+	uint64_t expire_ms = r->crossing->expire_ms;
+
+	return expire_ms && expire_ms <= r->conn->worker->now_ms;
+}
+
 static void removed(struct request *r)
 {
 	if (has_failed(r))
 		return;
-	if (r->ops->op.status != OKV_ABORTED)
+	if (r->ops->op.status == OKV_NOT_FOUND && !has_expired(r))
+		request_fail(r, "TRYAGAIN the key went while it was renamed: the new one is there");
+	else if (r->ops->op.status != OKV_ABORTED)
 		end_copy(r, true);
 	else if (keeps_target(r) || ++r->crossing->nr_tries == MAX_TRIES)
 		request_fail(r, "TRYAGAIN the key changed while it was renamed: both are there");
@@ -209,6 +282,9 @@ static void source_read(struct request *r)
 		end_copy(r, x->nr_tries);
 		return;
 	}
+	/* It is for no reply: sixteen of the longest values would be too long for one. */
+	r->reply_bytes -= kv->op.out_len;
+	r->conn->reply_bytes -= kv->op.out_len;
 	mem_free(x->value);
 	x->value = kv->value;
 	kv->value = NULL;
@@ -229,12 +305,33 @@ static void read_source(struct request *r)
 	request_submit(r);
 }
 
+static void turn_come(struct worker *home, struct kv_msg *msg)
+{
+	struct request *r = ((struct turn *)msg)->request;
+
+	(void)home;
+	r->submitting = false;
+	read_source(r);
+}
+
 static void copy_in_steps(struct request *r)
 {
+	struct turn *turn;
+
 	r->crossing = mem_zalloc(sizeof(*r->crossing));
 	r->end = end_crossing;
 	r->blocks = true;
-	read_source(r);
+	if (is_copy(r)) {
+		read_source(r);
+		return;
+	}
+	turn = r->crossing->turn = mem_zalloc(sizeof(*turn));
+	turn->msg.run = queue_turn;
+	turn->msg.done = turn_come;
+	turn->request = r;
+	/* It has no operations yet: those of requests before it are not to go on with them. */
+	r->submitting = true;
+	worker_send(r->conn->worker, &turn->msg, 0);
 }
 
 /* ---- COPY, RENAME, RENAMENX ---- */

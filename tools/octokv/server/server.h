@@ -29,6 +29,7 @@ struct move;
 struct net;
 struct slow_log;
 struct tenant_metrics;
+struct turn;
 
 enum {
 	MAX_WORKERS		= 64,
@@ -88,6 +89,9 @@ struct server {
 	uint64_t started_ms;
 	bool serves;			/* atomic: recovery is over */
 	struct okv_stats *published;	/* by partition: metrics.h */
+	/* Of worker 0: RENAMEs over partitions, the first of which goes on (cmd_copy.c). */
+	struct turn *turns, *last_turn;
+	bool turn_is_passed;
 	/* Atomic, of dumps while it serves. */
 	bool is_saving, save_failed;
 	uint64_t saved_s;		/* Unix time of the last good one, or of the start */
@@ -121,6 +125,7 @@ struct worker {
 	uint64_t next_conn;		/* ids of connections: one in MAX_WORKERS is ours */
 	struct conn *conns;		/* all of them */
 	uint32_t nr_parked;		/* of them, that wait for a token of their tenant */
+	uint32_t nr_ending_turns;	/* mail to worker 0 of requests that are over */
 	/* mover.c */
 	struct route routes[MAX_PARTITIONS];
 	struct move *move;		/* the one under way from here */

@@ -14,7 +14,7 @@ BUILD = os.path.join(CHECKOUT, "results", "octokv")
 FUZZ_S, FUZZ_LONG_S = 5, 600
 # Cases of tools/octokv/test/daemon/run that have work for several reactors.
 THREADED = ["redis_py", "moves", "spread", "strangers", "outage", "reload", "turns",
-            "transactions", "bgsave", "metrics", "metrics_moves", "slowlog", "clients",
+            "transactions", "renames", "bgsave", "metrics", "metrics_moves", "slowlog", "clients",
             "settings"]
 
 

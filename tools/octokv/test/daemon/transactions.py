@@ -85,6 +85,47 @@ def case_crossing():
     return ""
 
 
+def case_renames():
+    """RENAMEs of many clients at once, over partitions: one has the value, and none is lost"""
+    nr_clients, nr_rounds = 6, 60
+    with daemon("--size", "512m", size=None) as d:
+        c = d.client()
+        names = [f"slot{i}" for i in range(8)]
+        barrier = threading.Barrier(nr_clients)
+        took = [0] * nr_rounds
+
+        def claim(number):
+            mine = d.client()
+            for turn in range(nr_rounds):
+                if not number:
+                    mine.set("job", turn)
+                barrier.wait(60)
+                try:
+                    mine.rename("job", f"worker{number}")
+                    took[turn] += 1
+                except redis.ResponseError as error:
+                    expect("no such key" in str(error) or "was renamed" in str(error), str(error))
+                barrier.wait(60)
+
+        def swap(number):
+            mine = d.client()
+            rng = random.Random(number)
+            for _ in range(nr_rounds):
+                try:
+                    mine.renamenx(*rng.sample(names, 2))
+                except redis.ResponseError as error:
+                    expect("no such key" in str(error) or "was renamed" in str(error), str(error))
+        for join in [in_thread(lambda n=n: claim(n)) for n in range(nr_clients)]:
+            join()
+        expect(all(nr == 1 for nr in took), f"clients that had the value: {took}")
+        c.mset({name: name for name in names[:4]})
+        for join in [in_thread(lambda n=n: swap(n)) for n in range(nr_clients)]:
+            join()
+        left = {value for value in c.mget(names) if value}
+        expect(len(left) == 4, f"of 4 values {left} are left")
+        return f"{nr_clients} clients, {nr_rounds} rounds"
+
+
 def case_torn():
     """kill -9 while two keys are always written together: they are equal at every start"""
     with daemon("--partitions", "1", "--size", "512m", size=None) as d:

@@ -291,6 +291,155 @@ static void test_source_changes(void)
 	}
 }
 
+/* A long value that changes all the time: the replies of all tries would be too long for one. */
+static void test_long_source_changes(void)
+{
+	enum { BYTES = 5 << 20, NR_TRIES = 16 };
+	char *value = malloc(BYTES), head[64];
+	struct world world;
+	struct conn *second;
+
+	memset(value, 'x', BYTES);
+	open_world(&world, NULL);
+	find_keys(&world);
+	second = connect_one(&world);
+	for (int i = 0; i <= NR_TRIES; i++) {
+		value[0] = 'a' + i;
+		snprintf(head, sizeof(head), "*3\r\n$3\r\nSET\r\n$2\r\n%s\r\n$%d\r\n", a, BYTES);
+		say(second, head);
+		EXPECT(conn_feed(second, value, BYTES) == BYTES);
+		say(second, "\r\n");
+		if (!i) {
+			memstore_hold(world.worker.store, true);
+			SAY("RENAME %s %s", a, other);
+			memstore_release_oldest(world.worker.store);
+			continue;
+		}
+		for (int step = 0; step < (i < NR_TRIES ? 4 : 3); step++)
+			memstore_release_oldest(world.worker.store);
+	}
+	HEAR("-TRYAGAIN the key changed while it was renamed: both are there\r\n");
+	EXPECT(!world.c->reply_bytes);
+	conn_kill(second);
+	close_world(&world);
+	free(value);
+}
+
+/* Both clients RENAME over partitions at once, step by step in turn; hears @first and @second. */
+static void rename_both(struct world *world, const char *texts[2], const char *first,
+			const char *second)
+{
+	struct conn *c = world->c, *other_c = connect_one(world);
+
+	memstore_hold(world->worker.store, true);
+	say(c, texts[0]);
+	say(other_c, texts[1]);
+	for (int i = 0; i < 4; i++)
+		memstore_release_oldest(world->worker.store);
+	memstore_hold(world->worker.store, false);
+	memstore_release(world->worker.store);
+	hear(c, first, __LINE__);
+	hear(other_c, second, __LINE__);
+	EXPECT(!world->server.turns && !world->worker.nr_ending_turns);
+	conn_kill(other_c);
+}
+
+/* Two RENAMEs over partitions: neither says OK for a value that the other one has taken. */
+static void test_two_renames(void)
+{
+	char lines[2][40], third[8];
+	const char *texts[2] = { lines[0], lines[1] };
+	struct world world;
+
+	open_world(&world, NULL);
+	find_keys(&world);
+	ASK("+OK\r\n", "MSET %s 1 %s 1", a, other);
+	snprintf(lines[0], sizeof(lines[0]), "RENAME %s %s\r\n", a, other);
+	snprintf(lines[1], sizeof(lines[1]), "RENAME %s %s\r\n", other, a);
+	rename_both(&world, texts, "+OK\r\n", "+OK\r\n");
+	ASK(":1\r\n", "EXISTS %s %s", a, other);
+	ASK("+OK\r\n", "SET %s job", a);
+	ASK(":0\r\n", "DEL %s", other);
+	for (int i = 0; ; i++) {
+		snprintf(third, sizeof(third), "z%d", i);
+		if (partition_of(&world, third) != partition_of(&world, a))
+			break;
+	}
+	snprintf(lines[1], sizeof(lines[1]), "RENAME %s %s\r\n", a, third);
+	rename_both(&world, texts, "+OK\r\n", "-ERR no such key\r\n");
+	ASK("*3\r\n$-1\r\n$3\r\njob\r\n$-1\r\n", "MGET %s %s %s", a, other, third);
+	close_world(&world);
+}
+
+/* Clients wait for their turn. One goes; all are served, however many fail at once. */
+static void test_turns(void)
+{
+	enum { NR = 20000 };
+	struct conn **clients = malloc(NR * sizeof(*clients));
+	struct world world;
+	char line[40];
+
+	open_world(&world, NULL);
+	find_keys(&world);
+	ASK("+OK\r\n", "SET %s v", a);
+	snprintf(line, sizeof(line), "RENAME %s %s\r\n", a, other);
+	memstore_hold(world.worker.store, true);
+	say(world.c, line);
+	memstore_release_oldest(world.worker.store);
+	for (int i = 0; i < NR; i++) {
+		clients[i] = connect_one(&world);
+		say(clients[i], line);
+	}
+	conn_kill(clients[0]);
+	memstore_hold(world.worker.store, false);
+	memstore_release(world.worker.store);
+	HEAR("+OK\r\n");
+	for (int i = 1; i < NR; i++) {
+		hear(clients[i], "-ERR no such key\r\n", __LINE__);
+		conn_kill(clients[i]);
+	}
+	EXPECT(world.nr_freed == NR && !world.server.turns);
+	close_world(&world);
+	free(clients);
+}
+
+/*
+ * While @a is renamed over partitions, another client takes it away, or it expires: only then is
+ * the reply OK.
+ */
+static void test_source_goes(void)
+{
+	struct world world;
+	struct conn *c, *second;
+
+	for (int expires = 0; expires < 2; expires++) {
+		open_world(&world, NULL);
+		find_keys(&world);
+		c = world.c;
+		second = connect_one(&world);
+		ASK("+OK\r\n", "SET %s v PX 100", a);
+		memstore_hold(world.worker.store, true);
+		SAY("RENAME %s %s", a, other);
+		memstore_release_oldest(world.worker.store);
+		memstore_release_oldest(world.worker.store);
+		if (expires) {
+			later(&world, 100);
+			okv_partition_set_clock(okv_store_partition(world.worker.store, 0),
+						world.worker.now_ms);
+		} else {
+			world.c = second;
+			SAY("DEL %s", a);
+			world.c = c;
+		}
+		memstore_hold(world.worker.store, false);
+		memstore_release(world.worker.store);
+		HEAR(expires ? "+OK\r\n" :
+		     "-TRYAGAIN the key went while it was renamed: the new one is there\r\n");
+		conn_kill(second);
+		close_world(&world);
+	}
+}
+
 /* A later request of the client sees what RENAME has done; so does one of a client that goes. */
 static void test_order(void)
 {
@@ -524,6 +673,10 @@ int main(void)
 	test_in_transaction();
 	test_failures();
 	test_source_changes();
+	test_long_source_changes();
+	test_two_renames();
+	test_turns();
+	test_source_goes();
 	test_order();
 	test_bounds();
 	test_restore();
