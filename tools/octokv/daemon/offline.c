@@ -270,11 +270,21 @@ static char *name_of_part(const char *file)
 	return asprintf(&path, "%s.part", file) < 0 ? NULL : path;
 }
 
-void offline_forget(const char *file)
+/* A dump must not replace what is at @path: it is the store itself, or no file. */
+static bool is_in_the_way(const char *path, const char *data)
+{
+	struct stat st, store;
+
+	return !stat(path, &st) &&
+	       (!S_ISREG(st.st_mode) || (!stat(data, &store) && st.st_dev == store.st_dev &&
+					 st.st_ino == store.st_ino));
+}
+
+void offline_forget(const char *file, const char *data)
 {
 	char *path = name_of_part(file);
 
-	if (path)
+	if (path && !is_in_the_way(path, data))
 		unlink(path);
 	free(path);
 }
@@ -304,16 +314,13 @@ static int dump_to(struct offline *o, const char *path)
 int offline_dump(struct offline *o)
 {
 	char *path = name_of_part(o->file);
-	struct stat st, data;
 	int result;
 
 	if (!path)
 		return fail(o, "%s", strerror(ENOMEM));
-	if (!stat(o->file, &st) &&
-	    (!S_ISREG(st.st_mode) || (!stat(o->data, &data) && st.st_dev == data.st_dev &&
-				      st.st_ino == data.st_ino)))
+	if (is_in_the_way(o->file, o->data) || is_in_the_way(path, o->data))
 		result = fail(o, "%s is there, and is the store, or no file: a dump would replace "
-			      "it", o->file);
+			      "it", is_in_the_way(o->file, o->data) ? o->file : path);
 	else
 		result = dump_to(o, path);
 	free(path);

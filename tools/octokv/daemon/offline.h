@@ -48,8 +48,8 @@ int offline_check(struct offline *o, bool *damaged);
 /* The file is there as a whole, or as it was before. */
 int offline_dump(struct offline *o);
 
-/* Removes what is there of a dump whose process was killed. */
-void offline_forget(const char *file);
+/* Removes what is there of a dump of @data whose process was killed. */
+void offline_forget(const char *file, const char *data);
 
 /*
  * First offline_survey(), which reads all of the file, and then offline_load(). If that fails, the

@@ -245,12 +245,14 @@ void snapshot_run(struct snapshot *s)
 
 void snapshot_give_up(struct snapshot *s, const char *why)
 {
+	const struct config *config = &s->reactors->server->config;
+
 	if (!s->child)
 		return;
 	kill(s->child, SIGKILL);
 	waitpid(s->child, NULL, 0);
 	s->child = 0;
-	offline_forget(s->reactors->server->config.save_to);
+	offline_forget(config->save_to, config->data);
 	unpin_all(s);
 	say_result(s, false);
 	log_say(LOG_DUMP, "the dump was given up: %s", why);

@@ -149,6 +149,10 @@ def case_dump():
                 expect(words in run_once("--data", d.data, "--dump", target, status=1), target)
             expect("replace" in run_once("--data", d.data, "--dump", d.data, status=1),
                    "over the store itself")
+            os.link(d.data, rdb + ".part")
+            expect("replace" in run_once("--data", d.data, "--dump", rdb, status=1) and
+                   os.path.samefile(d.data, rdb + ".part"), "a store named FILE.part")
+            os.unlink(rdb + ".part")
             run_once("--data", d.data, "--user-id", "1", status=2)
             d.start()
             expect(d.client(username="bob", password="pw-bob").get("b9") == b"9", "afterwards")
