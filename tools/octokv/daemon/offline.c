@@ -7,7 +7,8 @@
  * they see is of one moment.
  *
  * A dump is written to FILE.part, synced, and then gets the name of the file. snapshot.c makes one
- * of stores that are open.
+ * of stores that are open. Keys that have expired and are still there are in it with their expiry:
+ * the clock may be wrong at this moment (clock.h), and a load looks at it again.
  *
  * A load reads its file twice. The first time it looks at everything: the checksum, types, lengths,
  * what is packed. Only then does it open the store. An empty store is sealed until all keys are
@@ -152,7 +153,7 @@ struct dump {
 	struct okv_export walk;		/* first */
 	struct offline *o;
 	FILE *file;
-	uint64_t sum, now_ms;
+	uint64_t sum;
 	int64_t db;			/* of the last key; -1: there was none */
 };
 
@@ -183,8 +184,6 @@ static void dump_record(struct okv_export *e, const struct okv_exported *x)
 		d->o->nr_damaged++;
 		return;
 	}
-	if (x->expire_ms && x->expire_ms <= d->now_ms)
-		return;
 	if (db != d->db)
 		write_out(d, head, rdb_write_db(head, db));
 	d->db = db;
@@ -291,9 +290,7 @@ void offline_forget(const char *file, const char *data)
 
 static int dump_to(struct offline *o, const char *path)
 {
-	struct dump d = {
-		.walk.record = dump_record, .o = o, .db = -1, .now_ms = now_ms(),
-	};
+	struct dump d = { .walk.record = dump_record, .o = o, .db = -1 };
 	int fd, result;
 
 	unlink(path);

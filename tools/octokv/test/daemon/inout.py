@@ -159,6 +159,28 @@ def case_dump():
         return f"{2 * len(values) + 2999} keys"
 
 
+def case_dump_expired():
+    """--dump leaves it to the load what has expired: the clock may be wrong at this moment"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        rdb = os.path.join(folder, "dump.rdb")
+        for _ in range(20):
+            with daemon(size="512m") as d:
+                c = d.client()
+                c.ping()
+                begun = time.monotonic()
+                c.set("late", "v", px=1000)
+                d.end(signal.SIGKILL)
+                in_time = time.monotonic() < begun + 0.9
+                time.sleep(max(0, begun + 1.1 - time.monotonic()))
+                said = run_once("--data", d.data, "--dump", rdb)
+            if in_time:
+                break
+        expect(in_time and ": 1 keys" in said, said)
+        said = run_once("--data", os.path.join(folder, "new.img"), "--size", "512m", "--load", rdb)
+        expect("0 keys loaded, 1 had expired" in said, said)
+        return ""
+
+
 def case_dump_full_disk():
     """--dump without room for its file: a sentence, and the file from before stays"""
     with tempfile.TemporaryDirectory(dir=BUILD) as folder, daemon(size="512m") as d:
