@@ -26,9 +26,11 @@ config = $(if $(wildcard lib/Kbuild),CONFIG_MQFAIR_LIB=m) \
 	$(if $(wildcard mq-octofas/Kbuild),CONFIG_MQ_IOSCHED_OCTOFAS=m) \
 	$(if $(wildcard tools/ssdsim/Kbuild),CONFIG_BLK_DEV_SSDSIM=m) \
 	$(if $(wildcard kunit/Kbuild),$(if $(has_kunit),CONFIG_MQFAIR_KUNIT_TEST=m))
-# A kernel that clang built wants its modules from clang; with lld, from all of LLVM.
+# A kernel that clang built wants its modules from clang; with lld, from all of LLVM. Who says CC or
+# LLVM knows better.
 says = $(shell grep -s '^$(1)=y' $(KDIR)/include/config/auto.conf)
-compiler = $(if $(call says,CONFIG_CC_IS_CLANG),$(if $(call says,CONFIG_LD_IS_LLD),LLVM=1,CC=clang))
+by_clang = $(and $(filter default,$(origin CC)),$(call says,CONFIG_CC_IS_CLANG))
+compiler = $(if $(LLVM),,$(if $(by_clang),$(if $(call says,CONFIG_LD_IS_LLD),LLVM=1,CC=clang)))
 kbuild = +$(Q)$(MAKE) -C $(KDIR) M=$(CURDIR) V=$(V) $(compiler)
 
 # A headers package lacks the key that its configuration wants modules signed with: do not sign.

@@ -165,7 +165,7 @@ def modules(machine):
         refusal = build_refusal(machine)
         if refusal:
             yield Finding(FAULT, "modules", f"{text}, and none can be built: {refusal}",
-                          "boot a kernel that SUPPORTED names, or get an mqfair for this one")
+                          "do as it says, or boot a kernel that SUPPORTED names")
         elif machine.find("/var/lib/dkms/mqfair/*"):
             logs = machine.find("/var/lib/dkms/mqfair/*/build/make.log")
             text += "; DKMS knows mqfair but has not built it for this kernel"

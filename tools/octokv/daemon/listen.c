@@ -148,9 +148,9 @@ bool listen_is_free(const char *address, uint16_t port, char *why, size_t why_by
 	return fd >= 0;
 }
 
-int listen_is_loopback(const char *address, char *why, size_t why_bytes)
+int listen_is_loopback(const char *option, const char *address, char *why, size_t why_bytes)
 {
-	struct addrinfo *at = resolve("--bind", address, 0, why, why_bytes);
+	struct addrinfo *at = resolve(option, address, 0, why, why_bytes);
 	void *any;
 	int result;
 

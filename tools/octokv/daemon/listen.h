@@ -27,7 +27,7 @@ int listen_on_path(const char *path, uint32_t mode, char *why, size_t why_bytes)
 bool listen_is_free(const char *address, uint16_t port, char *why, size_t why_bytes);
 
 /* 1: loopback; 0: other machines can reach it; -1: no address, with a message in @why. */
-int listen_is_loopback(const char *address, char *why, size_t why_bytes);
+int listen_is_loopback(const char *option, const char *address, char *why, size_t why_bytes);
 
 /* What an errno of octokvd or of the store (store.h) means for a person who starts octokvd. */
 const char *store_refusal(int error);

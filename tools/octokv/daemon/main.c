@@ -659,7 +659,7 @@ static void raise_descriptors(struct config *config)
 static void check_address(const struct options *o)
 {
 	char why[256];
-	int loopback = listen_is_loopback(o->config.bind, why, sizeof(why));
+	int loopback = listen_is_loopback("--bind", o->config.bind, why, sizeof(why));
 
 	if (loopback < 0)
 		die("%s", why);
@@ -730,6 +730,9 @@ static void serve(struct options *o, struct supervisor *s)
 	reactors_start(s->reactors);
 	if (s->scrape)
 		error = scrape_start(s->scrape, server);
+	if (s->scrape && s->scrape->is_open)
+		fprintf(stderr, "octokvd: --metrics %s is open to other machines, without a "
+			"password\n", o->metrics);
 	if (error)
 		die("the thread for --metrics: %s", strerror(error));
 	switch (supervise_start(s)) {

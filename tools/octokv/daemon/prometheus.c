@@ -70,15 +70,19 @@ static void counter(struct page *p, const char *name, const char *help, uint64_t
 	line(p, "octokvd_%s %" PRIu64, name, value);
 }
 
-/* NAME="TEXT", with what would end the text escaped. */
+/* NAME="TEXT", with what would end the text escaped, and what is not ASCII as its bytes' numbers. */
 static const char *label(char *to, const char *name, const char *text)
 {
 	size_t len = snprintf(to, LABEL_BYTES, "%s=\"", name);
 
-	for (; *text && len < LABEL_BYTES - 4; text++) {
-		if (*text == '"' || *text == '\\' || *text == '\n')
+	for (; *text && len < LABEL_BYTES - 8; text++) {
+		if (*text < ' ' || *text > '~') {
+			len += sprintf(to + len, "\\\\x%02x", (unsigned char)*text);
+			continue;
+		}
+		if (*text == '"' || *text == '\\')
 			to[len++] = '\\';
-		to[len++] = *text == '\n' ? 'n' : *text;
+		to[len++] = *text;
 	}
 	to[len++] = '"';
 	to[len] = 0;

@@ -49,6 +49,7 @@ int scrape_listen(struct scrape *s, const char *address, char *why, size_t why_b
 		return -1;
 	}
 	snprintf(plain, sizeof(plain), "%.*s", (int)len, host);
+	s->is_open = listen_is_loopback("--metrics", plain, why, why_bytes) == 0;
 	s->listen_fd = listen_alone("--metrics", plain, port, BACKLOG, why, why_bytes);
 	return s->listen_fd < 0 ? -1 : 0;
 }
@@ -128,16 +129,18 @@ static void visit_end(struct visit *v)
 	v->fd = -1;
 }
 
-static void visit_begin(struct scrape *s, struct visit *v)
+/* False: no connection could be taken, for example as descriptors are used up. */
+static bool visit_begin(struct scrape *s, struct visit *v)
 {
 	int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0)
-		return;
+		return false;
 	*v = (struct visit){
 		.fd = fd,
 		.until_ns = clock_ns(CLOCK_MONOTONIC) + SCRAPE_LIMIT_MS * 1000000ULL,
 	};
+	return true;
 }
 
 static void visit_read(struct scrape *s, struct visit *v)
@@ -206,7 +209,7 @@ static void *scrape_main(void *argument)
 	struct scrape *s = argument;
 	struct visit visits[SCRAPE_VISITS];
 	struct pollfd fds[SCRAPE_VISITS + 2];
-	bool stops = false;
+	bool stops = false, waits = false;
 
 	for (int i = 0; i < SCRAPE_VISITS; i++)
 		visits[i].fd = -1;
@@ -222,13 +225,13 @@ static void *scrape_main(void *argument)
 			if (visits[i].fd < 0)
 				room = &visits[i];
 		}
-		fds[SCRAPE_VISITS] = (struct pollfd){ room ? s->listen_fd : -1, POLLIN, 0 };
+		fds[SCRAPE_VISITS] = (struct pollfd){ room && !waits ? s->listen_fd : -1, POLLIN };
 		fds[SCRAPE_VISITS + 1] = (struct pollfd){ s->stop_fd, POLLIN, 0 };
 		if (poll(fds, SCRAPE_VISITS + 2, SCRAPE_LIMIT_MS / 10) < 0)
 			continue;
 		run_visits(s, visits, fds);
-		if (fds[SCRAPE_VISITS].revents)
-			visit_begin(s, room);
+		/* Who could not be taken is tried again after this round's time. */
+		waits = fds[SCRAPE_VISITS].revents && !visit_begin(s, room);
 		stops = fds[SCRAPE_VISITS + 1].revents;
 	}
 	for (int i = 0; i < SCRAPE_VISITS; i++)

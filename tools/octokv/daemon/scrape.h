@@ -20,6 +20,7 @@ enum { SCRAPE_VISITS = 8, SCRAPE_LIMIT_MS = 5000, SCRAPE_REQUEST_BYTES = 4096 };
 struct scrape {
 	const struct server *server;
 	int listen_fd;
+	bool is_open;			/* to other machines */
 	int stop_fd;
 	pthread_t thread;
 	pthread_mutex_t rendering;	/* held while it looks at the tenants */

@@ -22,6 +22,8 @@
 enum {
 	MAX_CONFIG_PATTERNS	= 16,
 	MAX_CONFIG_BYTES	= 64,		/* of each of them */
+	MAX_IDS			= 64,		/* of CLIENT LIST: each is looked for in all */
+	MAX_LATENCY_NAMES	= 64,
 	LINE_BYTES		= 768,
 	SLOWLOG_GET_DEFAULT	= 10,
 };
@@ -101,7 +103,7 @@ static bool parse_list(const struct request *r, struct filter *f)
 			f->first_id = f->end_id = i + 1;
 			while (f->end_id < req_nr(r) && is_id(r, f->end_id))
 				f->end_id++;
-			if (f->end_id == f->first_id)
+			if (f->end_id == f->first_id || f->end_id - f->first_id > MAX_IDS)
 				return false;
 			i = f->end_id - 1;
 		} else {
@@ -163,8 +165,8 @@ static bool is_wanted(const struct filter *f, const struct conn *c)
 	const struct tenant *tenant = f->r->tenant;
 	char address[CONN_ADDRESS_BYTES];
 
-	if (c->dead || f->no_type || !has_id(f, c) || (f->others_only && c == f->r->conn) ||
-	    (!tenant->is_admin && c->tenant != tenant))
+	if (c->dead || f->no_type || (!tenant->is_admin && c->tenant != tenant) ||
+	    (f->others_only && c == f->r->conn) || !has_id(f, c))
 		return false;
 	if (f->user && (!c->tenant || !is_text(f->r, f->user, c->tenant->name)))
 		return false;
@@ -541,7 +543,9 @@ static void reply_doctor(struct request *r)
 /* There are no events to keep: histograms have all requests. */
 static void start_latency(struct request *r)
 {
-	if (req_is(r, 1, "histogram")) {
+	if (req_is(r, 1, "histogram") && req_nr(r) > 2 + MAX_LATENCY_NAMES) {
+		request_fail(r, "ERR too many commands, at most %d", MAX_LATENCY_NAMES);
+	} else if (req_is(r, 1, "histogram")) {
 		reply_histograms(r);
 	} else if (req_is(r, 1, "doctor") && req_nr(r) == 2) {
 		reply_doctor(r);
@@ -596,10 +600,12 @@ static void gather_slow(struct worker *w, struct kv_msg *msg)
 
 	e = seen_from(tenant, w->slow_log ? w->slow_log->newest : NULL);
 	for (; e && job->nr < nr_max; e = seen_from(tenant, e->older)) {
+		job->nr++;
+		if (req_is(job->request, 1, "len"))
+			continue;
 		*last = memcpy(mem_alloc(sizeof(*e) + e->bytes), e, sizeof(*e) + e->bytes);
 		last = &(*last)->older;
 		*last = NULL;
-		job->nr++;
 	}
 	worker_return(w, msg);
 }
@@ -645,6 +651,8 @@ static void start_slowlog(struct request *r)
 		help_slowlog(r);
 	else if (req_is(r, 1, "get") && req_nr(r) == 3 && (!req_int(r, 2, &nr) || nr < -1))
 		request_fail(r, "ERR count should be greater than or equal to -1");
+	else if (req_is(r, 1, "get") && !mem_has_room())
+		request_fail(r, "OOM no memory for copies of the slow log");
 	else if ((req_is(r, 1, "get") && req_nr(r) <= 3) || (req_is(r, 1, "len") && req_nr(r) == 2))
 		request_to_all_workers(r, gather_slow);
 	else if (req_is(r, 1, "reset") && req_nr(r) == 2)
@@ -702,10 +710,10 @@ static void finish_slowlog(struct request *r)
 		resp_int(&r->out, nr_shown);
 	else
 		resp_array(&r->out, nr_shown);
-	for (uint32_t i = 0; i < nr; i++) {
+	for (uint32_t i = 0; i < nr && req_is(r, 1, "get"); i++) {
 		struct slow_entry *e = take_newest(r);
 
-		if (i < nr_shown && req_is(r, 1, "get"))
+		if (i < nr_shown)
 			reply_entry(&r->out, e);
 		mem_free(e);
 	}

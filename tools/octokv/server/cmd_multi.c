@@ -308,8 +308,13 @@ static void reply_all(struct request *r)
 			request_count(kept);
 		nr++;
 	}
-	if (!t->is_single)
+	if (!t->is_single) {
 		resp_array(&r->out, nr);
+	} else {
+		/* For the slow log. */
+		r->command = t->kept->command;
+		memset(&t->kept->command, 0, sizeof(t->kept->command));
+	}
 	for (struct request *kept = t->kept; kept; kept = kept->next)
 		resp_out_splice(&r->out, &kept->out);
 }

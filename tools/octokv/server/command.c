@@ -172,7 +172,8 @@ void request_count(struct request *r)
 	if (!r->command_of)
 		return;
 	metrics_command(w, tenant, r->command_number, outcome, ns);
-	if (r->is_started)
+	/* EXEC is slow, not each of its commands. */
+	if (r->is_started && !r->is_kept)
 		note_slow(r, ns / 1000);
 }
 
