@@ -70,7 +70,7 @@ static void counter(struct page *p, const char *name, const char *help, uint64_t
 	line(p, "octokvd_%s %" PRIu64, name, value);
 }
 
-/* NAME="TEXT", with what would end the text escaped, and what is not ASCII as its bytes' numbers. */
+/* NAME="TEXT", with what would end the text escaped; bytes that are not ASCII as numbers. */
 static const char *label(char *to, const char *name, const char *text)
 {
 	size_t len = snprintf(to, LABEL_BYTES, "%s=\"", name);
