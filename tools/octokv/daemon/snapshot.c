@@ -32,7 +32,11 @@
 #include "server/clock.h"
 #include "snapshot.h"
 
-enum { ARRIVES_US = 1000 };
+enum {
+	/* octokvd does not end before its copy has, or after a second. */
+	END_PAUSES	= 100,
+	END_PAUSE_NS	= 10000000,
+};
 
 /* ---- the copy ---- */
 
@@ -176,10 +180,10 @@ static void begin(void *owner)
 		return;
 	}
 	s->child = child;
-	s->is_pinned = true;
 	pin_all(s->reactors, true);
 }
 
+/* Tried again while a partition is on its way: that would stay pinned for ever. */
 static void unpin(void *owner)
 {
 	struct snapshot *s = owner;
@@ -187,17 +191,7 @@ static void unpin(void *owner)
 	if (!are_all_there(s->reactors->server))
 		return;
 	pin_all(s->reactors, false);
-	s->is_pinned = false;
-}
-
-/* A partition that is on its way arrives while the reactors go on. */
-static void unpin_all(struct snapshot *s)
-{
-	while (s->is_pinned) {
-		reactors_pause(s->reactors, unpin, s);
-		if (s->is_pinned)
-			usleep(ARRIVES_US);
-	}
+	s->unpins = false;
 }
 
 static void say_result(struct snapshot *s, bool good)
@@ -211,49 +205,85 @@ static void say_result(struct snapshot *s, bool good)
 	__atomic_store_n(&server->is_saving, false, __ATOMIC_RELAXED);
 }
 
+/* Takes note of the copy's end. It never waits for it: the device may hold up what was killed. */
+static void take_end(struct snapshot *s)
+{
+	const struct config *config = &s->reactors->server->config;
+	int status = 0;
+	pid_t ended = waitpid(s->child, &status, WNOHANG);
+
+	if (!ended || (ended < 0 && errno != ECHILD))
+		return;
+	s->child = 0;
+	s->unpins = true;
+	if (ended < 0 || WIFSIGNALED(status))
+		offline_forget(config->save_to, config->data);
+	if (ended < 0)
+		log_say(LOG_DUMP, "how the dump has ended is not known");
+	else if (WIFSIGNALED(status) && !s->given_up)
+		log_say(LOG_DUMP, "the dump was ended by signal %d", WTERMSIG(status));
+	s->given_up = false;
+	say_result(s, ended > 0 && WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+/* Why none can begin; NULL: it can. */
+static const char *refusal(const struct server *server)
+{
+	if (!server->config.save_to)
+		return "without --save-to there is no file for it";
+	return server->nr_left_out ? "some partitions are damaged and not served" : NULL;
+}
+
 void snapshot_run(struct snapshot *s)
 {
+	struct server *server = s->reactors->server;
+	const char *why = refusal(server);
 	uint64_t begun_ns;
-	int status;
 
-	if (s->child && waitpid(s->child, &status, WNOHANG) == s->child) {
-		s->child = 0;
-		unpin_all(s);
-		say_result(s, WIFEXITED(status) && !WEXITSTATUS(status));
-		if (WIFSIGNALED(status))
-			log_say(LOG_DUMP, "the dump was ended by signal %d", WTERMSIG(status));
-	}
-	if (!s->wanted || s->child)
+	if (s->child)
+		take_end(s);
+	if (s->unpins)
+		reactors_pause(s->reactors, unpin, s);
+	if (!s->wanted || s->child || s->unpins)
 		return;
-	if (!s->reactors->server->config.save_to || s->reactors->server->nr_left_out) {
+	if (why) {
 		s->wanted = false;
-		if (s->reactors->server->config.save_to)
+		if (server->config.save_to)
 			say_result(s, false);
-		log_say(LOG_DUMP, "no dump can begin: %s", s->reactors->server->nr_left_out ?
-			"some partitions are damaged and not served" :
-			"without --save-to there is no file for it");
+		log_say(LOG_DUMP, "no dump can begin: %s", why);
 		return;
 	}
-	__atomic_store_n(&s->reactors->server->is_saving, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&server->is_saving, true, __ATOMIC_RELAXED);
 	begun_ns = clock_ns(CLOCK_MONOTONIC);
 	reactors_pause(s->reactors, begin, s);
-	__atomic_store_n(&s->reactors->server->fork_us,
-			 (clock_ns(CLOCK_MONOTONIC) - begun_ns) / 1000, __ATOMIC_RELAXED);
+	__atomic_store_n(&server->fork_us, (clock_ns(CLOCK_MONOTONIC) - begun_ns) / 1000,
+			 __ATOMIC_RELAXED);
 	if (!s->wanted && !s->child)
 		say_result(s, false);
 }
 
 void snapshot_give_up(struct snapshot *s, const char *why)
 {
-	const struct config *config = &s->reactors->server->config;
-
-	if (!s->child)
+	if (!s->child || s->given_up)
 		return;
 	kill(s->child, SIGKILL);
-	waitpid(s->child, NULL, 0);
-	s->child = 0;
-	offline_forget(config->save_to, config->data);
-	unpin_all(s);
-	say_result(s, false);
+	s->given_up = true;
 	log_say(LOG_DUMP, "the dump was given up: %s", why);
+}
+
+void snapshot_end(struct snapshot *s)
+{
+	struct timespec pause = { .tv_nsec = END_PAUSE_NS };
+
+	snapshot_give_up(s, "octokvd ends");
+	for (int i = 0; s->child && i < END_PAUSES; i++) {
+		nanosleep(&pause, NULL);
+		take_end(s);
+	}
+	/* What was killed completes no file, even if the device still holds it up. */
+	s->unpins |= s->child != 0;
+	while (s->unpins) {
+		reactors_pause(s->reactors, unpin, s);
+		nanosleep(&pause, NULL);
+	}
 }

@@ -11,19 +11,23 @@
  * struct snapshot - see snapshot.c
  * @wanted:	one is to begin as soon as it can
  * @child:	the process that writes it; 0: there is none
- * @is_pinned:	the partitions are
+ * @given_up:	it was killed, and has not ended yet
+ * @unpins:	it has ended, and partitions are still pinned
  */
 struct snapshot {
 	struct reactors *reactors;
 	bool wanted;
 	pid_t child;
-	bool is_pinned;
+	bool given_up, unpins;
 };
 
 /* Of the first thread, each time it has woken: begins what is wanted, and ends what is over. */
 void snapshot_run(struct snapshot *s);
 
-/* There is no room to write any more: give the dump up. */
+/* There is no room to write any more: kill it. snapshot_run() takes note of its end. */
 void snapshot_give_up(struct snapshot *s, const char *why);
+
+/* octokvd ends: so does a dump under way. */
+void snapshot_end(struct snapshot *s);
 
 #endif

@@ -54,6 +54,8 @@ int supervise_open(struct supervisor *s)
 	signal(SIGPIPE, SIG_IGN);
 	/* A write beyond the limit of file sizes is an error like another one. */
 	signal(SIGXFSZ, SIG_IGN);
+	/* If it is ignored, as a parent may have left it, nobody learns how a child has ended. */
+	signal(SIGCHLD, SIG_DFL);
 	s->period_ms = PERIOD_MS;
 	if (watchdog_ms && watchdog_ms / 3 < PERIOD_MS)
 		s->period_ms = watchdog_ms / 3 + 1;
@@ -227,6 +229,6 @@ void supervise(struct supervisor *s)
 		watch_tags(s);
 		watch_weights(s);
 	}
-	snapshot_give_up(&s->snapshot, "octokvd ends");
+	snapshot_end(&s->snapshot);
 	notify("STOPPING=1\nSTATUS=Ending");
 }
