@@ -529,6 +529,8 @@ static const char *unpack(struct request *r, struct kv_op *kv)
 	kv->op.value_len = value.len;
 	if (value.kind == RDB_RAW)
 		return NULL;
+	if (!mem_has_room())
+		return "OOM no memory for this request: try again later";
 	kv->fresh = mem_alloc(value.len);
 	r->unpacked_bytes = value.len;
 	kv->op.value = kv->fresh;

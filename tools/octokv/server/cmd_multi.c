@@ -10,6 +10,9 @@
  *
  * Keys of several partitions are refused as a whole: the store cannot write them in one step.
  *
+ * Values that the commands make live until the end, but for those that a later command on the same
+ * key has replaced. They have a bound, too: a short command can make a long value.
+ *
  * WATCH remembers length, checksum and expiry of a value. EXEC compares them in the same step. So a
  * key that was changed, and changed back, has not changed.
  */
@@ -18,6 +21,8 @@
 #include "mover.h"
 #include "store/mem.h"
 #include "tenant.h"
+
+#define TOO_LARGE "ERR the values or replies of the transaction are too large"
 
 /* What WATCH saw of a key. */
 struct watched {
@@ -35,6 +40,7 @@ struct state {
 	const void *value;
 	uint32_t len;
 	uint64_t expire_ms;
+	struct kv_op *maker;		/* of the value, if an operation made it */
 	const struct watched *watched;
 };
 
@@ -51,6 +57,8 @@ struct multi_txn {
 	uint32_t partition, nr_keys;
 	uint64_t reply_bytes;
 	uint64_t sent_ns, queued_ns, returned_ns;	/* as in kv_op */
+	uint64_t fresh_bytes;		/* of values that operations made */
+	bool has_copies;		/* keys may share a value */
 };
 
 /* ---- what a connection keeps ---- */
@@ -188,18 +196,42 @@ static enum okv_status apply(struct state *s, struct okv_op *op)
 	return op->found ? OKV_OK : OKV_NOT_FOUND;
 }
 
+/* Counts the value that an operation has made, and frees the one that it has replaced. */
+static void count_fresh(struct multi_txn *t, struct state *s, struct kv_op *kv)
+{
+	struct kv_op *old = s->maker;
+
+	t->has_copies |= kv->op.kind == OKV_OP_PUT && kv->op.update;
+	if (old && s->value != old->fresh && !t->has_copies) {
+		t->fresh_bytes -= old->op.value_len;
+		mem_free(old->fresh);
+		old->fresh = NULL;
+		s->maker = NULL;
+	}
+	if (!kv->fresh || s->value != kv->fresh)
+		return;
+	s->maker = kv;
+	/* That of RESTORE was counted when it was unpacked. */
+	if (kv->op.kind == OKV_OP_UPDATE)
+		t->fresh_bytes += kv->op.value_len;
+}
+
 static void run_op(struct multi_txn *t, struct kv_op *kv)
 {
+	struct state *s = &t->states[kv->txn_key];
 	struct okv_op *op = &kv->op;
 
-	op->status = apply(&t->states[kv->txn_key], op);
-	if (!kv->want_value || !op->out)
-		return;
-	t->reply_bytes += op->out_len;
-	if (t->reply_bytes > MULTI_MAX_REPLY_BYTES)
-		return;
-	kv->value = resp_value_alloc(op->out_len);
-	memcpy(resp_chunk_value(kv->value), op->out, op->out_len);
+	op->status = apply(s, op);
+	if (kv->want_value && op->out) {
+		t->reply_bytes += op->out_len;
+		if (t->reply_bytes > MULTI_MAX_REPLY_BYTES)
+			return;
+		kv->value = resp_value_alloc(op->out_len);
+		memcpy(resp_chunk_value(kv->value), op->out, op->out_len);
+	}
+	/* Only now: it may free what was read. */
+	if (op->status == OKV_OK)
+		count_fresh(t, s, kv);
 }
 
 static bool is_as_watched(const struct okv_txn_key *k, const struct watched *w)
@@ -225,11 +257,14 @@ static enum okv_status decide(struct okv_txn *txn)
 		s->len = t->keys[i].read.out_len;
 		s->expire_ms = t->keys[i].read.out_expire_ms;
 	}
-	for (struct request *r = t->kept; r; r = r->next)
-		for (uint32_t i = 0; i < r->nr_ops && !r->done; i++)
+	for (struct request *r = t->kept; r; r = r->next) {
+		for (uint32_t i = 0; i < r->nr_ops && !r->done; i++) {
 			run_op(t, &r->ops[i]);
-	if (t->reply_bytes > MULTI_MAX_REPLY_BYTES)
-		return OKV_TOO_LARGE;
+			if (t->fresh_bytes > MULTI_MAX_FRESH_BYTES ||
+			    t->reply_bytes > MULTI_MAX_REPLY_BYTES)
+				return OKV_TOO_LARGE;
+		}
+	}
 	for (uint32_t i = 0; i < t->nr_keys; i++) {
 		struct okv_txn_key *k = &t->keys[i];
 		const struct state *s = &t->states[i];
@@ -354,7 +389,7 @@ static void txn_home(struct worker *w, struct kv_msg *msg)
 	else if (t->txn.status == OKV_ABORTED)
 		resp_raw(&r->out, r->out.resp3 ? "_\r\n" : "*-1\r\n", r->out.resp3 ? 3 : 5);
 	else if (t->txn.status == OKV_TOO_LARGE)
-		request_fail(r, "ERR the values or replies of the transaction are too large");
+		request_fail(r, TOO_LARGE);
 	else
 		request_status(r, &answer);
 	if (!r->done)
@@ -430,15 +465,24 @@ static const char *gather_keys(struct multi_txn *t)
 	return why;
 }
 
+/* Starts the commands. Why they cannot be one transaction; NULL: they can. */
+static const char *start_kept(struct multi_txn *t)
+{
+	for (struct request *kept = t->kept; kept; kept = kept->next) {
+		request_start(kept);
+		t->fresh_bytes += kept->unpacked_bytes;
+		if (t->fresh_bytes > MULTI_MAX_FRESH_BYTES)
+			return TOO_LARGE;
+	}
+	return gather_keys(t);
+}
+
 /* Starts the commands, and sends their operations. */
 static void start_txn(struct request *r)
 {
 	struct multi_txn *t = r->txn;
-	const char *why;
+	const char *why = start_kept(t);
 
-	for (struct request *kept = t->kept; kept; kept = kept->next)
-		request_start(kept);
-	why = gather_keys(t);
 	if (why) {
 		let_go(t);
 		if (t->otherwise)

@@ -17,6 +17,7 @@ enum {
 	MULTI_MAX_KEYS		= 1024,
 	MULTI_MAX_BYTES		= 32 << 20,	/* of the commands */
 	MULTI_MAX_REPLY_BYTES	= 64 << 20,
+	MULTI_MAX_FRESH_BYTES	= 64 << 20,	/* of values that its commands make */
 };
 
 /* Keeps the command of @r, which is answered. */

@@ -2,6 +2,8 @@
 /*
  * copy.c - bits, and values that go from key to key, or out and in: in one step, and in several
  */
+#include <endian.h>
+
 #include "server/multi.h"
 #include "rdb/rdb.h"
 #include "world.h"
@@ -604,6 +606,43 @@ static void test_restore(void)
 	close_world(&world);
 }
 
+/* A packed payload of 96 kB unpacks to 8 MiB: a transaction takes eight of them at most. */
+static void test_packed_in_transaction(void)
+{
+	enum { NR_COPIES = 31775, EACH = 264, BYTES = 2 + NR_COPIES * EACH };
+	static const uint8_t copy[] = { 0xe0, EACH - 9, 0x01 };
+	uint32_t packed_bytes = 3 + NR_COPIES * sizeof(copy);
+	char *bytes = malloc(packed_bytes + 16), *payload = malloc(packed_bytes + 32);
+	struct world world;
+	size_t len = 0;
+
+	memcpy(bytes, "\x00\xc3", 2);
+	len = 2;
+	for (int i = 0; i < 2; i++) {
+		uint32_t number = htobe32(i ? BYTES : packed_bytes);
+
+		bytes[len++] = 0x80;
+		memcpy(bytes + len, &number, 4);
+		len += 4;
+	}
+	memcpy(bytes + len, "\x01""ab", 3);
+	len += 3;
+	for (int i = 0; i < NR_COPIES; i++, len += sizeof(copy))
+		memcpy(bytes + len, copy, sizeof(copy));
+	len = seal(payload, bytes, len);
+	open_world(&world, NULL);
+	for (int nr = 8; nr <= 9; nr++) {
+		TALK("MULTI", "+OK\r\n");
+		for (int i = 0; i < nr; i++)
+			RESTORE("0", payload, len, "replace", QUEUED);
+		TALK("EXEC", nr == 8 ? "*8\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n"
+		     "+OK\r\n" : "-ERR the values or replies of the transaction are too large\r\n");
+	}
+	close_world(&world);
+	free(bytes);
+	free(payload);
+}
+
 static void test_dump(void)
 {
 	static const uint32_t lens[] = { 0, 1, 63, 64, 300, 16383, 16384, 100000 };
@@ -680,6 +719,7 @@ int main(void)
 	test_order();
 	test_bounds();
 	test_restore();
+	test_packed_in_transaction();
 	test_dump();
 	puts("ok server_copy: bits, copies and renames in one step or several, DUMP and RESTORE");
 	return 0;

@@ -42,6 +42,12 @@ static void find_keys(const struct world *world)
 		say(world.c, line);							\
 		HEAR(wanted);								\
 	} while (0)
+#define ASK_QUIETLY(format, ...)							\
+	do {										\
+		char quiet[200];							\
+		snprintf(quiet, sizeof(quiet), format "\r\n", __VA_ARGS__);		\
+		say(world.c, quiet);							\
+	} while (0)
 #define QUEUED "+QUEUED\r\n"
 
 static void test_exec(void)
@@ -252,6 +258,48 @@ static void test_refused_bytes(void)
 	free(path);
 }
 
+/*
+ * What commands make has a bound: 64 MiB of all keys. For one key only the last value is there, but
+ * where another key may share it.
+ */
+static void test_fresh_bytes(void)
+{
+	struct world world;
+	char key[8], line[64];
+	int nr = 0;
+
+	open_world(&world, NULL);
+	find_keys(&world);
+	for (int copies = 0; copies < 2; copies++) {
+		say(world.c, "MULTI\r\n");
+		snprintf(line, sizeof(line), "SETBIT %s 67108863 1\r\n", a);
+		for (int i = 0; i < 60; i++) {
+			say(world.c, line);
+			if (copies && !i)
+				ASK_QUIETLY("COPY %s %s", a, b);
+		}
+		conn_sent(world.c, world.c->out.nr_bytes);
+		say(world.c, "EXEC\r\n");
+		if (copies)
+			HEAR("-ERR the values or replies of the transaction are too large\r\n");
+		conn_sent(world.c, world.c->out.nr_bytes);
+	}
+	ASK(":8388608\r\n", "STRLEN %s", a);
+	ASK(":0\r\n", "EXISTS %s", b);
+	say(world.c, "MULTI\r\n");
+	for (int i = 0; nr < 9; i++) {
+		snprintf(key, sizeof(key), "l%d", i);
+		if (partition_of(&world, key) != partition_of(&world, a))
+			continue;
+		ASK_QUIETLY("SETBIT %s 67108863 1", key);
+		nr++;
+	}
+	conn_sent(world.c, world.c->out.nr_bytes);
+	TALK("EXEC", "-ERR the values or replies of the transaction are too large\r\n");
+	TALK("DBSIZE", ":1\r\n");
+	close_world(&world);
+}
+
 /* The lock of redis-py: release it, add 100 s, 5 s from now. */
 static void test_lock(void)
 {
@@ -282,6 +330,7 @@ int main(void)
 	test_watch_many();
 	test_bounds();
 	test_refused_bytes();
+	test_fresh_bytes();
 	puts("ok server_multi: transactions happen as a whole, or nothing of them");
 	return 0;
 }
