@@ -334,20 +334,31 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 int okv_device_seal(struct okv_disk *disk, bool sealed)
 {
 	struct okv_super_disk *super = okv_alloc_blocks(disk, OKV_PAGE_BYTES);
+	uint32_t nr = 0, nr_failed = 0;
 	int error = 0;
 
-	for (uint32_t i = 0; i < OKV_NR_SUPERS && !error; i++) {
+	for (uint32_t i = 0; i < OKV_NR_SUPERS; i++) {
 		uint64_t offset_bytes = (uint64_t)i * OKV_SUPER_STRIDE_BYTES;
+		int result = okv_disk_io(disk, OKV_READ, offset_bytes, super, OKV_PAGE_BYTES);
+		int verdict = result ? 0 : judge_super(super, i);
 
-		error = okv_disk_io(disk, OKV_READ, offset_bytes, super, OKV_PAGE_BYTES);
-		if (!error && judge_super(super, i) && judge_super(super, i) != -EINPROGRESS)
-			error = judge_super(super, i);
-		if (error)
-			break;
-		super->magic = sealed ? OKV_SEALED_MAGIC : OKV_SUPER_MAGIC;
-		super->sum = okv_sum_behind(super, sizeof(*super), OKV_SUPER_MAGIC + i);
-		error = okv_disk_io(disk, OKV_WRITE, offset_bytes, super, OKV_PAGE_BYTES);
+		/* A damaged copy has no say. */
+		if (verdict && verdict != -EINPROGRESS) {
+			error = verdict;
+			continue;
+		}
+		if (!result) {
+			super->magic = sealed ? OKV_SEALED_MAGIC : OKV_SUPER_MAGIC;
+			super->sum = okv_sum_behind(super, sizeof(*super), OKV_SUPER_MAGIC + i);
+			result = okv_disk_io(disk, OKV_WRITE, offset_bytes, super, OKV_PAGE_BYTES);
+		}
+		nr += !result;
+		nr_failed += result != 0;
+		error = result ? result : error;
 	}
 	mem_free(super);
-	return error ? error : okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
+	/* Those that failed may still say what they said before. */
+	if (nr < OKV_NR_SUPERS_AGREE || nr_failed >= OKV_NR_SUPERS_AGREE)
+		return error;
+	return okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
 }

@@ -485,7 +485,8 @@ void okv_partition_pin(struct okv_partition *p, bool pinned);
  * okv_device_seal() - make the store of a device one that does not open, or again one that does
  *
  * For what takes long and has to happen as a whole: after a loss of power in between, it is
- * -EINPROGRESS to open. A store that is open already is not concerned. Blocks.
+ * -EINPROGRESS to open. A store that is open already is not concerned. Two good copies of the
+ * superblock are enough; those that are damaged stay as they are. Blocks.
  *
  * Return: as okv_device_info(), or what a write returned.
  */

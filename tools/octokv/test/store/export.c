@@ -279,6 +279,33 @@ static void test_sealed(void)
 	EXPECT(!okv_device_seal(&disk.disk, true));
 	EXPECT(!okv_device_seal(&disk.disk, false));
 	EXPECT(!okv_device_info(&disk.disk, &info) && !info.nr_copies_bad);
+	/* One copy is damaged or cannot be read, whichever: the others decide. */
+	for (uint32_t i = 0; i < 2 * OKV_NR_SUPERS; i++) {
+		uint64_t at = (uint64_t)(i / 2) * OKV_SUPER_STRIDE_BYTES;
+
+		disk.has_bad = i % 2;
+		disk.bad_offset_bytes = at;
+		disk.cache[at] ^= !disk.has_bad;
+		EXPECT(!okv_device_seal(&disk.disk, true));
+		EXPECT(okv_device_info(&disk.disk, &info) == -EINPROGRESS);
+		EXPECT(!okv_device_seal(&disk.disk, false));
+		EXPECT(!okv_device_info(&disk.disk, &info) && info.nr_copies_bad == 1);
+		disk.cache[at] ^= !disk.has_bad;
+		disk.has_bad = false;
+	}
+	/* Two are enough, one is not. */
+	for (uint32_t nr = 2; nr <= 3; nr++) {
+		char *before = memcpy(malloc(DEVICE_BYTES), disk.cache, DEVICE_BYTES);
+
+		for (uint32_t i = 0; i < nr; i++)
+			disk.cache[i * OKV_SUPER_STRIDE_BYTES] ^= 1;
+		EXPECT(okv_device_seal(&disk.disk, true) == (nr == 2 ? 0 : -EUCLEAN));
+		EXPECT(okv_device_info(&disk.disk, &info) == -EINPROGRESS);
+		EXPECT(okv_device_seal(&disk.disk, false) == (nr == 2 ? 0 : -EUCLEAN));
+		EXPECT(nr == 3 || (!okv_device_info(&disk.disk, &info) && info.nr_copies_bad == 2));
+		memcpy(disk.cache, before, DEVICE_BYTES);
+		free(before);
+	}
 	export(&s);
 	EXPECT(nr_shown(&s) == NR_KEYS - 10);
 	puts("ok store_export: a sealed store does not open until it is none any more");
