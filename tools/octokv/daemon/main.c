@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -772,6 +773,7 @@ static void run_serve(struct options *o)
 		.snapshot.reactors = &rs,
 	};
 	struct scrape scrape = { 0 };
+	struct utsname kernel;
 	char why[512];
 	uint32_t nr_partitions;
 	bool created;
@@ -780,6 +782,8 @@ static void run_serve(struct options *o)
 	if (o->metrics && scrape_listen(&scrape, o->metrics, why, sizeof(why)))
 		die("%s", why);
 	supervisor.scrape = o->metrics ? &scrape : NULL;
+	if (!uname(&kernel))
+		o->config.cannot_save = snapshot_refusal(kernel.release);
 	if (tenants_load(&tenants, o->config.users, why, sizeof(why)))
 		die("%s", why);
 	write_weights(o, &tenants);

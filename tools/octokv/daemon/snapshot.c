@@ -36,6 +36,12 @@ enum {
 	/* octokvd does not end before its copy has, or after a second. */
 	END_PAUSES	= 100,
 	END_PAUSE_NS	= 10000000,
+	/*
+	 * The first Linux that gives the copy pages of its own where direct I/O is under way.
+	 * Before, we could be the one with a new page, and the device write to that of the copy.
+	 */
+	FIRST_MAJOR	= 6,
+	FIRST_MINOR	= 5,
 };
 
 /* ---- the copy ---- */
@@ -205,6 +211,17 @@ static void say_result(struct snapshot *s, bool good)
 	__atomic_store_n(&server->is_saving, false, __ATOMIC_RELAXED);
 }
 
+const char *snapshot_refusal(const char *release)
+{
+	int major = 0, minor = 0;
+
+	if (sscanf(release, "%d.%d", &major, &minor) == 2 &&
+	    (major < FIRST_MAJOR || (major == FIRST_MAJOR && minor < FIRST_MINOR)))
+		return "a dump while octokvd serves needs Linux 6.5: before it, a read under way "
+		       "can lose its data to the copy. End octokvd, and take --dump";
+	return NULL;
+}
+
 /* Takes note of the copy's end. It never waits for it: the device may hold up what was killed. */
 static void take_end(struct snapshot *s)
 {
@@ -231,6 +248,8 @@ static const char *refusal(const struct server *server)
 {
 	if (!server->config.save_to)
 		return "without --save-to there is no file for it";
+	if (server->config.cannot_save)
+		return server->config.cannot_save;
 	return server->nr_left_out ? "some partitions are damaged and not served" : NULL;
 }
 

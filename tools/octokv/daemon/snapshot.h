@@ -21,6 +21,9 @@ struct snapshot {
 	bool given_up, unpins;
 };
 
+/* Why the kernel with this release, as of uname(), is too old for it; NULL: it is not. */
+const char *snapshot_refusal(const char *release);
+
 /* Of the first thread, each time it has woken: begins what is wanted, and ends what is over. */
 void snapshot_run(struct snapshot *s);
 

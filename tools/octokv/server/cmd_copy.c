@@ -592,6 +592,8 @@ static void start_bgsave(struct request *r)
 	} else if (!s->config.save_to) {
 		request_fail(r, "ERR there is no file to save to: start octokvd with --save-to "
 			     "FILE");
+	} else if (s->config.cannot_save) {
+		request_fail(r, "ERR %s", s->config.cannot_save);
 	} else if (__atomic_exchange_n(&s->is_saving, true, __ATOMIC_RELAXED)) {
 		request_fail(r, "ERR Background save already in progress");
 	} else {

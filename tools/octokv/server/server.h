@@ -60,6 +60,7 @@ struct config {
 	const char *bind;
 	const char *users;
 	const char *save_to;		/* the file of BGSAVE, or NULL */
+	const char *cannot_save;	/* why there is no BGSAVE nevertheless, or NULL */
 	uint16_t port;
 	int unix_fd;			/* listens on a path; -1: none */
 	uint32_t max_connections;

@@ -167,11 +167,26 @@ static void test_moving(void)
 	}
 }
 
+/* Before Linux 6.5 none begins. */
+static void test_kernel(void)
+{
+	struct snapshot s = { .reactors = &reactors, .wanted = true };
+
+	EXPECT(snapshot_refusal("6.4.16-arch1-1") && snapshot_refusal("5.15.0-91-generic"));
+	EXPECT(!snapshot_refusal("6.5.0") && !snapshot_refusal("6.12.48+deb13-amd64"));
+	EXPECT(!snapshot_refusal("7.0-rc1"));
+	server.is_saving = true;
+	server.config.cannot_save = snapshot_refusal("6.1.0");
+	snapshot_run(&s);
+	EXPECT(!s.child && !s.wanted && !server.is_saving && server.save_failed);
+}
+
 int main(void)
 {
 	test_ends();
 	test_given_up();
 	test_moving();
+	test_kernel();
 	puts("ok daemon_snapshot: a dump that ends in any way leaves nothing pinned");
 	return 0;
 }

@@ -687,6 +687,9 @@ static void test_bgsave(void)
 	TALK("BGSAVE", "-ERR there is no file to save to: start octokvd with --save-to FILE\r\n");
 	TALK("BGSAVE now", "-ERR syntax error\r\n");
 	world.server.config.save_to = "/nowhere/dump.rdb";
+	world.server.config.cannot_save = "the kernel is too old";
+	TALK("BGSAVE", "-ERR the kernel is too old\r\n");
+	world.server.config.cannot_save = NULL;
 	world.server.is_saving = true;
 	TALK("BGSAVE SCHEDULE", "-ERR Background save already in progress\r\n");
 	world.server.saved_s = 7;
