@@ -7,7 +7,8 @@
  * The callbacks below look at the results of those before.
  *
  * MSETNX with keys of several partitions is refused as a whole. COPY and RENAME are done in steps
- * then, and no step can lose a value:
+ * then, and also where one step would write too much (OKV_TOO_LARGE) or has no room (OKV_FULL). No
+ * step can lose a value:
  *
  *	read the source -> write the target, durably -> RENAME: delete the source if it is what was
  *	read, else begin again
