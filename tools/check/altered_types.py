@@ -32,20 +32,18 @@ class Types(btf.Btf):
             sys.exit(f"altered_types: {len(found)} types {space} {name}, where one was expected")
         return found[0]
 
-    def add(self, kind, name="", ref=0, tail=(), vlen=0):
-        """A new type; returns its number."""
-        offset = len(self.strings) if name else 0
-        self.strings += name.encode() + b"\0" if name else b""
-        self.records.append([offset, kind << 24 | vlen, ref, *tail])
+    def add(self, kind, ref, tail=(), vlen=0):
+        """A new type without a name; returns its number."""
+        self.records.append([0, kind << 24 | vlen, ref, *tail])
         return len(self.records) - 1
 
     def pointer(self, target):
-        return self.add(btf.PTR, ref=target)
+        return self.add(btf.PTR, target)
 
     def hook(self, result, *params):
         """A pointer to a function."""
         tail = [word for param in params for word in (0, param)]
-        return self.pointer(self.add(btf.FUNC_PROTO, ref=result, tail=tail, vlen=len(params)))
+        return self.pointer(self.add(btf.FUNC_PROTO, result, tail, len(params)))
 
     def place(self, owner, member):
         """Where the record of @owner has @member: the index of its first word."""
@@ -88,3 +86,8 @@ class Types(btf.Btf):
                            len(self.strings))
         with open(path, "wb") as handle:
             handle.write(head + types + self.strings)
+
+
+def half_of_the_hooks(types):
+    """A form that no kernel has: an elevator without the second of a pair of hooks."""
+    types.drop(types.one("struct", "elevator_mq_ops"), "free_sched_data")

@@ -69,16 +69,16 @@ void *checked(void *memory)
 	return memory;
 }
 
-/* Makes the name of the file as durable as its content. */
-static void sync_folder_of(const char *path)
+int data_sync_folder(const char *path)
 {
-	char *copy = checked(strdup(path));
-	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char *copy = strdup(path);
+	int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	int result = fd < 0 ? -1 : fsync(fd);
 
-	if (fd < 0 || fsync(fd))
-		die("the directory of %s: %s", path, strerror(errno));
-	close(fd);
 	free(copy);
+	if (fd >= 0)
+		close(fd);
+	return result;
 }
 
 static int make_file(const struct data *d, int flags)
@@ -157,8 +157,8 @@ void data_format(const struct data *d, struct opened *b)
 		die("%s: it has no room for so many partitions", d->path);
 	if (result)
 		die("%s: %s", d->path, store_refusal(-result));
-	if (unfinished)
-		sync_folder_of(unfinished);
+	if (unfinished && data_sync_folder(unfinished))
+		die("the directory of %s: %s", unfinished, strerror(errno));
 	unfinished = NULL;
 }
 

@@ -44,6 +44,9 @@ void data_end(struct opened *b);
 /* Whether it begins with anything but zeros: a file system, a partition table, or data. */
 bool data_holds_something(int fd);
 
+/* Makes a file's name as durable as its content. Returns 0, or -1 with errno. */
+int data_sync_folder(const char *path);
+
 /* @memory, unless there is none. */
 void *checked(void *memory);
 

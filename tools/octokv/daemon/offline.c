@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "data.h"
 #include "listen.h"
 #include "offline.h"
 #include "server/clock.h"
@@ -248,19 +248,6 @@ static int write_dump(struct offline *o, struct dump *d)
 	return 0;
 }
 
-/* Makes a name durable. */
-static int sync_folder(const char *path)
-{
-	char *copy = strdup(path);
-	int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	int result = fd < 0 ? -1 : fsync(fd);
-
-	free(copy);
-	if (fd >= 0)
-		close(fd);
-	return result;
-}
-
 /* The name of a dump until it is complete; NULL: there is no memory. */
 static char *name_of_part(const char *file)
 {
@@ -301,7 +288,7 @@ static int dump_to(struct offline *o, const char *path)
 	result = d.file ? write_dump(o, &d) : fail(o, "%s", strerror(errno));
 	if (d.file && fclose(d.file) && !result)
 		result = fail(o, "%s: %s", o->file, strerror(errno));
-	if (!result && (rename(path, o->file) || sync_folder(o->file)))
+	if (!result && (rename(path, o->file) || data_sync_folder(o->file)))
 		result = fail(o, "%s: %s", o->file, strerror(errno));
 	if (result)
 		unlink(path);

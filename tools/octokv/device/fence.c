@@ -162,37 +162,33 @@ static int find_holder(uint64_t *key)
 
 /* ---- the key ---- */
 
-static void hash_file(XXH64_state_t *state, const char *path)
+/* Appends the first line of a file; returns the new length. */
+static size_t add_line(char *text, size_t len, size_t size, const char *path)
 {
 	FILE *file = fopen(path, "re");
-	char line[256];
 
 	if (!file)
-		return;
-	if (fgets(line, sizeof(line), file))
-		XXH64_update(state, line, strlen(line));
+		return len;
+	text[len] = 0;
+	if (fgets(text + len, size - len, file))
+		len += strlen(text + len);
 	fclose(file);
+	return len;
 }
 
+/* 0: nothing tells this host from others. */
 static uint64_t make_key(dev_t device)
 {
 	static const char *const names[] = { "hostnqn", "hostid" };
-	XXH64_state_t *state = XXH64_createState();
-	char path[128];
-	uint64_t key;
+	char path[128], text[1024];
+	size_t len = add_line(text, 0, sizeof(text), "/proc/sys/kernel/random/boot_id");
 
-	if (!state)
-		return 1;
-	XXH64_reset(state, 0);
-	hash_file(state, "/proc/sys/kernel/random/boot_id");
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; len && i < 2; i++) {
 		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/device/%s", major(device),
 			 minor(device), names[i]);
-		hash_file(state, path);
+		len = add_line(text, len, sizeof(text), path);
 	}
-	key = XXH64_digest(state);
-	XXH64_freeState(state);
-	return key ? key : 1;
+	return len ? XXH64(text, len, 0) : 0;
 }
 
 /* ---- taking and giving ---- */
@@ -282,7 +278,10 @@ bool fence_take(int fd, const char *name, bool preempts, char *why, size_t bytes
 		return true;
 	fence.name = name;
 	known = knows_reservations(fd);
-	fence.key = known > 0 ? make_key(st.st_rdev) : 0;
+	if (known > 0) {
+		fence.key = make_key(st.st_rdev);
+		known = fence.key ? known : -ENOENT;
+	}
 	holder = known > 0 ? reserve(preempts) : 0;
 	if (known > 0 && holder == fence.key)
 		return true;

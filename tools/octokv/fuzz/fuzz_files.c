@@ -4,8 +4,7 @@
  *
  * The first byte of the input says what the rest is: an RDB file, a payload of RESTORE, or a users
  * file. Version and checksum of a payload are made right, so that what is behind them is reached.
- * What a DUMP makes of a payload's string is read again, and has to be that string. For libFuzzer;
- * with -DFUZZ_SEEDS a main() runs the files that are named, for compilers without it.
+ * What a DUMP makes of a payload's string is read again, and has to be that string. For libFuzzer.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -105,23 +104,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	free(copy);
 	return 0;
 }
-
-#ifdef FUZZ_SEEDS
-int main(int argc, char **argv)
-{
-	static uint8_t data[1 << 20];
-
-	for (int i = 1; i < argc; i++) {
-		FILE *file = fopen(argv[i], "r");
-
-		if (!file) {
-			perror(argv[i]);
-			return 1;
-		}
-		LLVMFuzzerTestOneInput(data, fread(data, 1, sizeof(data), file));
-		fclose(file);
-	}
-	printf("ok fuzz_files: %d seeds\n", argc - 1);
-	return argc < 2;
-}
-#endif

@@ -3,52 +3,7 @@
  * multi.c - transactions without sockets: replies, errors, keys of several partitions, WATCH
  */
 #include "server/multi.h"
-#include "world.h"
-
-/* Two keys of one partition, and one of another. */
-static char a[8], b[8], other[8];
-
-static uint32_t partition_of(const struct world *world, const char *key)
-{
-	uint16_t tenant = world->tenants.list[0]->id;
-
-	return okv_store_partition_of(world->worker.store,
-				      okv_store_hash(world->worker.store, tenant, key,
-						     strlen(key)));
-}
-
-static void find_keys(const struct world *world)
-{
-	uint32_t nr = 0;
-
-	strcpy(a, "k0");
-	b[0] = other[0] = 0;
-	for (uint32_t i = 1; !b[0] || !other[0]; i++) {
-		char key[8], *to;
-
-		snprintf(key, sizeof(key), "k%u", i);
-		to = partition_of(world, key) == partition_of(world, a) ? b : other;
-		if (!to[0])
-			strcpy(to, key);
-		EXPECT(++nr < 1000);
-	}
-}
-
-/* Say what @format makes of keys, and hear the reply. */
-#define ASK(wanted, format, ...)							\
-	do {										\
-		char line[200];								\
-		snprintf(line, sizeof(line), format "\r\n", __VA_ARGS__);		\
-		say(world.c, line);							\
-		HEAR(wanted);								\
-	} while (0)
-#define ASK_QUIETLY(format, ...)							\
-	do {										\
-		char quiet[200];							\
-		snprintf(quiet, sizeof(quiet), format "\r\n", __VA_ARGS__);		\
-		say(world.c, quiet);							\
-	} while (0)
-#define QUEUED "+QUEUED\r\n"
+#include "keys.h"
 
 static void test_exec(void)
 {
@@ -276,7 +231,7 @@ static void test_fresh_bytes(void)
 		for (int i = 0; i < 60; i++) {
 			say(world.c, line);
 			if (copies && !i)
-				ASK_QUIETLY("COPY %s %s", a, b);
+				SAY("COPY %s %s", a, b);
 		}
 		conn_sent(world.c, world.c->out.nr_bytes);
 		say(world.c, "EXEC\r\n");
@@ -291,7 +246,7 @@ static void test_fresh_bytes(void)
 		snprintf(key, sizeof(key), "l%d", i);
 		if (partition_of(&world, key) != partition_of(&world, a))
 			continue;
-		ASK_QUIETLY("SETBIT %s 67108863 1", key);
+		SAY("SETBIT %s 67108863 1", key);
 		nr++;
 	}
 	conn_sent(world.c, world.c->out.nr_bytes);
