@@ -37,7 +37,7 @@
  * (lib/flow_local.h). kunit/sim/sim.h has the bounds that hold. mqfq_policy.c is the algorithm;
  * mqfq_auto.c finds T and D, unless they are set. What the paper leaves open, or a kernel adds:
  *
- *  - Cost is bytes. Bytes written count write_cost_pct percent, and no request is free.
+ *  - Cost is bytes, or the device time that a request takes (mqfq_charge.c). No request is free.
  *  - Discards, secure erases and write-zeroes are slow: each counts 128 KiB to 1 MiB, and they have
  *    an eighth of the slots. One that finds no permit for one steps aside for what is behind it.
  *  - A bio is charged when it is merged, into one of the last eight requests that came to its
@@ -146,11 +146,6 @@ enum {
 	MQFQ_BUCKET_KB_SHIFT_DEFAULT	= 4,
 	MQFQ_BUCKETS_SHIFT_DEFAULT	= 6,
 
-	/* What a slow request counts, in percent of MQFQ_SLOW_KB_MIN to _MAX. */
-	MQFQ_DISCARD_COST_PCT_DEFAULT	= 100,
-	MQFQ_SLOW_KB_MIN		= 128,
-	MQFQ_SLOW_KB_MAX		= 1024,
-
 	MQFQ_URGENT_KB_DEFAULT		= 1024,
 };
 
@@ -229,34 +224,6 @@ static inline void mqfq_set_rq_state(struct mqfq_entry *e, enum mqfq_rq_state st
 static u64 mqfq_clock_ns(void)
 {
 	return ktime_get_ns();
-}
-
-/*
- * A slow request takes a drive milliseconds, almost whatever its size: the drive changes its map,
- * under one lock. So bytes say little. It counts as MQFQ_SLOW_KB_MIN at least, of which a fast
- * drive reads some ten in a millisecond, and as MQFQ_SLOW_KB_MAX at most: a discard of 1 GiB is one
- * command and not a second of reading.
- */
-static noinline u64 mqfq_cost_of_other(const struct mqfq_data *md, enum req_op op, u64 bytes)
-{
-	if (mqfq_is_slow(op))
-		return div_u64(clamp_t(u64, bytes, MQFQ_SLOW_KB_MIN << 10, MQFQ_SLOW_KB_MAX << 10) *
-			       READ_ONCE(md->discard_cost_pct), 100);
-	return op_is_write(op) ? div_u64(bytes * READ_ONCE(md->write_cost_pct), 100) : bytes;
-}
-
-/*
- * The cost of a request, if it had @bytes, in bytes read. Even a request at 0 percent takes a
- * command.
- */
-static __always_inline u64 mqfq_cost_bytes(const struct mqfq_data *md, const struct request *rq,
-					   u32 bytes)
-{
-	u64 cost = bytes;
-
-	if (req_op(rq) != REQ_OP_READ)
-		cost = mqfq_cost_of_other(md, req_op(rq), bytes);
-	return clamp_t(u64, cost, SECTOR_SIZE, 1ULL << FLOW_COST_SHIFT_MAX);
 }
 
 /* Called under the flow table's lock, when a flow or a group is made. */
@@ -413,16 +380,16 @@ static struct mqfq_data *mqfq_alloc(struct request_queue *q, const struct elevat
 	if (!md)
 		return NULL;
 	md->q = q;
-	md->write_cost_pct = 100;
-	md->discard_cost_pct = MQFQ_DISCARD_COST_PCT_DEFAULT;
 	md->urgent_kb = MQFQ_URGENT_KB_DEFAULT;
 	INIT_DELAYED_WORK(&md->look, mqfq_look_work);
 	mqfq_tuner_init(md, mqfq_open_slots(q), mqfq_auto_first_throttle_kb(q->nr_hw_queues));
 	md->cpu_counters = mqfair_alloc_percpu(struct mqfq_cpu_counters);
 	if (!md->cpu_counters)
 		goto err_md;
-	if (mqfq_share_init(md, mqfq_weight_of))
+	if (mqfq_charge_init(&md->charge))
 		goto err_counters;
+	if (mqfq_share_init(md, mqfq_weight_of))
+		goto err_charge;
 	md->hctx = kvcalloc(q->nr_hw_queues, sizeof(*md->hctx), GFP_KERNEL);
 	if (!md->hctx)
 		goto err_flows;
@@ -439,6 +406,8 @@ err_hctx:
 	kvfree(md->hctx);
 err_flows:
 	mqfq_share_exit(md);
+err_charge:
+	mqfq_charge_exit(&md->charge);
 err_counters:
 	free_percpu(md->cpu_counters);
 err_md:
@@ -452,6 +421,7 @@ static void mqfq_free(struct mqfq_data *md)
 	keep_put(md->keep);
 	kvfree(md->hctx);
 	mqfq_share_exit(md);
+	mqfq_charge_exit(&md->charge);
 	free_percpu(md->cpu_counters);
 	kfree(md);
 }
@@ -567,8 +537,8 @@ static struct request *mqfq_merged_into(struct mqfq_queue *mq, struct bio *bio)
 static void mqfq_charge_merge(struct mqfq_data *md, struct request *rq, u32 bytes)
 {
 	struct flow *f = mqfq_entry_flow(mqfq_entry(rq));
-	u64 before = mqfq_cost_bytes(md, rq, blk_rq_bytes(rq) - bytes);
-	u64 after = mqfq_cost_bytes(md, rq, blk_rq_bytes(rq));
+	u64 before = mqfq_charge_of(&md->charge, rq, blk_rq_bytes(rq) - bytes);
+	u64 after = mqfq_charge_of(&md->charge, rq, blk_rq_bytes(rq));
 
 	if (after > before)
 		flow_charge(f, mqfq_vt(&md->policy), flow_cost_vt(f, after - before));
@@ -668,7 +638,8 @@ static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head,
 		    const struct mqfq_last *last, u64 vt)
 {
 	struct flow *f = last->flow;
-	u64 cost_vt = flow_cost_vt(f, mqfq_cost_bytes(md, rq, blk_rq_bytes(rq))), start = vt;
+	u64 cost = mqfq_charge_of(&md->charge, rq, blk_rq_bytes(rq));
+	u64 cost_vt = flow_cost_vt(f, cost), start = vt;
 
 	if (at_head)
 		flow_tag_at_head(f, vt, cost_vt, READ_ONCE(md->policy.throttle_vt));
@@ -736,15 +707,16 @@ static void mqfq_give_back(struct request *rq, bool is_slow)
 
 /*
  * Counts what the flow is served. A slow request moves no data, and may be for the whole drive: it
- * serves what it costs.
+ * serves what it costs. So does each request while time is shared.
  */
 static void mqfq_serve(struct mqfq_queue *mq, struct request *rq)
 {
+	struct mqfq_data *md = container_of(mq->policy, struct mqfq_data, policy);
 	const struct mqfq_entry *e = mqfq_entry(rq);
 	u64 bytes = blk_rq_bytes(rq);
 
-	if (unlikely(e->flow & MQFQ_ENTRY_SLOW))
-		bytes = mqfq_cost_bytes(rq->q->elevator->elevator_data, rq, bytes);
+	if (unlikely(e->flow & MQFQ_ENTRY_SLOW) || unlikely(mqfq_charge_is_time(&md->charge)))
+		bytes = mqfq_charge_of(&md->charge, rq, bytes);
 	if (likely(!(e->flow & MQFQ_ENTRY_DIRECT)))
 		flow_local_serve(mqfq_place_of(mq, e), bytes);
 	else
@@ -828,6 +800,8 @@ static void mqfq_finish_request(struct request *rq)
 	if (state != MQFQ_RQ_INFLIGHT)
 		return;
 	this_cpu_inc(md->cpu_counters->completed);
+	if (unlikely(mqfq_charge_is_time(&md->charge)))
+		mqfq_charge_completed(&md->charge, rq, e->start);
 	if (slot_is_held(rq))
 		mqfq_give_back(rq, is_slow);
 }

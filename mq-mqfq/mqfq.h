@@ -17,6 +17,7 @@
 #include "blk/keep.h"
 #include "compat.h"
 #include "mqfq_auto.h"
+#include "mqfq_charge.h"
 #include "mqfq_policy.h"
 
 enum {
@@ -66,8 +67,7 @@ struct mqfq_tuner {
  * @hctx:		its hardware queues, by number
  * @policy:		what waits, and what may go
  * @flow_kind:		enum flow_kind
- * @write_cost_pct:	of a byte written, against one read
- * @discard_cost_pct:	of a request that discards or zeroes, against a read of its size
+ * @charge:		what requests cost
  * @urgent_kb:		how far a flow may be in debt for urgent requests
  * @cpu_counters:	see there
  * @flows:		the flows that pay
@@ -85,9 +85,8 @@ struct mqfq_data {
 	struct keep *keep;
 	struct blk_mq_hw_ctx **hctx;
 	unsigned int flow_kind;
-	unsigned int write_cost_pct;
-	unsigned int discard_cost_pct;
 	unsigned int urgent_kb;
+	struct mqfq_charge charge;
 	struct mqfq_cpu_counters __percpu *cpu_counters;
 	struct delayed_work look;
 	struct delayed_work pass;
@@ -100,12 +99,6 @@ struct mqfq_data {
 	struct mqfq_policy policy;
 	struct flow_table flows;
 };
-
-/* Requests that change the drive's map and move no data. */
-static inline bool mqfq_is_slow(enum req_op op)
-{
-	return op == REQ_OP_DISCARD || op == REQ_OP_SECURE_ERASE || op == REQ_OP_WRITE_ZEROES;
-}
 
 /* Index of a flow in keep->numbers: processes and priorities have small numbers. */
 static inline unsigned long mqfq_weight_index(u64 key)
@@ -127,11 +120,13 @@ void mqfq_tuner_init(struct mqfq_data *md, u32 slots, u32 throttle_kb);
 void mqfq_tuner_exit(struct mqfq_data *md);
 /* For init_sched, before the tunables are restored: goes on with what was found before. */
 void mqfq_tuner_resume(struct mqfq_data *md, const struct mqfq_auto_found *found);
-/* There are flows: windows begin, if T or D is automatic. Any context. */
+/* There are flows: windows begin, if T or D is automatic, or time is shared. Any context. */
 void mqfq_tuner_kick(struct mqfq_data *md);
 /* One of the two is automatic from now on, or set by the user. Process context. */
 void mqfq_tuner_on(struct mqfq_data *md, enum mqfq_auto_which which);
 void mqfq_tuner_off(struct mqfq_data *md, enum mqfq_auto_which which, u32 value);
+/* What is shared from now on. Process context. */
+void mqfq_tuner_share(struct mqfq_data *md, enum mqfq_charge_kind kind);
 
 /* mqfq_urgent.c */
 /* The start tag of an urgent request: virtual time, as long as its flow has credit. */

@@ -132,6 +132,30 @@ static int mqfq_auto_show(struct mqfq_data *md, struct seq_file *m)
 }
 MQFAIR_DEBUGFS_SHOW(mqfq_auto_show, "mq-mqfq")
 
+/* What requests take of the device's time, as far as it has been learned. */
+static int mqfq_cost_show(struct mqfq_data *md, struct seq_file *m)
+{
+	static const char *const op_name[MQFQ_COST_NR_OPS] = {
+		[MQFQ_COST_READ]	= "read",
+		[MQFQ_COST_WRITE]	= "write",
+		[MQFQ_COST_FUA]		= "fua",
+	};
+	const struct mqfq_cost *law = &md->charge.law;
+	unsigned int i;
+
+	mutex_lock(&md->tuner.lock);
+	seq_printf(m, "shared %s\nsteps %u\noperation bytes ns share_ppm\n",
+		   mqfq_charge_name[md->charge.kind], law->nr_steps);
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
+		if (law->cell[i].ns)
+			seq_printf(m, "%s %u %llu %u\n", op_name[i / MQFQ_COST_NR_SIZES],
+				   law->cell[i].bytes, law->cell[i].ns >> MQFQ_COST_NS_SHIFT,
+				   law->cell[i].share_ppm);
+	mutex_unlock(&md->tuner.lock);
+	return 0;
+}
+MQFAIR_DEBUGFS_SHOW(mqfq_cost_show, "mq-mqfq")
+
 /* Urgent requests: how many went next, and how many had to wait since their flow had no credit. */
 static int mqfq_urgent_show(struct mqfq_data *md, struct seq_file *m)
 {
@@ -165,6 +189,7 @@ const struct blk_mq_debugfs_attr mqfq_queue_debugfs_attrs[] = {
 	{"flows", 0400, mqfq_flows_show_file},
 	{"wakeups", 0400, mqfq_wakeups_show_file},
 	{"auto", 0400, mqfq_auto_show_file},
+	{"cost", 0400, mqfq_cost_show_file},
 	{"urgent", 0400, mqfq_urgent_show_file},
 	{"counters", 0400, mqfq_counters_show_file},
 	{},

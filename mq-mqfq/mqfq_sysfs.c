@@ -51,10 +51,10 @@ TUNABLE(mqfq, bucket_kb, 1U << (MQFQ_WHEEL.width_shift - MQFQ_KB_SHIFT), 1, MQFQ
 TUNABLE(mqfq, buckets, 1U << MQFQ_WHEEL.buckets_shift, VT_WHEEL_BUCKETS_MIN, VT_WHEEL_BUCKETS_MAX,
 	mqfq_set_buckets(data, value))
 #undef MQFQ_WHEEL
-TUNABLE(mqfq, write_cost_pct, READ_ONCE(data->write_cost_pct), 0, MQFQ_COST_PCT_MAX,
-	mqfq_set_number(&data->write_cost_pct, value))
-TUNABLE(mqfq, discard_cost_pct, READ_ONCE(data->discard_cost_pct), 0, MQFQ_COST_PCT_MAX,
-	mqfq_set_number(&data->discard_cost_pct, value))
+TUNABLE(mqfq, write_cost_pct, READ_ONCE(data->charge.write_cost_pct), 0, MQFQ_COST_PCT_MAX,
+	mqfq_set_number(&data->charge.write_cost_pct, value))
+TUNABLE(mqfq, discard_cost_pct, READ_ONCE(data->charge.discard_cost_pct), 0, MQFQ_COST_PCT_MAX,
+	mqfq_set_number(&data->charge.discard_cost_pct, value))
 TUNABLE(mqfq, urgent_kb, READ_ONCE(data->urgent_kb), 0, MQFQ_URGENT_KB_MAX,
 	mqfq_set_number(&data->urgent_kb, value))
 
@@ -112,6 +112,15 @@ static int mqfq_set_flow_kind(struct mqfq_data *md, unsigned int kind)
 
 TUNABLE_WORD(mqfq, flow, flow_kind_name, READ_ONCE(data->flow_kind),
 	     mqfq_set_flow_kind(data, value))
+
+static int mqfq_set_cost(struct mqfq_data *md, enum mqfq_charge_kind kind)
+{
+	mqfq_tuner_share(md, kind);
+	return 0;
+}
+
+TUNABLE_WORD(mqfq, cost, mqfq_charge_name, READ_ONCE(data->charge.kind),
+	     mqfq_set_cost(data, value))
 
 /*
  * The weights of processes or priorities, as "flow" says: a line "NUMBER WEIGHT" each. cgroups have
@@ -176,6 +185,7 @@ MQFAIR_ATTRS_CONST struct elv_fs_entry mqfq_attrs[] = {
 	MQFQ_ATTR(flow),
 	MQFQ_ATTR(weights),
 	MQFQ_ATTR(root_weight),
+	MQFQ_ATTR(cost),
 	MQFQ_ATTR(throttle_kb),
 	MQFQ_ATTR(slots),
 	MQFQ_ATTR(bucket_kb),

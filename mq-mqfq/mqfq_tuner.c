@@ -48,21 +48,22 @@ static void mqfq_tuner_flow(void *context, struct flow *f)
 }
 
 /*
- * The largest request that waits. If none waits there is nothing to learn about T. Slow requests
- * are held by their permits, whatever T is.
+ * The cost of the largest request that waits. If none waits there is nothing to learn about T. Slow
+ * requests are held by their permits, whatever T is.
  */
-static u32 mqfq_tuner_largest_bytes(struct mqfq_queue *mq)
+static u64 mqfq_tuner_largest(const struct mqfq_data *md, struct mqfq_queue *mq)
 {
 	unsigned int n = 0;
 	struct request *rq;
-	u32 largest = 0;
+	u64 largest = 0;
 
 	if (!READ_ONCE(mq->nr))
 		return 0;
 	spin_lock(&mq->lock);
 	list_for_each_entry(rq, &mq->recent, queuelist) {
 		if (!mqfq_is_slow(req_op(rq)))
-			largest = max(largest, blk_rq_bytes(rq));
+			largest = max_t(u64, largest,
+					mqfq_charge_of(&md->charge, rq, blk_rq_bytes(rq)));
 		if (++n == MQFQ_TUNER_LOOK_AT)
 			break;
 	}
@@ -74,7 +75,7 @@ static u32 mqfq_tuner_largest_bytes(struct mqfq_queue *mq)
 static void mqfq_tuner_sum(struct mqfq_data *md, struct mqfq_auto_window *sum)
 {
 	struct mqfq_policy *p = &md->policy;
-	u32 largest = 0;
+	u64 largest = 0;
 	unsigned int i;
 	int cpu;
 
@@ -84,12 +85,12 @@ static void mqfq_tuner_sum(struct mqfq_data *md, struct mqfq_auto_window *sum)
 
 		sum->slot_waits += atomic64_read(&mq->slot_waits);
 		sum->throttles += READ_ONCE(mq->throttles);
-		largest = max(largest, mqfq_tuner_largest_bytes(mq));
+		largest = max(largest, mqfq_tuner_largest(md, mq));
 	}
 	for_each_possible_cpu(cpu)
 		sum->requests += READ_ONCE(per_cpu_ptr(md->cpu_counters, cpu)->completed);
 	sum->in_flight = max(p->tokens.slots - token_tree_nr_free(&p->tokens), 0);
-	sum->largest_kb = DIV_ROUND_UP(largest, 1024);
+	sum->largest_kb = min_t(u64, DIV_ROUND_UP(largest, 1024), MQFQ_THROTTLE_KB_MAX);
 }
 
 /* What was counted in the window that ends now. */
@@ -132,11 +133,39 @@ static void mqfq_tuner_apply(struct mqfq_data *md)
 	trace_mqfq_auto(md->q, slots, throttle_kb, law->probing, law->gain_ppm);
 }
 
+static bool mqfq_tuner_is_needed(const struct mqfq_data *md)
+{
+	return mqfq_auto_is_any_on(&md->tuner.law) || mqfq_charge_is_time(&md->charge);
+}
+
 void mqfq_tuner_kick(struct mqfq_data *md)
 {
-	if (mqfq_auto_is_any_on(&md->tuner.law))
+	if (mqfq_tuner_is_needed(md))
 		schedule_delayed_work(&md->tuner.work,
 				      msecs_to_jiffies(mqfq_auto_window_ms(&md->tuner.law)));
+}
+
+/* All slots are taken, and somebody had to wait for one. */
+static bool mqfq_tuner_is_full(const struct mqfq_data *md)
+{
+	const struct mqfq_auto_window *w = &md->tuner.window;
+
+	return w->slot_waits && w->in_flight >= md->policy.tokens.slots;
+}
+
+static void mqfq_tuner_end_window(struct mqfq_data *md)
+{
+	struct mqfq_tuner *t = &md->tuner;
+	bool was_late;
+
+	mqfq_tuner_measure(md, ktime_get_ns(), &t->window);
+	was_late = t->window.ns >= MQFQ_TUNER_LATE_MS * NSEC_PER_MSEC;
+	if (mqfq_charge_is_time(&md->charge))
+		mqfq_charge_window(&md->charge, was_late ? 0 : t->window.ns,
+				   mqfq_tuner_is_full(md));
+	if (!was_late && mqfq_auto_is_any_on(&t->law))
+		mqfq_auto_window(&t->law, &t->window);
+	mqfq_tuner_apply(md);
 }
 
 static void mqfq_tuner_work(struct work_struct *work)
@@ -145,12 +174,8 @@ static void mqfq_tuner_work(struct work_struct *work)
 	struct mqfq_tuner *t = &md->tuner;
 
 	mutex_lock(&t->lock);
-	if (mqfq_auto_is_any_on(&t->law)) {
-		mqfq_tuner_measure(md, ktime_get_ns(), &t->window);
-		if (t->window.ns < MQFQ_TUNER_LATE_MS * NSEC_PER_MSEC)
-			mqfq_auto_window(&t->law, &t->window);
-		mqfq_tuner_apply(md);
-	}
+	if (mqfq_tuner_is_needed(md))
+		mqfq_tuner_end_window(md);
 	mutex_unlock(&t->lock);
 	/* mqfq_pass_work() finds a flow that is made at this moment. */
 	if (READ_ONCE(md->flows.nr_flows))
@@ -172,6 +197,14 @@ void mqfq_tuner_off(struct mqfq_data *md, enum mqfq_auto_which which, u32 value)
 	mqfq_auto_off(&md->tuner.law, which, value);
 	mqfq_tuner_apply(md);
 	mutex_unlock(&md->tuner.lock);
+}
+
+void mqfq_tuner_share(struct mqfq_data *md, enum mqfq_charge_kind kind)
+{
+	mutex_lock(&md->tuner.lock);
+	mqfq_charge_set_kind(&md->charge, kind);
+	mutex_unlock(&md->tuner.lock);
+	mqfq_tuner_kick(md);
 }
 
 void mqfq_tuner_init(struct mqfq_data *md, u32 slots, u32 throttle_kb)

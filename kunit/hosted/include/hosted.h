@@ -168,6 +168,11 @@ static inline unsigned long __ffs64(u64 word)
 	return __builtin_ctzll(word);
 }
 
+static inline int fls(unsigned int word)
+{
+	return word ? 32 - __builtin_clz(word) : 0;
+}
+
 static inline int fls64(u64 word)
 {
 	return word ? 64 - __builtin_clzll(word) : 0;
@@ -502,6 +507,7 @@ static inline unsigned long int_sqrt(unsigned long x)
 /* ---- linux/math64 ---- */
 
 #define NSEC_PER_MSEC	1000000L
+#define NSEC_PER_SEC	1000000000L
 
 /* The kernel's is exact, too. */
 static inline u32 int_sqrt64(u64 x)
@@ -518,6 +524,13 @@ static inline u32 int_sqrt64(u64 x)
 		}
 	}
 	return root;
+}
+
+#define abs_diff(a, b) ((a) < (b) ? (b) - (a) : (a) - (b))
+
+static inline s64 div64_s64(s64 a, s64 b)
+{
+	return a / b;
 }
 
 static inline u64 div64_u64(u64 a, u64 b)

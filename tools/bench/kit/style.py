@@ -10,7 +10,8 @@ import textwrap
 SCHEDULERS = {"none": "#b0413e", "mq-deadline": "#8a8a8a", "kyber": "#b9a44c", "bfq": "#5a9a6a",
               "bfq, tuned": "#9ccfa9", "io.cost": "#6b5b4f", "io.cost, tuned": "#b39f8f",
               "io.max": "#c9a0a0",
-              "mq-mqfq": "#1f4e8c", "mq-k2": "#4d9fd6", "mq-tabs": "#d9730d",
+              "mq-mqfq": "#1f4e8c", "mq-mqfq, time": "#19a7a0",
+              "mq-k2": "#4d9fd6", "mq-tabs": "#d9730d",
               "mq-octofas": "#8e4f9e"}
 # Other colours: tenants in the order in which a benchmark names them, and octokvd's peers.
 TENANTS = ("#1b7f79", "#d0a04f", "#a3486b")

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_cost.c - what a request costs in device time, learned while the device serves
+ *
+ * Equal bytes are not equal time. A drive that reads 4 KiB at 120 MB/s may read 256 KiB at 300, and
+ * a FUA write may keep it busy ten times as long as a read. If bytes are shared, a tenant of
+ * cheap requests pays for a tenant of dear ones. If time is shared, each tenant is slowed down as
+ * much as all others of its weight, against being alone.
+ *
+ * What is measured
+ * ================
+ * No request tells how long it kept the device busy: many are served side by side, and most of a
+ * request's latency is waiting. But while requests wait all the time, the device is busy all the
+ * time, and what it completes adds up to the time that passes:
+ *
+ *	sum over the cells of (requests of the cell * cost of one) = time
+ *
+ * A cell is an operation and a range of sizes, and its cost is that of a request of its mean size.
+ * Each step, of one or two tenths of a second, gives one such equation. The costs that fit the last
+ * two dozen or so best, by least squares, are the model. Older equations fade. If a step takes a
+ * time that is off by a third, they are almost forgotten: the device has begun to collect garbage,
+ * or to do something else that it did not do before.
+ *
+ * Telling costs apart
+ * ===================
+ * Equations that are all alike tell the sum and not its parts, and tenants that get fixed shares
+ * make them alike. So the costs that are charged are varied: each cell's is a sixth more in one
+ * step and a sixth less in another. The patterns are Walsh functions: in sixteen steps, each cell's
+ * mean is what it should be, and no two cells have the same pattern. A tenant has a little more and
+ * a little less, in turn.
+ *
+ * A direction in which the equations say nothing stays where it was: the costs are bound to their
+ * last values by a weak spring, of which nothing is left where there is something to see.
+ *
+ * What is charged
+ * ===============
+ * Costs are turned into bytes, by the bytes that the device moves per nanosecond at present. So all
+ * that is stated in bytes keeps its meaning when time is shared: T, credit, the share that is
+ * served. Within a cell the cost is a line through the mean sizes of this cell and the next one. If
+ * only one cell of an operation is known, half of its cost is taken to grow with the size. An
+ * operation that has never been seen costs what a read of its size does, and a FUA write
+ * MQFQ_COST_FUA_GUESS times as much, until the first steps with it are over.
+ *
+ * Limits: a step needs requests that wait, all the time, and a D below what is outstanding. Costs
+ * that are learned with one D hold for a device that has as many requests: if D is far too small,
+ * what is shared is the time in slots. What a request costs must not depend on what is beside it
+ * more than the windows can follow; where two parts of a device are bottlenecks in turn, the costs
+ * are those of the part that is the bottleneck now.
+ */
+#include <linux/math.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/time64.h>
+
+#include "mqfq_cost.h"
+
+enum {
+	/* A step is so long at least and at most, and between these as long as it takes to see */
+	MQFQ_COST_STEP_MS_MIN	= 100,
+	MQFQ_COST_STEP_MS_MAX	= 250,
+	/* so many requests of each cell that counts. */
+	MQFQ_COST_STEP_REQUESTS	= 200,
+	/* A cell counts if it has so much of the device's time. */
+	MQFQ_COST_SHARE_PPM_MIN	= 10000,
+
+	/* In each step, the sums lose one part in so many and one more. */
+	MQFQ_COST_FADE		= 23,
+	/* A step surprises if its time is off by one part in so many: then old sums are divided. */
+	MQFQ_COST_SURPRISE	= 3,
+	MQFQ_COST_VOID		= 8,
+	/* The spring is one part in so many of what the equations say. */
+	MQFQ_COST_SPRING	= 256,
+	/* Rounds in which the costs are fitted. */
+	MQFQ_COST_ROUNDS	= 256,
+
+	/* Costs are varied by one part in so many. */
+	MQFQ_COST_VARIATION	= 6,
+
+	/* No cost changes by more in one step. */
+	MQFQ_COST_STEP_RATIO	= 4,
+
+	MQFQ_COST_FUA_GUESS	= 4,
+};
+
+#define MQFQ_COST_LINE_BYTES	(1ULL << 16)	/* a byte costs a byte */
+
+/* ---- costs as they are known ---- */
+
+/* A request of some size, and its cost. */
+struct mqfq_cost_point {
+	u32 bytes;
+	u64 ns;
+};
+
+static enum mqfq_cost_op mqfq_cost_op(unsigned int cell)
+{
+	return cell / MQFQ_COST_NR_SIZES;
+}
+
+/* A size in the middle of a cell's. */
+static u32 mqfq_cost_middle(unsigned int cell)
+{
+	return 1U << (12 + 2 * (cell % MQFQ_COST_NR_SIZES));
+}
+
+/* The known cell of the same operation that is next to a cell, in the direction @by; or NULL. */
+static const struct mqfq_cost_cell *mqfq_cost_next(const struct mqfq_cost *c, unsigned int cell,
+						   int by)
+{
+	int size = cell % MQFQ_COST_NR_SIZES;
+	const struct mqfq_cost_cell *first = &c->cell[cell - size];
+
+	for (size += by; size >= 0 && size < MQFQ_COST_NR_SIZES; size += by)
+		if (first[size].ns)
+			return &first[size];
+	return NULL;
+}
+
+static u64 mqfq_cost_between(const struct mqfq_cost_cell *a, const struct mqfq_cost_cell *b,
+			     u32 bytes)
+{
+	return a->ns + div64_s64(((s64)b->ns - (s64)a->ns) * ((s64)bytes - a->bytes),
+				 (s64)b->bytes - a->bytes);
+}
+
+/* A request of @cell; its cost is 0 if nothing is known of the operation. */
+static struct mqfq_cost_point mqfq_cost_point(const struct mqfq_cost *c, unsigned int cell)
+{
+	const struct mqfq_cost_cell *below = mqfq_cost_next(c, cell, -1);
+	const struct mqfq_cost_cell *above = mqfq_cost_next(c, cell, 1);
+	const struct mqfq_cost_cell *near = below ? below : above;
+	struct mqfq_cost_point p = { .bytes = mqfq_cost_middle(cell) };
+
+	if (c->cell[cell].ns)
+		return (struct mqfq_cost_point) { c->cell[cell].bytes, c->cell[cell].ns };
+	if (below && above)
+		p.ns = mqfq_cost_between(below, above, p.bytes);
+	else if (near)
+		p.ns = (near->ns + mul_u64_u32_div(near->ns, p.bytes, near->bytes)) / 2;
+	return p;
+}
+
+/* How much a request of @cell costs for each byte more, with 16 fraction bits. */
+static u64 mqfq_cost_slope(const struct mqfq_cost *c, unsigned int cell, struct mqfq_cost_point p)
+{
+	const struct mqfq_cost_cell *other = mqfq_cost_next(c, cell, 1);
+	s64 rise, run;
+
+	if (!other)
+		other = mqfq_cost_next(c, cell, -1);
+	if (!other)
+		return div_u64(p.ns << 16, 2 * p.bytes);
+	rise = (s64)other->ns - (s64)p.ns;
+	run = (s64)other->bytes - p.bytes;
+	if ((rise < 0) != (run < 0))
+		return 0;
+	/* No request costs less than nothing. */
+	return min_t(u64, div64_s64(rise * (1 << 16), run), div_u64(p.ns << 16, p.bytes));
+}
+
+u64 mqfq_cost_ns(const struct mqfq_cost *c, enum mqfq_cost_op op, u32 bytes)
+{
+	unsigned int cell = mqfq_cost_cell(op, bytes);
+	struct mqfq_cost_point p = mqfq_cost_point(c, cell);
+	s64 more = ((s64)bytes - p.bytes) * (s64)mqfq_cost_slope(c, cell, p) >> 16;
+
+	return max((s64)p.ns + more, 0LL) >> MQFQ_COST_NS_SHIFT;
+}
+
+/* ---- costs that are charged ---- */
+
+/* What @ns, with fraction bits, is in bytes, with 16. */
+static u64 mqfq_cost_in_bytes(const struct mqfq_cost *c, u64 ns)
+{
+	u64 bytes_per_ns = div64_u64(c->all_bytes << 24, max(c->all_ns, 1ULL));
+
+	return mul_u64_u64_shr(ns, bytes_per_ns, 24 - 16 + MQFQ_COST_NS_SHIFT);
+}
+
+/* The cost of a cell's requests: of no bytes in the upper half, of a byte in the lower. */
+static u64 mqfq_cost_line(const struct mqfq_cost *c, unsigned int cell)
+{
+	struct mqfq_cost_point p = mqfq_cost_point(c, cell);
+	unsigned int guess = 1, read = cell % MQFQ_COST_NR_SIZES;
+	u64 slope, base;
+
+	if (!p.ns && cell != read) {
+		p = mqfq_cost_point(c, read);
+		guess = mqfq_cost_op(cell) == MQFQ_COST_FUA ? MQFQ_COST_FUA_GUESS : 1;
+		cell = read;
+	}
+	if (!p.ns)
+		return MQFQ_COST_LINE_BYTES;
+	slope = mqfq_cost_slope(c, cell, p);
+	base = p.ns - min(p.ns, slope * p.bytes >> 16);
+	base = mqfq_cost_in_bytes(c, base * guess) >> 16;
+	/* The slope has 16 fraction bits already. */
+	slope = mqfq_cost_in_bytes(c, slope * guess) >> 16;
+	return min_t(u64, base, U32_MAX) << 32 | min_t(u64, slope, U32_MAX);
+}
+
+/* Cell number @rank of those that count: is its cost more in this step, or less? */
+static bool mqfq_cost_is_more(const struct mqfq_cost *c, unsigned int rank)
+{
+	return hweight32(c->nr_steps & (rank + 1)) & 1;
+}
+
+static u64 mqfq_cost_varied(u64 line, bool is_more)
+{
+	u64 base = line >> 32, slope = (u32)line;
+	s64 by = is_more ? MQFQ_COST_VARIATION : -MQFQ_COST_VARIATION;
+
+	base += div64_s64(base, by);
+	slope += div64_s64(slope, by);
+	return min_t(u64, base, U32_MAX) << 32 | min_t(u64, slope, U32_MAX);
+}
+
+static bool mqfq_cost_counts(const struct mqfq_cost *c, unsigned int cell)
+{
+	return c->cell[cell].share_ppm >= MQFQ_COST_SHARE_PPM_MIN;
+}
+
+static void mqfq_cost_publish(struct mqfq_cost *c)
+{
+	unsigned int i, nr = 0, rank = 0;
+
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
+		nr += mqfq_cost_counts(c, i);
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
+		u64 line = mqfq_cost_line(c, i);
+
+		if (nr > 1 && mqfq_cost_counts(c, i))
+			line = mqfq_cost_varied(line, mqfq_cost_is_more(c, rank++));
+		WRITE_ONCE(c->cell[i].line, line);
+	}
+}
+
+/* ---- learning ---- */
+
+void mqfq_cost_init(struct mqfq_cost *c)
+{
+	*c = (struct mqfq_cost) {};
+	mqfq_cost_publish(c);
+}
+
+/* Requests of a cell per second, in the step that ends now. */
+static u64 mqfq_cost_rate(const struct mqfq_cost *c, unsigned int cell)
+{
+	return mul_u64_u32_div(c->counts.nr[cell], NSEC_PER_SEC, max(c->ns, 1ULL));
+}
+
+/* A request that is new begins with what such requests were charged so far. */
+static void mqfq_cost_meet(struct mqfq_cost *c)
+{
+	unsigned int i;
+
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
+		struct mqfq_cost_cell *cell = &c->cell[i];
+		u64 nr = c->counts.nr[i], mean, cost;
+
+		if (!nr)
+			continue;
+		mean = clamp_t(u64, div64_u64(c->counts.bytes[i], nr), 512, U32_MAX >> 1);
+		if (cell->ns) {
+			cell->bytes = (3 * (u64)cell->bytes + mean) / 4;
+			continue;
+		}
+		cost = (cell->line >> 32) + (mean * (u32)cell->line >> 16);
+		cell->bytes = mean;
+		cell->ns = max(div64_u64(cost * ((c->all_ns << 8) / c->all_bytes),
+					 1 << (8 - MQFQ_COST_NS_SHIFT)), 1ULL);
+	}
+}
+
+/* The step took a time that is very different from what its requests should have taken. */
+static bool mqfq_cost_is_surprised(const struct mqfq_cost *c)
+{
+	u64 ns = 0;
+	unsigned int i;
+
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
+		ns += mqfq_cost_rate(c, i) * c->cell[i].ns >> MQFQ_COST_NS_SHIFT;
+	return abs_diff(ns, (u64)NSEC_PER_SEC) > NSEC_PER_SEC / MQFQ_COST_SURPRISE;
+}
+
+static u64 mqfq_cost_fade(u64 sum, bool is_void)
+{
+	return is_void ? sum / MQFQ_COST_VOID : sum - div_u64(sum, MQFQ_COST_FADE + 1);
+}
+
+/* Adds the equation of the step that ends now. */
+static void mqfq_cost_add(struct mqfq_cost *c)
+{
+	bool is_void = mqfq_cost_is_surprised(c);
+	u64 rate[MQFQ_COST_NR_CELLS];
+	unsigned int i, j;
+
+	c->all_ns = mqfq_cost_fade(c->all_ns, is_void) + c->ns;
+	c->all_bytes = mqfq_cost_fade(c->all_bytes, is_void);
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
+		rate[i] = mqfq_cost_rate(c, i);
+		c->all_bytes += c->counts.bytes[i];
+		c->rates[i] = mqfq_cost_fade(c->rates[i], is_void) + rate[i];
+		for (j = 0; j <= i; j++) {
+			c->products[i][j] = mqfq_cost_fade(c->products[i][j], is_void) +
+					    rate[i] * rate[j];
+			c->products[j][i] = c->products[i][j];
+		}
+	}
+}
+
+/* Gauss and Seidel: each cost in turn is what fits best with the others as they are. */
+static void mqfq_cost_fit(struct mqfq_cost *c)
+{
+	u64 old[MQFQ_COST_NR_CELLS];
+	unsigned int round, i, j;
+
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
+		old[i] = c->cell[i].ns;
+	for (round = 0; round < MQFQ_COST_ROUNDS; round++) {
+		for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
+			u64 square = c->products[i][i], spring = square / MQFQ_COST_SPRING;
+			s64 left = c->rates[i] * (NSEC_PER_SEC << MQFQ_COST_NS_SHIFT);
+
+			if (!square || !old[i])
+				continue;
+			for (j = 0; j < MQFQ_COST_NR_CELLS; j++)
+				if (j != i)
+					left -= c->products[i][j] * c->cell[j].ns;
+			left = div64_s64(left + (s64)(spring * old[i]), square + spring);
+			c->cell[i].ns = clamp_t(s64, left, old[i] / MQFQ_COST_STEP_RATIO + 1,
+						old[i] * MQFQ_COST_STEP_RATIO);
+		}
+	}
+}
+
+static void mqfq_cost_step(struct mqfq_cost *c)
+{
+	unsigned int i;
+
+	mqfq_cost_add(c);
+	mqfq_cost_meet(c);
+	mqfq_cost_fit(c);
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
+		c->cell[i].share_ppm = div_u64(mqfq_cost_rate(c, i) * c->cell[i].ns >>
+					       MQFQ_COST_NS_SHIFT, 1000);
+	c->counts = (struct mqfq_cost_counts) {};
+	c->ns = 0;
+	c->nr_steps++;
+	mqfq_cost_publish(c);
+}
+
+/* Has the step seen enough of all cells that count? */
+static bool mqfq_cost_is_step(const struct mqfq_cost *c)
+{
+	unsigned int i;
+
+	if (c->ns >= (u64)MQFQ_COST_STEP_MS_MAX * NSEC_PER_MSEC)
+		return true;
+	if (c->ns < (u64)MQFQ_COST_STEP_MS_MIN * NSEC_PER_MSEC)
+		return false;
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
+		if (c->counts.nr[i] && c->counts.nr[i] < MQFQ_COST_STEP_REQUESTS)
+			return false;
+	return true;
+}
+
+bool mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts *counts,
+		      bool was_full)
+{
+	u64 nr = 0;
+	unsigned int i;
+
+	if (!was_full)
+		return false;
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
+		c->counts.nr[i] += counts->nr[i];
+		c->counts.bytes[i] += counts->bytes[i];
+		nr += c->counts.bytes[i];
+	}
+	c->ns += ns;
+	if (!nr || !mqfq_cost_is_step(c))
+		return false;
+	mqfq_cost_step(c);
+	return true;
+}

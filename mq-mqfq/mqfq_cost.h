@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * mqfq_cost.h - what a request costs in device time, learned while the device serves
+ *
+ * The law without the block layer: it is told what the device has completed in windows of time, and
+ * says what a request of some kind and size costs. It never sleeps, allocates nothing, reads no
+ * clock. Calls for one device are one at a time, but for mqfq_cost_of(), which any CPU may call at
+ * any time.
+ */
+#ifndef MQFAIR_MQFQ_COST_H
+#define MQFAIR_MQFQ_COST_H
+
+#include <linux/bitops.h>
+#include <linux/compiler.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+
+/* What a request does, as far as its cost is concerned. */
+enum mqfq_cost_op {
+	MQFQ_COST_READ,
+	MQFQ_COST_WRITE,
+	MQFQ_COST_FUA,
+	MQFQ_COST_NR_OPS,
+};
+
+enum {
+	/* Sizes up to 8, 32 and 128 KiB, and larger. */
+	MQFQ_COST_NR_SIZES	= 4,
+	MQFQ_COST_NR_CELLS	= MQFQ_COST_NR_OPS * MQFQ_COST_NR_SIZES,
+
+	/* Costs in ns have so many fraction bits. */
+	MQFQ_COST_NS_SHIFT	= 3,
+};
+
+/**
+ * struct mqfq_cost_counts - what was completed, by cell
+ * @nr:		requests
+ * @bytes:	of them
+ */
+struct mqfq_cost_counts {
+	u64 nr[MQFQ_COST_NR_CELLS];
+	u64 bytes[MQFQ_COST_NR_CELLS];
+};
+
+/**
+ * struct mqfq_cost_cell - requests of one operation and about one size
+ * @ns:		what one of @bytes takes, with fraction bits; 0: there has been none
+ * @bytes:	their mean size
+ * @share_ppm:	of the device's time, in the last step
+ * @line:	what a request costs: mqfq_cost_line()
+ */
+struct mqfq_cost_cell {
+	u64 ns;
+	u32 bytes;
+	u32 share_ppm;
+	u64 line;
+};
+
+/**
+ * struct mqfq_cost - the law of one device
+ * @cell:	by mqfq_cost_cell()
+ * @counts:	of the step under way
+ * @ns:		how long it has been
+ * @products:	of the cells' rates, over the steps so far, old ones faded
+ * @rates:	their sums
+ * @all_bytes:	that were completed, faded alike
+ * @all_ns:	in so much time
+ * @nr_steps:	steps so far
+ */
+struct mqfq_cost {
+	struct mqfq_cost_cell cell[MQFQ_COST_NR_CELLS];
+	struct mqfq_cost_counts counts;
+	u64 ns;
+	u64 products[MQFQ_COST_NR_CELLS][MQFQ_COST_NR_CELLS];
+	u64 rates[MQFQ_COST_NR_CELLS];
+	u64 all_bytes, all_ns;
+	u32 nr_steps;
+};
+
+static inline unsigned int mqfq_cost_cell(enum mqfq_cost_op op, u32 bytes)
+{
+	unsigned int size = (fls(bytes ? (bytes - 1) >> 13 : 0) + 1) / 2;
+
+	return op * MQFQ_COST_NR_SIZES + min(size, MQFQ_COST_NR_SIZES - 1U);
+}
+
+/* Any CPU, at any time: in bytes, of which the device moves as many in that time at present. */
+static inline u64 mqfq_cost_of(const struct mqfq_cost *c, enum mqfq_cost_op op, u32 bytes)
+{
+	/* The base in the upper half, the slope in the lower, with 16 fraction bits. */
+	u64 line = READ_ONCE(c->cell[mqfq_cost_cell(op, bytes)].line);
+
+	return (line >> 32) + ((u64)bytes * (u32)line >> 16);
+}
+
+/* Nothing is known yet: a byte costs a byte. */
+void mqfq_cost_init(struct mqfq_cost *c);
+
+/**
+ * mqfq_cost_window() - a window is over
+ * @c:		law
+ * @ns:		how long it was
+ * @counts:	what was completed in it
+ * @was_full:	requests waited for the device all the time
+ *
+ * Return: true if costs are others now.
+ */
+bool mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts *counts,
+		      bool was_full);
+
+/* What a request takes of the device's time, in ns; 0: nothing is known of such requests. */
+u64 mqfq_cost_ns(const struct mqfq_cost *c, enum mqfq_cost_op op, u32 bytes);
+
+#endif /* MQFAIR_MQFQ_COST_H */
