@@ -39,7 +39,7 @@ struct in_flight {
 	unsigned int tenant;
 };
 
-struct device {
+struct drive {
 	struct mqfq_cost law;
 	u64 now, vt, random;
 	u64 die[DIES];		/* free from then on */
@@ -53,13 +53,13 @@ struct device {
 	u64 window_end;
 };
 
-static u32 random_below(struct device *d, u32 limit)
+static u32 random_below(struct drive *d, u32 limit)
 {
 	d->random = d->random * 6364136223846793005ULL + 1442695040888963407ULL;
 	return (d->random >> 32) * limit >> 32;
 }
 
-static u64 die_ns(const struct device *d, const struct tenant *t)
+static u64 die_ns(const struct drive *d, const struct tenant *t)
 {
 	return t->op == MQFQ_COST_READ && t->bytes < PAGE ? d->small_ns : d->page_ns[t->op];
 }
@@ -69,14 +69,14 @@ static unsigned int nr_pages(const struct tenant *t)
 	return DIV_ROUND_UP(t->bytes, PAGE);
 }
 
-static u64 true_ns(const struct device *d, unsigned int tenant)
+static u64 true_ns(const struct drive *d, unsigned int tenant)
 {
 	const struct tenant *t = &d->tenant[tenant];
 
 	return die_ns(d, t) * nr_pages(t) / DIES;
 }
 
-static void submit(struct device *d, unsigned int tenant)
+static void submit(struct drive *d, unsigned int tenant)
 {
 	struct tenant *t = &d->tenant[tenant];
 	u64 start = max(t->finish, d->vt);
@@ -86,7 +86,7 @@ static void submit(struct device *d, unsigned int tenant)
 }
 
 /* The tenant whose request is next, or -1. */
-static int next_tenant(const struct device *d)
+static int next_tenant(const struct drive *d)
 {
 	u64 least = U64_MAX;
 	unsigned int i;
@@ -103,7 +103,7 @@ static int next_tenant(const struct device *d)
 	return next;
 }
 
-static void dispatch(struct device *d, unsigned int tenant)
+static void dispatch(struct drive *d, unsigned int tenant)
 {
 	struct tenant *t = &d->tenant[tenant];
 	u32 first = random_below(d, DIES), page;
@@ -123,7 +123,7 @@ static void dispatch(struct device *d, unsigned int tenant)
 	d->in_flight[d->nr_in_flight++] = (struct in_flight) { end, tenant };
 }
 
-static void complete(struct device *d)
+static void end_request(struct drive *d)
 {
 	unsigned int i, first = 0, cell;
 	struct in_flight done;
@@ -147,7 +147,7 @@ static void complete(struct device *d)
 	submit(d, done.tenant);
 }
 
-static void run_for_ms(struct device *d, unsigned int ms)
+static void run_for_ms(struct drive *d, unsigned int ms)
 {
 	u64 end = d->now + (u64)ms * NSEC_PER_MSEC;
 	int next;
@@ -159,11 +159,11 @@ static void run_for_ms(struct device *d, unsigned int ms)
 				break;
 			dispatch(d, next);
 		}
-		complete(d);
+		end_request(d);
 	}
 }
 
-static void add_tenant(struct device *d, enum mqfq_cost_op op, u32 kb)
+static void add_tenant(struct drive *d, enum mqfq_cost_op op, u32 kb)
 {
 	struct tenant *t = &d->tenant[d->nr_tenants];
 	unsigned int i;
@@ -175,9 +175,9 @@ static void add_tenant(struct device *d, enum mqfq_cost_op op, u32 kb)
 }
 
 /* Reads, FUA writes and other writes take as long as on the default drive of ssdsim. */
-static struct device *new_device(struct kunit *test)
+static struct drive *new_drive(struct kunit *test)
 {
-	struct device *d = kunit_kzalloc(test, sizeof(*d), GFP_KERNEL);
+	struct drive *d = kunit_kzalloc(test, sizeof(*d), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, d);
 	d->random = 1;
@@ -191,7 +191,7 @@ static struct device *new_device(struct kunit *test)
 }
 
 /* What is learned of a tenant's requests, in percent of the truth. */
-static u64 learned_pct(const struct device *d, unsigned int tenant)
+static u64 learned_pct(const struct drive *d, unsigned int tenant)
 {
 	const struct tenant *t = &d->tenant[tenant];
 
@@ -202,7 +202,7 @@ static u64 learned_pct(const struct device *d, unsigned int tenant)
  * Dies are idle at times, so a request takes somewhat more of the device's time than of its dies'.
  * What counts is that this is so for all alike.
  */
-static void expect_learned(struct kunit *test, const struct device *d, unsigned int within_pct)
+static void expect_learned(struct kunit *test, const struct drive *d, unsigned int within_pct)
 {
 	u64 least = U64_MAX, most = 0;
 	unsigned int i;
@@ -218,7 +218,7 @@ static void expect_learned(struct kunit *test, const struct device *d, unsigned 
 }
 
 /* What tenants had of the device's time, in the last @ms: the least, in percent of the most. */
-static u64 least_pct(struct device *d, unsigned int ms)
+static u64 least_pct(struct drive *d, unsigned int ms)
 {
 	u64 least = U64_MAX, most = 0, time;
 	unsigned int i;
@@ -239,7 +239,7 @@ static u64 least_pct(struct device *d, unsigned int ms)
 static void begins_with_bytes_test(struct kunit *test)
 {
 	static const u32 bytes[] = { 512, 4096, 8192, 8193, 65536, 131072, 1 << 20, U32_MAX };
-	struct device *d = new_device(test);
+	struct drive *d = new_drive(test);
 	enum mqfq_cost_op op;
 	unsigned int i;
 
@@ -264,7 +264,7 @@ static void cells_test(struct kunit *test)
 
 static void sizes_test(struct kunit *test)
 {
-	struct device *d = new_device(test);
+	struct drive *d = new_drive(test);
 
 	add_tenant(d, MQFQ_COST_READ, 4);
 	add_tenant(d, MQFQ_COST_READ, 256);
@@ -275,7 +275,7 @@ static void sizes_test(struct kunit *test)
 
 static void writes_test(struct kunit *test)
 {
-	struct device *d = new_device(test);
+	struct drive *d = new_drive(test);
 
 	add_tenant(d, MQFQ_COST_READ, 4);
 	add_tenant(d, MQFQ_COST_WRITE, 16);
@@ -286,7 +286,7 @@ static void writes_test(struct kunit *test)
 
 static void fua_test(struct kunit *test)
 {
-	struct device *d = new_device(test);
+	struct drive *d = new_drive(test);
 
 	add_tenant(d, MQFQ_COST_READ, 4);
 	add_tenant(d, MQFQ_COST_FUA, 16);
@@ -297,7 +297,7 @@ static void fua_test(struct kunit *test)
 
 static void four_kinds_test(struct kunit *test)
 {
-	struct device *d = new_device(test);
+	struct drive *d = new_drive(test);
 
 	add_tenant(d, MQFQ_COST_READ, 4);
 	add_tenant(d, MQFQ_COST_READ, 64);
@@ -311,7 +311,7 @@ static void four_kinds_test(struct kunit *test)
 /* The control: with bytes instead of time, the tenant of dear requests has most of it. */
 static void bytes_test(struct kunit *test)
 {
-	struct device *d = new_device(test);
+	struct drive *d = new_drive(test);
 
 	add_tenant(d, MQFQ_COST_READ, 4);
 	add_tenant(d, MQFQ_COST_FUA, 16);
@@ -323,7 +323,7 @@ static void bytes_test(struct kunit *test)
 /* The device begins to collect garbage: writes take ten times as long. */
 static void follows_test(struct kunit *test)
 {
-	struct device *d = new_device(test);
+	struct drive *d = new_drive(test);
 
 	add_tenant(d, MQFQ_COST_READ, 4);
 	add_tenant(d, MQFQ_COST_WRITE, 16);
@@ -336,7 +336,7 @@ static void follows_test(struct kunit *test)
 /* Another tenant comes, with requests of a kind that has not been there. */
 static void newcomer_test(struct kunit *test)
 {
-	struct device *d = new_device(test);
+	struct drive *d = new_drive(test);
 
 	add_tenant(d, MQFQ_COST_READ, 4);
 	add_tenant(d, MQFQ_COST_READ, 64);
@@ -349,7 +349,7 @@ static void newcomer_test(struct kunit *test)
 /* A request that nobody has sent costs something between what is known. */
 static void guesses_test(struct kunit *test)
 {
-	struct device *d = new_device(test);
+	struct drive *d = new_drive(test);
 	u64 small, large;
 
 	add_tenant(d, MQFQ_COST_READ, 4);
@@ -370,7 +370,7 @@ static void guesses_test(struct kunit *test)
 /* What is charged is varied, but right on the whole; and one kind alone is not varied. */
 static void varies_test(struct kunit *test)
 {
-	struct device *d = new_device(test);
+	struct drive *d = new_drive(test);
 	u64 sum = 0, mean;
 	unsigned int i;
 
@@ -397,7 +397,7 @@ static void varies_test(struct kunit *test)
 /* A device that could do more tells nothing of costs. */
 static void not_full_test(struct kunit *test)
 {
-	struct device *d = new_device(test);
+	struct drive *d = new_drive(test);
 	struct mqfq_cost_counts counts = { .nr = { 1000 }, .bytes = { 4096000 } };
 	unsigned int window;
 
@@ -413,7 +413,7 @@ static void not_full_test(struct kunit *test)
 static void extremes_test(struct kunit *test)
 {
 	static const u64 per_second[][2] = { { 5000000, 40000 }, { 400, 40 }, { 5000000, 10 } };
-	struct device *d = new_device(test);
+	struct drive *d = new_drive(test);
 	struct mqfq_cost_counts counts = {};
 	unsigned int i, window;
 
