@@ -343,7 +343,7 @@ static void newcomer_test(struct kunit *test)
 	run_for_ms(d, 3000);
 	add_tenant(d, MQFQ_COST_FUA, 16);
 	run_for_ms(d, 2000);
-	expect_learned(test, d, 20);
+	expect_learned(test, d, 25);
 }
 
 /* A request that nobody has sent costs something between what is known. */
@@ -392,6 +392,29 @@ static void varies_test(struct kunit *test)
 	}
 	mean = mqfq_cost_ns(&d->law, MQFQ_COST_READ, 4096) * d->law.all_bytes / d->law.all_ns;
 	KUNIT_EXPECT_LE(test, abs_diff(sum / 16, mean) * 100, mean * 5);
+}
+
+/* Whatever is counted, a larger request costs no less than a smaller one, and no more per byte. */
+static void noise_test(struct kunit *test)
+{
+	struct drive *d = new_drive(test);
+	struct mqfq_cost_counts counts = {};
+	unsigned int i, size, window;
+
+	for (window = 0; window < 2000; window++) {
+		for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
+			counts.nr[i] = random_below(d, 2) * random_below(d, 1000);
+			counts.bytes[i] = counts.nr[i] * mqfq_cost_middle(i);
+		}
+		mqfq_cost_window(&d->law, WINDOW_NS, &counts, true);
+		for (i = 0; i < MQFQ_COST_NR_CELLS - 1; i++) {
+			size = i % MQFQ_COST_NR_SIZES;
+			if (size == MQFQ_COST_NR_SIZES - 1 || !d->law.cell[i].ns)
+				continue;
+			KUNIT_EXPECT_GE(test, d->law.cell[i + 1].ns, d->law.cell[i].ns * 99 / 100);
+			KUNIT_EXPECT_LE(test, d->law.cell[i + 1].ns, d->law.cell[i].ns * 405 / 100);
+		}
+	}
 }
 
 /* A device that could do more tells nothing of costs. */
@@ -446,6 +469,7 @@ static struct kunit_case mqfq_cost_cases[] = {
 	KUNIT_CASE(newcomer_test),
 	KUNIT_CASE(guesses_test),
 	KUNIT_CASE(varies_test),
+	KUNIT_CASE(noise_test),
 	KUNIT_CASE(not_full_test),
 	KUNIT_CASE(extremes_test),
 	{}

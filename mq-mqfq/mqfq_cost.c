@@ -30,7 +30,9 @@
  * a little less, in turn.
  *
  * A direction in which the equations say nothing stays where it was: the costs are bound to their
- * last values by a weak spring, of which nothing is left where there is something to see.
+ * last values by a weak spring, of which nothing is left where there is something to see. And
+ * whatever noise says, of two sizes of an operation the larger one costs no less, and no more per
+ * byte.
  *
  * What is charged
  * ===============
@@ -309,7 +311,27 @@ static void mqfq_cost_add(struct mqfq_cost *c)
 	}
 }
 
-/* Gauss and Seidel: each cost in turn is what fits best with the others as they are. */
+/*
+ * A larger request of an operation costs no less than a smaller one, and no more than as many of
+ * these as have its bytes.
+ */
+static u64 mqfq_cost_in_order(const struct mqfq_cost *c, unsigned int cell, u64 ns)
+{
+	const struct mqfq_cost_cell *below = mqfq_cost_next(c, cell, -1);
+	const struct mqfq_cost_cell *above = mqfq_cost_next(c, cell, 1);
+	u32 bytes = c->cell[cell].bytes;
+
+	if (above)
+		ns = clamp(ns, mul_u64_u32_div(above->ns, bytes, above->bytes), above->ns);
+	if (below)
+		ns = clamp(ns, below->ns, mul_u64_u32_div(below->ns, bytes, below->bytes));
+	return ns;
+}
+
+/*
+ * Gauss and Seidel: each cost in turn is what fits best with the others as they are, within what is
+ * possible beside them.
+ */
 static void mqfq_cost_fit(struct mqfq_cost *c)
 {
 	u64 old[MQFQ_COST_NR_CELLS];
@@ -328,8 +350,9 @@ static void mqfq_cost_fit(struct mqfq_cost *c)
 				if (j != i)
 					left -= c->products[i][j] * c->cell[j].ns;
 			left = div64_s64(left + (s64)(spring * old[i]), square + spring);
-			c->cell[i].ns = clamp_t(s64, left, old[i] / MQFQ_COST_STEP_RATIO + 1,
-						old[i] * MQFQ_COST_STEP_RATIO);
+			left = clamp_t(s64, left, old[i] / MQFQ_COST_STEP_RATIO + 1,
+				       old[i] * MQFQ_COST_STEP_RATIO);
+			c->cell[i].ns = mqfq_cost_in_order(c, i, left);
 		}
 	}
 }
