@@ -17,7 +17,7 @@
  *
  * A cell is an operation and a range of sizes, and its cost is that of a request of its mean size.
  * Each step, of one or two tenths of a second, gives one such equation. The costs that fit the last
- * two dozen or so best, by least squares, are the model. Older equations fade. If a step takes a
+ * fifty or so best, by least squares, are the model. Older equations fade. If a step takes a
  * time that is off by a third, they are almost forgotten: the device has begun to collect garbage,
  * or to do something else that it did not do before.
  *
@@ -66,7 +66,7 @@ enum {
 	MQFQ_COST_SHARE_PPM_MIN	= 10000,
 
 	/* In each step, the sums lose one part in so many and one more. */
-	MQFQ_COST_FADE		= 23,
+	MQFQ_COST_FADE		= 47,
 	/* A step surprises if its time is off by one part in so many: then old sums are divided. */
 	MQFQ_COST_SURPRISE	= 3,
 	MQFQ_COST_VOID		= 8,

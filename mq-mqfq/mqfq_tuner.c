@@ -145,12 +145,17 @@ void mqfq_tuner_kick(struct mqfq_data *md)
 				      msecs_to_jiffies(mqfq_auto_window_ms(&md->tuner.law)));
 }
 
-/* All slots are taken, and somebody had to wait for one. */
+/*
+ * All slots are taken, and somebody had to wait for one. What a D that is only tried lets the device
+ * do says little of costs.
+ */
 static bool mqfq_tuner_is_full(const struct mqfq_data *md)
 {
 	const struct mqfq_auto_window *w = &md->tuner.window;
+	const struct mqfq_auto *law = &md->tuner.law;
+	u32 slots = mqfq_auto_value(law, MQFQ_AUTO_SLOTS);
 
-	return w->slot_waits && w->in_flight >= md->policy.tokens.slots;
+	return w->slot_waits && w->in_flight >= slots && slots == law->knob[MQFQ_AUTO_SLOTS].base;
 }
 
 static void mqfq_tuner_end_window(struct mqfq_data *md)
@@ -160,6 +165,7 @@ static void mqfq_tuner_end_window(struct mqfq_data *md)
 
 	mqfq_tuner_measure(md, ktime_get_ns(), &t->window);
 	was_late = t->window.ns >= MQFQ_TUNER_LATE_MS * NSEC_PER_MSEC;
+	/* Before the law says what is in force in the next one. */
 	if (mqfq_charge_is_time(&md->charge))
 		mqfq_charge_window(&md->charge, was_late ? 0 : t->window.ns,
 				   mqfq_tuner_is_full(md));
