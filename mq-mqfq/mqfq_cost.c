@@ -391,7 +391,7 @@ static bool mqfq_cost_is_step(const struct mqfq_cost *c)
 bool mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts *counts,
 		      bool was_full)
 {
-	u64 nr = 0;
+	u64 bytes = 0;
 	unsigned int i;
 
 	if (!was_full)
@@ -399,10 +399,10 @@ bool mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
 		c->counts.nr[i] += counts->nr[i];
 		c->counts.bytes[i] += counts->bytes[i];
-		nr += c->counts.bytes[i];
+		bytes += c->counts.bytes[i];
 	}
 	c->ns += ns;
-	if (!nr || !mqfq_cost_is_step(c))
+	if (!bytes || !mqfq_cost_is_step(c))
 		return false;
 	mqfq_cost_step(c);
 	return true;

@@ -146,8 +146,8 @@ void mqfq_tuner_kick(struct mqfq_data *md)
 }
 
 /*
- * All slots are taken, and somebody had to wait for one. What a D that is only tried lets the device
- * do says little of costs.
+ * All slots are taken, and a queue had to wait for one. A D that is only tried does not count: what
+ * the device does with it says little of costs.
  */
 static bool mqfq_tuner_is_full(const struct mqfq_data *md)
 {

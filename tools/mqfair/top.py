@@ -10,6 +10,9 @@ There is a line per flow that had requests since the last look:
   requests    its requests that wait or are at the drive
   ahead KiB   how far its next tag is ahead of virtual time
   throttled   the part of the time for which hardware queues waited because it was ahead
+
+If the tunable cost is "time", the shares are of the drive's time. Bytes are those that the drive
+moves in that time at present; io.stat has those that a cgroup moved.
 """
 import contextlib
 import json
@@ -112,6 +115,9 @@ def run(args):
     if device.scheduler() != "mq-mqfq":
         raise DeviceError(f"the scheduler of {device.name} is {device.scheduler()}; this is for "
                           f"mq-mqfq: echo mq-mqfq > {device.queue('scheduler')}")
+    # A module that was loaded before an upgrade may have no such file.
+    shared = read(device.queue("iosched/cost")) if os.path.exists(
+        device.queue("iosched/cost")) else "bytes"
     before, looks = flows(read(device.debug("flows"))), 0
     at = time.monotonic()
     while not args.count or looks < args.count:
@@ -120,10 +126,10 @@ def run(args):
         rows = shares(before, after, now - at, cgroup_names())
         if args.json:
             print(json.dumps({"device": device.name, "seconds": round(now - at, 3),
-                              "known": len(after), "flows": rows}), flush=True)
+                              "shared": shared, "known": len(after), "flows": rows}), flush=True)
         else:
             if sys.stdout.isatty():
                 print("\033[H\033[J", end="")
-            print(f"{device.name}: {len(after)} flows known, {len(rows)} live\n"
+            print(f"{device.name}: {len(after)} flows known, {len(rows)} live, {shared} shared\n"
                   + "\n".join(table(rows)), flush=True)
         before, at, looks = after, now, looks + 1

@@ -30,6 +30,7 @@ SHAPES = {BATCHES: (32, 16, 10000, 1), SINGLES: (32, 1, 10000, 1), SHALLOW: (1, 
 FLOWS_SETUPS = ((4, 4, "0,1,2,3"),)
 FLOWS_SHAPES = {"depth 32, batches of 16, 16 flows": (32, 16, 10000, 16)}
 BY_IOPRIO = ("mq-mqfq", "mq-octofas")
+TIME = "mq-mqfq, time"
 
 
 def case_name(shape, queues, cpus):
@@ -50,8 +51,12 @@ def plan(setup, shapes, schedulers):
                              "nr_devices": 1}}
         case = case_name(shape, queues, cpus)
         for name in schedulers:
-            tunables = {"flow": "ioprio"} if name in BY_IOPRIO and flows > 1 else {}
-            steps.append({"label": f"{case}, {name}", "case": case, "scheduler": name,
+            scheduler = "mq-mqfq" if name == TIME else name
+            tunables = {"flow": "ioprio"} if scheduler in BY_IOPRIO and flows > 1 else {}
+            if scheduler == "mq-mqfq":
+                tunables["cost"] = "time" if name == TIME else "bytes"
+            steps.append({"label": f"{case}, {name}", "case": case, "name": name,
+                          "scheduler": scheduler,
                           "device": device, "measure": "iocount", "program": lab.IOCOUNT,
                           "depth": depth, "batch": batch, "ios": IOS, "windows": WINDOWS,
                           "cpus": cpus, "flows": flows, "tunables": tunables})
@@ -60,7 +65,7 @@ def plan(setup, shapes, schedulers):
 
 def _row(step, metric, value, unit, windows):
     least = min(windows)
-    return {"case": step["case"], "scheduler": step["scheduler"], "metric": metric, "value": value,
+    return {"case": step["case"], "scheduler": step["name"], "metric": metric, "value": value,
             "unit": unit, "repeats": len(windows),
             "spread": round((max(windows) - least) / least, 4)}
 
@@ -89,7 +94,7 @@ def rows(steps, answers):
 
 def run(args):
     """Measure; the result dictionary."""
-    schedulers = ALWAYS + others()
+    schedulers = (*ALWAYS, *others(), TIME)
     sets = [(setup, SHAPES) for setup in (QUICK_SETUPS if args.quick else SETUPS)]
     sets += [(setup, FLOWS_SHAPES) for setup in FLOWS_SETUPS]
     lab.build_iocount()
