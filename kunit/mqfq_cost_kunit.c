@@ -81,7 +81,7 @@ static void submit(struct drive *d, unsigned int tenant)
 	struct tenant *t = &d->tenant[tenant];
 	u64 start = max(t->finish, d->vt);
 
-	t->finish = start + mqfq_cost_of(&d->law, t->op, t->bytes);
+	t->finish = start + mqfq_cost_of_tag(&d->law, t->op, t->bytes);
 	t->tag[(t->first + t->nr++) % DEPTH] = start;
 }
 
@@ -270,7 +270,7 @@ static void sizes_test(struct kunit *test)
 	add_tenant(d, MQFQ_COST_READ, 256);
 	run_for_ms(d, 5000);
 	expect_learned(test, d, 10);
-	KUNIT_EXPECT_GE(test, least_pct(d, 5000), 90);
+	KUNIT_EXPECT_GE(test, least_pct(d, 5000), 85);
 }
 
 static void writes_test(struct kunit *test)
@@ -281,7 +281,7 @@ static void writes_test(struct kunit *test)
 	add_tenant(d, MQFQ_COST_WRITE, 16);
 	run_for_ms(d, 5000);
 	expect_learned(test, d, 10);
-	KUNIT_EXPECT_GE(test, least_pct(d, 5000), 90);
+	KUNIT_EXPECT_GE(test, least_pct(d, 5000), 85);
 }
 
 static void fua_test(struct kunit *test)
@@ -292,7 +292,7 @@ static void fua_test(struct kunit *test)
 	add_tenant(d, MQFQ_COST_FUA, 16);
 	run_for_ms(d, 5000);
 	expect_learned(test, d, 10);
-	KUNIT_EXPECT_GE(test, least_pct(d, 5000), 90);
+	KUNIT_EXPECT_GE(test, least_pct(d, 5000), 85);
 }
 
 static void four_kinds_test(struct kunit *test)
@@ -329,8 +329,21 @@ static void follows_test(struct kunit *test)
 	add_tenant(d, MQFQ_COST_WRITE, 16);
 	run_for_ms(d, 5000);
 	d->page_ns[MQFQ_COST_WRITE] *= 10;
-	run_for_ms(d, 10000);
+	run_for_ms(d, 15000);
 	expect_learned(test, d, 35);
+}
+
+/* Writes become somewhat slower, which surprises nobody: the old equations fade. */
+static void drift_test(struct kunit *test)
+{
+	struct drive *d = new_drive(test);
+
+	add_tenant(d, MQFQ_COST_READ, 4);
+	add_tenant(d, MQFQ_COST_WRITE, 16);
+	run_for_ms(d, 30000);
+	d->page_ns[MQFQ_COST_WRITE] = d->page_ns[MQFQ_COST_WRITE] * 14 / 10;
+	run_for_ms(d, 20000);
+	expect_learned(test, d, 12);
 }
 
 /* Another tenant comes, with requests of a kind that has not been there. */
@@ -359,6 +372,8 @@ static void guesses_test(struct kunit *test)
 	large = mqfq_cost_ns(&d->law, MQFQ_COST_READ, 256 << 10);
 	KUNIT_EXPECT_GT(test, mqfq_cost_ns(&d->law, MQFQ_COST_READ, 64 << 10), small);
 	KUNIT_EXPECT_LT(test, mqfq_cost_ns(&d->law, MQFQ_COST_READ, 64 << 10), large);
+	KUNIT_EXPECT_GT(test, mqfq_cost_of(&d->law, MQFQ_COST_READ, 8192),
+			mqfq_cost_of(&d->law, MQFQ_COST_READ, 4096));
 	KUNIT_EXPECT_GT(test, mqfq_cost_of(&d->law, MQFQ_COST_READ, 64 << 10),
 			mqfq_cost_of(&d->law, MQFQ_COST_READ, 4096));
 	KUNIT_EXPECT_GT(test, mqfq_cost_of(&d->law, MQFQ_COST_FUA, 16 << 10),
@@ -376,17 +391,20 @@ static void varies_test(struct kunit *test)
 
 	add_tenant(d, MQFQ_COST_READ, 4);
 	run_for_ms(d, 2000);
-	KUNIT_EXPECT_LE(test, abs_diff(mqfq_cost_of(&d->law, MQFQ_COST_READ, 4096), 4096ULL), 41);
+	KUNIT_EXPECT_LE(test, abs_diff(mqfq_cost_of_tag(&d->law, MQFQ_COST_READ, 4096), 4096ULL),
+			41);
 	add_tenant(d, MQFQ_COST_READ, 256);
 	run_for_ms(d, 4000);
 	for (i = 0; i < 16; i++) {
-		u64 cost = mqfq_cost_of(&d->law, MQFQ_COST_READ, 4096);
+		u64 cost = mqfq_cost_of_tag(&d->law, MQFQ_COST_READ, 4096);
 		u32 step = d->law.nr_steps;
 
 		sum += cost;
 		mean = mqfq_cost_ns(&d->law, MQFQ_COST_READ, 4096) * d->law.all_bytes /
 		       d->law.all_ns;
 		KUNIT_EXPECT_GE(test, abs_diff(cost, mean) * 100, mean * 12);
+		cost = mqfq_cost_of(&d->law, MQFQ_COST_READ, 4096);
+		KUNIT_EXPECT_LE(test, abs_diff(cost, mean) * 100, mean);
 		while (d->law.nr_steps == step)
 			run_for_ms(d, 10);
 	}
@@ -400,6 +418,7 @@ static void noise_test(struct kunit *test)
 	struct drive *d = new_drive(test);
 	struct mqfq_cost_counts counts = {};
 	unsigned int i, size, window;
+	u64 ns_x8, larger_ns_x8;
 
 	for (window = 0; window < 2000; window++) {
 		for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
@@ -409,10 +428,12 @@ static void noise_test(struct kunit *test)
 		mqfq_cost_window(&d->law, WINDOW_NS, &counts, true);
 		for (i = 0; i < MQFQ_COST_NR_CELLS - 1; i++) {
 			size = i % MQFQ_COST_NR_SIZES;
-			if (size == MQFQ_COST_NR_SIZES - 1 || !d->law.cell[i].ns)
+			ns_x8 = d->law.cell[i].ns_x8;
+			larger_ns_x8 = d->law.cell[i + 1].ns_x8;
+			if (size == MQFQ_COST_NR_SIZES - 1 || !ns_x8)
 				continue;
-			KUNIT_EXPECT_GE(test, d->law.cell[i + 1].ns, d->law.cell[i].ns * 99 / 100);
-			KUNIT_EXPECT_LE(test, d->law.cell[i + 1].ns, d->law.cell[i].ns * 405 / 100);
+			KUNIT_EXPECT_GE(test, larger_ns_x8, ns_x8 * 99 / 100);
+			KUNIT_EXPECT_LE(test, larger_ns_x8, ns_x8 * 405 / 100);
 		}
 	}
 }
@@ -429,7 +450,73 @@ static void not_full_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mqfq_cost_ns(&d->law, MQFQ_COST_READ, 4096), 0);
 	for (window = 0; window < 100; window++)
 		mqfq_cost_window(&d->law, WINDOW_NS, &counts, true);
-	KUNIT_EXPECT_EQ(test, mqfq_cost_ns(&d->law, MQFQ_COST_READ, 4096), 10000);
+	KUNIT_EXPECT_LE(test, abs_diff(mqfq_cost_ns(&d->law, MQFQ_COST_READ, 4096), 10000ULL), 1);
+}
+
+/* A kind of request that is not sent for minutes costs what it did. */
+static void pause_test(struct kunit *test)
+{
+	struct drive *d = new_drive(test);
+	struct mqfq_cost_counts counts = {};
+	u64 before, after;
+	unsigned int window;
+
+	for (window = 0; window < 1000; window++) {
+		counts.nr[0] = window / 10 % 2 ? 160 : 120;
+		counts.nr[5] = window / 10 % 2 ? 24 : 32;
+		counts.bytes[0] = counts.nr[0] * 4096;
+		counts.bytes[5] = counts.nr[5] * 16384;
+		mqfq_cost_window(&d->law, WINDOW_NS, &counts, true);
+	}
+	before = mqfq_cost_ns(&d->law, MQFQ_COST_WRITE, 16384);
+	KUNIT_EXPECT_GE(test, before, 100000);
+	counts.nr[0] = 280;
+	counts.bytes[0] = 280 * 4096;
+	counts.nr[5] = 0;
+	counts.bytes[5] = 0;
+	for (window = 0; window < 20000; window++)
+		mqfq_cost_window(&d->law, WINDOW_NS, &counts, true);
+	after = mqfq_cost_ns(&d->law, MQFQ_COST_WRITE, 16384);
+	KUNIT_EXPECT_LE(test, abs_diff(before, after) * 10, before);
+	/* One now and then tells nothing either. */
+	for (window = 0; window < 20000; window++) {
+		counts.nr[5] = window % 100 == 0;
+		counts.bytes[5] = counts.nr[5] * 16384;
+		mqfq_cost_window(&d->law, WINDOW_NS, &counts, true);
+	}
+	after = mqfq_cost_ns(&d->law, MQFQ_COST_WRITE, 16384);
+	KUNIT_EXPECT_LE(test, abs_diff(before, after) * 10, before);
+}
+
+/* Seconds in which the device was busy with discards alone are no time of reads. */
+static void uncounted_test(struct kunit *test)
+{
+	struct drive *d = new_drive(test);
+	struct mqfq_cost_counts counts = {};
+	unsigned int window;
+
+	for (window = 0; window < 500; window++)
+		mqfq_cost_window(&d->law, WINDOW_NS, &counts, true);
+	counts.nr[0] = 100;
+	counts.bytes[0] = 100 * 4096;
+	for (window = 0; window < 30; window++)
+		mqfq_cost_window(&d->law, WINDOW_NS, &counts, true);
+	KUNIT_EXPECT_LE(test, abs_diff(mqfq_cost_ns(&d->law, MQFQ_COST_READ, 4096), 100000ULL),
+			5000);
+}
+
+/* A CPU counts a request, and then its bytes: a window may end between the two. */
+static void torn_test(struct kunit *test)
+{
+	struct drive *d = new_drive(test);
+	struct mqfq_cost_counts counts = { .nr = { 1000, 0, 1 }, .bytes = { 512000 } };
+	unsigned int window;
+
+	for (window = 0; window < 50; window++)
+		mqfq_cost_window(&d->law, WINDOW_NS, &counts, true);
+	KUNIT_EXPECT_GT(test, d->law.cell[2].bytes, 32768);
+	KUNIT_EXPECT_GE(test, mqfq_cost_ns(&d->law, MQFQ_COST_READ, 16384),
+			mqfq_cost_ns(&d->law, MQFQ_COST_READ, 512));
 }
 
 /* Numbers at both ends do not overflow: a very fast device, a very slow one, both kinds at once. */
@@ -439,6 +526,7 @@ static void extremes_test(struct kunit *test)
 	struct drive *d = new_drive(test);
 	struct mqfq_cost_counts counts = {};
 	unsigned int i, window;
+	u64 used_ns;
 
 	for (i = 0; i < ARRAY_SIZE(per_second); i++) {
 		mqfq_cost_init(&d->law);
@@ -449,11 +537,9 @@ static void extremes_test(struct kunit *test)
 			counts.bytes[3] = counts.nr[3] << 20;
 			mqfq_cost_window(&d->law, 50000000, &counts, true);
 		}
-		KUNIT_EXPECT_GE(test, d->law.cell[0].ns, 1);
-		KUNIT_EXPECT_LE(test, mqfq_cost_ns(&d->law, MQFQ_COST_READ, 4096),
-				3 * NSEC_PER_SEC / per_second[i][0]);
-		KUNIT_EXPECT_LE(test, mqfq_cost_ns(&d->law, MQFQ_COST_READ, 1 << 20),
-				3 * NSEC_PER_SEC / per_second[i][1]);
+		used_ns = per_second[i][0] * d->law.cell[0].ns_x8 / 8 +
+			  per_second[i][1] * d->law.cell[3].ns_x8 / 8;
+		KUNIT_EXPECT_LE(test, abs_diff(used_ns, (u64)NSEC_PER_SEC), NSEC_PER_SEC / 5);
 	}
 }
 
@@ -466,11 +552,15 @@ static struct kunit_case mqfq_cost_cases[] = {
 	KUNIT_CASE(four_kinds_test),
 	KUNIT_CASE(bytes_test),
 	KUNIT_CASE(follows_test),
+	KUNIT_CASE(drift_test),
 	KUNIT_CASE(newcomer_test),
 	KUNIT_CASE(guesses_test),
 	KUNIT_CASE(varies_test),
 	KUNIT_CASE(noise_test),
 	KUNIT_CASE(not_full_test),
+	KUNIT_CASE(pause_test),
+	KUNIT_CASE(uncounted_test),
+	KUNIT_CASE(torn_test),
 	KUNIT_CASE(extremes_test),
 	{}
 };

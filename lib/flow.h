@@ -97,7 +97,7 @@ struct flow_reweigh {
  * @refs:		references, FLOW_DEAD when it is out of the table
  * @nr_places:		how many of them are places of queues (flow_local.h)
  * @finish:		finish tag of its last request
- * @service_bytes:	bytes that were dispatched; of a request that moves no data, its cost
+ * @service_bytes:	bytes that were dispatched, or what they cost, as the owner counts
  * @throttled_ns:	for how long queues waited because one of its requests was ahead
  * @idle:		what has seen it idle: FLOW_SEEN_BY_*; written under the table's lock, not 0
  *			while the flow is not active

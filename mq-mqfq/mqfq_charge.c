@@ -38,13 +38,15 @@ static enum mqfq_cost_op mqfq_charge_op(const struct request *rq)
 	return rq->cmd_flags & REQ_FUA ? MQFQ_COST_FUA : MQFQ_COST_WRITE;
 }
 
-noinline u64 mqfq_charge_of_other(const struct mqfq_charge *c, const struct request *rq, u32 bytes)
+noinline u64 mqfq_charge_of_other(const struct mqfq_charge *c, const struct request *rq, u32 bytes,
+				  bool is_tag)
 {
 	if (mqfq_is_slow(req_op(rq)))
 		return div_u64(clamp_t(u64, bytes, MQFQ_SLOW_KB_MIN << 10, MQFQ_SLOW_KB_MAX << 10) *
 			       READ_ONCE(c->discard_cost_pct), 100);
 	if (mqfq_charge_is_time(c))
-		return mqfq_cost_of(&c->law, mqfq_charge_op(rq), bytes);
+		return is_tag ? mqfq_cost_of_tag(&c->law, mqfq_charge_op(rq), bytes) :
+				mqfq_cost_of(&c->law, mqfq_charge_op(rq), bytes);
 	return op_is_write(req_op(rq)) ?
 	       div_u64((u64)bytes * READ_ONCE(c->write_cost_pct), 100) : bytes;
 }
@@ -93,8 +95,6 @@ void mqfq_charge_window(struct mqfq_charge *c, u64 ns, bool is_full)
 
 void mqfq_charge_set_kind(struct mqfq_charge *c, enum mqfq_charge_kind kind)
 {
-	if (kind == c->kind)
-		return;
 	if (kind == MQFQ_CHARGE_TIME) {
 		mqfq_cost_init(&c->law);
 		mqfq_charge_sum(c, &c->sum);

@@ -59,21 +59,35 @@ static inline bool mqfq_charge_is_time(const struct mqfq_charge *c)
 	return READ_ONCE(c->kind) == MQFQ_CHARGE_TIME;
 }
 
-/* mqfq_charge_of(), for all but reads while bytes are shared. */
-u64 mqfq_charge_of_other(const struct mqfq_charge *c, const struct request *rq, u32 bytes);
+/* mqfq_charge_of() and _of_tag(), for all but reads while bytes are shared. */
+u64 mqfq_charge_of_other(const struct mqfq_charge *c, const struct request *rq, u32 bytes,
+			 bool is_tag);
 
 /*
  * What a request costs, if it had @bytes: in bytes read, or in bytes that the device moves in that
  * time. Even a request at 0 percent takes a command.
  */
-static __always_inline u64 mqfq_charge_of(const struct mqfq_charge *c, const struct request *rq,
-					  u32 bytes)
+static __always_inline u64 mqfq_charge_of_kind(const struct mqfq_charge *c,
+					       const struct request *rq, u32 bytes, bool is_tag)
 {
 	u64 cost = bytes;
 
 	if (req_op(rq) != REQ_OP_READ || unlikely(mqfq_charge_is_time(c)))
-		cost = mqfq_charge_of_other(c, rq, bytes);
+		cost = mqfq_charge_of_other(c, rq, bytes, is_tag);
 	return clamp_t(u64, cost, SECTOR_SIZE, 1ULL << FLOW_COST_SHIFT_MAX);
+}
+
+/* As it is known: what a request is served, and what is added for a merge. */
+static inline u64 mqfq_charge_of(const struct mqfq_charge *c, const struct request *rq, u32 bytes)
+{
+	return mqfq_charge_of_kind(c, rq, bytes, false);
+}
+
+/* For its start tag. */
+static inline u64 mqfq_charge_of_tag(const struct mqfq_charge *c, const struct request *rq,
+				     u32 bytes)
+{
+	return mqfq_charge_of_kind(c, rq, bytes, true);
 }
 
 /* A request of @bytes is completed, and time is shared. Any context. */

@@ -16,8 +16,8 @@
  *	sum over the cells of (requests of the cell * cost of one) = time
  *
  * A cell is an operation and a range of sizes, and its cost is that of a request of its mean size.
- * Each step, of one or two tenths of a second, gives one such equation. The costs that fit the last
- * fifty or so best, by least squares, are the model. Older equations fade. If a step takes a
+ * Each step, of a tenth to a quarter of a second, gives one such equation. The costs that fit the
+ * last fifty or so best, by least squares, are the model. Older equations fade. If a step takes a
  * time that is off by a third, they are almost forgotten: the device has begun to collect garbage,
  * or to do something else that it did not do before.
  *
@@ -29,10 +29,12 @@
  * mean is what it should be, and no two cells have the same pattern. A tenant has a little more and
  * a little less, in turn.
  *
- * A direction in which the equations say nothing stays where it was: the costs are bound to their
- * last values by a weak spring, of which nothing is left where there is something to see. And
- * whatever noise says, of two sizes of an operation the larger one costs no less, and no more per
- * byte.
+ * A weak spring keeps what the equations do not determine, and a cell without requests keeps its
+ * cost. Whatever noise says, of two sizes of an operation the larger one costs no less, and no more
+ * per byte.
+ *
+ * Only start tags are varied. What tenants were served is counted in costs as they are known, so
+ * that the tuner of T and D does not take a pattern for a gain.
  *
  * What is charged
  * ===============
@@ -41,7 +43,8 @@
  * served. Within a cell the cost is a line through the mean sizes of this cell and the next one. If
  * only one cell of an operation is known, half of its cost is taken to grow with the size. An
  * operation that has never been seen costs what a read of its size does, and a FUA write
- * MQFQ_COST_FUA_GUESS times as much, until the first steps with it are over.
+ * MQFQ_COST_FUA_GUESS times as much, until the first steps with it are over. Without reads, a byte
+ * costs a byte.
  *
  * Limits: a step needs requests that wait, all the time, and a D below what is outstanding. Costs
  * that are learned with one D hold for a device that has as many requests: if D is far too small,
@@ -57,33 +60,37 @@
 #include "mqfq_cost.h"
 
 enum {
-	/* A step is so long at least and at most, and between these as long as it takes to see */
+	/* A step is no shorter, */
 	MQFQ_COST_STEP_MS_MIN	= 100,
+	/* and no longer but for the last window. */
 	MQFQ_COST_STEP_MS_MAX	= 250,
-	/* so many requests of each cell that counts. */
+	/* Between these it ends when each cell that counts, or is new, has had so many requests. */
 	MQFQ_COST_STEP_REQUESTS	= 200,
-	/* A cell counts if it has so much of the device's time. */
+	/* A cell counts if it had so much of the device's time. */
 	MQFQ_COST_SHARE_PPM_MIN	= 10000,
+	/* With fewer requests in a step, a cell keeps its cost. */
+	MQFQ_COST_FIT_REQUESTS	= 2,
 
-	/* In each step, the sums lose one part in so many and one more. */
-	MQFQ_COST_FADE		= 47,
-	/* A step surprises if its time is off by one part in so many: then old sums are divided. */
-	MQFQ_COST_SURPRISE	= 3,
-	MQFQ_COST_VOID		= 8,
-	/* The spring is one part in so many of what the equations say. */
-	MQFQ_COST_SPRING	= 256,
+	/* In each step, old sums lose one part in so many. */
+	MQFQ_COST_FADE_PART	= 48,
+	/* If a step's time is off by one part in so many, */
+	MQFQ_COST_SURPRISE_PART	= 3,
+	/* of old sums one part in so many is left. */
+	MQFQ_COST_VOID_PART	= 8,
+	/* The spring pulls with one part in so many of what the equations say. */
+	MQFQ_COST_SPRING_PART	= 256,
 	/* Rounds in which the costs are fitted. */
 	MQFQ_COST_ROUNDS	= 256,
 
 	/* Costs are varied by one part in so many. */
-	MQFQ_COST_VARIATION	= 6,
-
+	MQFQ_COST_VARIATION_PART = 6,
 	/* No cost changes by more in one step. */
 	MQFQ_COST_STEP_RATIO	= 4,
 
 	MQFQ_COST_FUA_GUESS	= 4,
 };
 
+#define MQFQ_COST_SECTOR_BYTES	512U
 #define MQFQ_COST_LINE_BYTES	(1ULL << 16)	/* a byte costs a byte */
 
 /* ---- costs as they are known ---- */
@@ -91,7 +98,7 @@ enum {
 /* A request of some size, and its cost. */
 struct mqfq_cost_point {
 	u32 bytes;
-	u64 ns;
+	u64 ns_x8;
 };
 
 static enum mqfq_cost_op mqfq_cost_op(unsigned int cell)
@@ -113,7 +120,7 @@ static const struct mqfq_cost_cell *mqfq_cost_next(const struct mqfq_cost *c, un
 	const struct mqfq_cost_cell *first = &c->cell[cell - size];
 
 	for (size += by; size >= 0 && size < MQFQ_COST_NR_SIZES; size += by)
-		if (first[size].ns)
+		if (first[size].ns_x8)
 			return &first[size];
 	return NULL;
 }
@@ -121,7 +128,7 @@ static const struct mqfq_cost_cell *mqfq_cost_next(const struct mqfq_cost *c, un
 static u64 mqfq_cost_between(const struct mqfq_cost_cell *a, const struct mqfq_cost_cell *b,
 			     u32 bytes)
 {
-	return a->ns + div64_s64(((s64)b->ns - (s64)a->ns) * ((s64)bytes - a->bytes),
+	return a->ns_x8 + div64_s64(((s64)b->ns_x8 - (s64)a->ns_x8) * ((s64)bytes - a->bytes),
 				 (s64)b->bytes - a->bytes);
 }
 
@@ -133,12 +140,12 @@ static struct mqfq_cost_point mqfq_cost_point(const struct mqfq_cost *c, unsigne
 	const struct mqfq_cost_cell *near = below ? below : above;
 	struct mqfq_cost_point p = { .bytes = mqfq_cost_middle(cell) };
 
-	if (c->cell[cell].ns)
-		return (struct mqfq_cost_point) { c->cell[cell].bytes, c->cell[cell].ns };
+	if (c->cell[cell].ns_x8)
+		return (struct mqfq_cost_point) { c->cell[cell].bytes, c->cell[cell].ns_x8 };
 	if (below && above)
-		p.ns = mqfq_cost_between(below, above, p.bytes);
+		p.ns_x8 = mqfq_cost_between(below, above, p.bytes);
 	else if (near)
-		p.ns = (near->ns + mul_u64_u32_div(near->ns, p.bytes, near->bytes)) / 2;
+		p.ns_x8 = (near->ns_x8 + mul_u64_u32_div(near->ns_x8, p.bytes, near->bytes)) / 2;
 	return p;
 }
 
@@ -151,13 +158,13 @@ static u64 mqfq_cost_slope(const struct mqfq_cost *c, unsigned int cell, struct 
 	if (!other)
 		other = mqfq_cost_next(c, cell, -1);
 	if (!other)
-		return div_u64(p.ns << 16, 2 * p.bytes);
-	rise = (s64)other->ns - (s64)p.ns;
+		return div_u64(p.ns_x8 << 16, 2 * p.bytes);
+	rise = (s64)other->ns_x8 - (s64)p.ns_x8;
 	run = (s64)other->bytes - p.bytes;
 	if ((rise < 0) != (run < 0))
 		return 0;
 	/* No request costs less than nothing. */
-	return min_t(u64, div64_s64(rise * (1 << 16), run), div_u64(p.ns << 16, p.bytes));
+	return min_t(u64, div64_s64(rise * (1 << 16), run), div_u64(p.ns_x8 << 16, p.bytes));
 }
 
 u64 mqfq_cost_ns(const struct mqfq_cost *c, enum mqfq_cost_op op, u32 bytes)
@@ -166,17 +173,17 @@ u64 mqfq_cost_ns(const struct mqfq_cost *c, enum mqfq_cost_op op, u32 bytes)
 	struct mqfq_cost_point p = mqfq_cost_point(c, cell);
 	s64 more = ((s64)bytes - p.bytes) * (s64)mqfq_cost_slope(c, cell, p) >> 16;
 
-	return max((s64)p.ns + more, 0LL) >> MQFQ_COST_NS_SHIFT;
+	return max((s64)p.ns_x8 + more, 0LL) >> MQFQ_COST_NS_SHIFT;
 }
 
 /* ---- costs that are charged ---- */
 
-/* What @ns, with fraction bits, is in bytes, with 16. */
-static u64 mqfq_cost_in_bytes(const struct mqfq_cost *c, u64 ns)
+/* What @ns_x8 is in bytes, with 16 fraction bits. */
+static u64 mqfq_cost_in_bytes(const struct mqfq_cost *c, u64 ns_x8)
 {
-	u64 bytes_per_ns = div64_u64(c->all_bytes << 24, max(c->all_ns, 1ULL));
+	u64 bytes_per_ns = div64_u64(c->all_bytes << 20, max(c->all_ns, 1ULL));
 
-	return mul_u64_u64_shr(ns, bytes_per_ns, 24 - 16 + MQFQ_COST_NS_SHIFT);
+	return mul_u64_u64_shr(ns_x8, bytes_per_ns, 20 - 16 + MQFQ_COST_NS_SHIFT);
 }
 
 /* The cost of a cell's requests: of no bytes in the upper half, of a byte in the lower. */
@@ -186,15 +193,15 @@ static u64 mqfq_cost_line(const struct mqfq_cost *c, unsigned int cell)
 	unsigned int guess = 1, read = cell % MQFQ_COST_NR_SIZES;
 	u64 slope, base;
 
-	if (!p.ns && cell != read) {
+	if (!p.ns_x8 && cell != read) {
 		p = mqfq_cost_point(c, read);
 		guess = mqfq_cost_op(cell) == MQFQ_COST_FUA ? MQFQ_COST_FUA_GUESS : 1;
 		cell = read;
 	}
-	if (!p.ns)
+	if (!p.ns_x8)
 		return MQFQ_COST_LINE_BYTES;
 	slope = mqfq_cost_slope(c, cell, p);
-	base = p.ns - min(p.ns, slope * p.bytes >> 16);
+	base = p.ns_x8 - min(p.ns_x8, slope * p.bytes >> 16);
 	base = mqfq_cost_in_bytes(c, base * guess) >> 16;
 	/* The slope has 16 fraction bits already. */
 	slope = mqfq_cost_in_bytes(c, slope * guess) >> 16;
@@ -210,7 +217,7 @@ static bool mqfq_cost_is_more(const struct mqfq_cost *c, unsigned int rank)
 static u64 mqfq_cost_varied(u64 line, bool is_more)
 {
 	u64 base = line >> 32, slope = (u32)line;
-	s64 by = is_more ? MQFQ_COST_VARIATION : -MQFQ_COST_VARIATION;
+	s64 by = is_more ? MQFQ_COST_VARIATION_PART : -MQFQ_COST_VARIATION_PART;
 
 	base += div64_s64(base, by);
 	slope += div64_s64(slope, by);
@@ -231,9 +238,10 @@ static void mqfq_cost_publish(struct mqfq_cost *c)
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
 		u64 line = mqfq_cost_line(c, i);
 
+		WRITE_ONCE(c->cell[i].line, line);
 		if (nr > 1 && mqfq_cost_counts(c, i))
 			line = mqfq_cost_varied(line, mqfq_cost_is_more(c, rank++));
-		WRITE_ONCE(c->cell[i].line, line);
+		WRITE_ONCE(c->cell[i].varied, line);
 	}
 }
 
@@ -251,26 +259,43 @@ static u64 mqfq_cost_rate(const struct mqfq_cost *c, unsigned int cell)
 	return mul_u64_u32_div(c->counts.nr[cell], NSEC_PER_SEC, max(c->ns, 1ULL));
 }
 
-/* A request that is new begins with what such requests were charged so far. */
+/* The mean size of a cell's requests in this step: one of the cell's, whatever was counted. */
+static u32 mqfq_cost_mean(const struct mqfq_cost *c, unsigned int cell)
+{
+	u32 middle = mqfq_cost_middle(cell);
+	bool is_last = cell % MQFQ_COST_NR_SIZES == MQFQ_COST_NR_SIZES - 1;
+
+	return clamp_t(u64, div64_u64(c->counts.bytes[cell], c->counts.nr[cell]),
+		       cell % MQFQ_COST_NR_SIZES ? middle / 2 + 1 : MQFQ_COST_SECTOR_BYTES,
+		       is_last ? U32_MAX >> 1 : 2 * middle);
+}
+
+/* A kind of request that is new begins with what it was charged so far. */
 static void mqfq_cost_meet(struct mqfq_cost *c)
 {
+	u64 ns = c->all_ns, bytes = c->all_bytes, ns_per_byte;
 	unsigned int i;
 
+	if (!bytes) {
+		ns = c->ns;
+		for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
+			bytes += c->counts.bytes[i];
+	}
+	ns_per_byte = div64_u64(ns << 16, bytes);
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
 		struct mqfq_cost_cell *cell = &c->cell[i];
-		u64 nr = c->counts.nr[i], mean, cost;
+		u32 mean;
 
-		if (!nr)
+		if (!c->counts.nr[i])
 			continue;
-		mean = clamp_t(u64, div64_u64(c->counts.bytes[i], nr), 512, U32_MAX >> 1);
-		if (cell->ns) {
+		mean = mqfq_cost_mean(c, i);
+		if (cell->ns_x8) {
 			cell->bytes = (3 * (u64)cell->bytes + mean) / 4;
 			continue;
 		}
-		cost = (cell->line >> 32) + (mean * (u32)cell->line >> 16);
 		cell->bytes = mean;
-		cell->ns = max(div64_u64(cost * ((c->all_ns << 8) / c->all_bytes),
-					 1 << (8 - MQFQ_COST_NS_SHIFT)), 1ULL);
+		cell->ns_x8 = mul_u64_u64_shr(mqfq_cost_at(cell->line, mean), ns_per_byte,
+					      16 - MQFQ_COST_NS_SHIFT) + 1;
 	}
 }
 
@@ -281,13 +306,15 @@ static bool mqfq_cost_is_surprised(const struct mqfq_cost *c)
 	unsigned int i;
 
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
-		ns += mqfq_cost_rate(c, i) * c->cell[i].ns >> MQFQ_COST_NS_SHIFT;
-	return abs_diff(ns, (u64)NSEC_PER_SEC) > NSEC_PER_SEC / MQFQ_COST_SURPRISE;
+		ns += mqfq_cost_rate(c, i) * c->cell[i].ns_x8 >> MQFQ_COST_NS_SHIFT;
+	return abs_diff(ns, (u64)NSEC_PER_SEC) > NSEC_PER_SEC / MQFQ_COST_SURPRISE_PART;
 }
 
+/* Rounded down, so that a sum to which nothing is added ends at 0. */
 static u64 mqfq_cost_fade(u64 sum, bool is_void)
 {
-	return is_void ? sum / MQFQ_COST_VOID : sum - div_u64(sum, MQFQ_COST_FADE + 1);
+	return is_void ? sum / MQFQ_COST_VOID_PART :
+			 sum - div_u64(sum + MQFQ_COST_FADE_PART - 1, MQFQ_COST_FADE_PART);
 }
 
 /* Adds the equation of the step that ends now. */
@@ -315,17 +342,19 @@ static void mqfq_cost_add(struct mqfq_cost *c)
  * A larger request of an operation costs no less than a smaller one, and no more than as many of
  * these as have its bytes.
  */
-static u64 mqfq_cost_in_order(const struct mqfq_cost *c, unsigned int cell, u64 ns)
+static u64 mqfq_cost_in_order(const struct mqfq_cost *c, unsigned int cell, u64 ns_x8)
 {
 	const struct mqfq_cost_cell *below = mqfq_cost_next(c, cell, -1);
 	const struct mqfq_cost_cell *above = mqfq_cost_next(c, cell, 1);
 	u32 bytes = c->cell[cell].bytes;
 
 	if (above)
-		ns = clamp(ns, mul_u64_u32_div(above->ns, bytes, above->bytes), above->ns);
+		ns_x8 = clamp(ns_x8, mul_u64_u32_div(above->ns_x8, bytes, above->bytes),
+			      above->ns_x8);
 	if (below)
-		ns = clamp(ns, below->ns, mul_u64_u32_div(below->ns, bytes, below->bytes));
-	return ns;
+		ns_x8 = clamp(ns_x8, below->ns_x8,
+			      mul_u64_u32_div(below->ns_x8, bytes, below->bytes));
+	return ns_x8;
 }
 
 /*
@@ -338,37 +367,42 @@ static void mqfq_cost_fit(struct mqfq_cost *c)
 	unsigned int round, i, j;
 
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
-		old[i] = c->cell[i].ns;
+		old[i] = c->cell[i].ns_x8;
 	for (round = 0; round < MQFQ_COST_ROUNDS; round++) {
 		for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
-			u64 square = c->products[i][i], spring = square / MQFQ_COST_SPRING;
+			u64 square = c->products[i][i], spring = square / MQFQ_COST_SPRING_PART;
 			s64 left = c->rates[i] * (NSEC_PER_SEC << MQFQ_COST_NS_SHIFT);
 
-			if (!square || !old[i])
+			if (!square || c->counts.nr[i] < MQFQ_COST_FIT_REQUESTS)
 				continue;
 			for (j = 0; j < MQFQ_COST_NR_CELLS; j++)
 				if (j != i)
-					left -= c->products[i][j] * c->cell[j].ns;
+					left -= c->products[i][j] * c->cell[j].ns_x8;
 			left = div64_s64(left + (s64)(spring * old[i]), square + spring);
 			left = clamp_t(s64, left, old[i] / MQFQ_COST_STEP_RATIO + 1,
 				       old[i] * MQFQ_COST_STEP_RATIO);
-			c->cell[i].ns = mqfq_cost_in_order(c, i, left);
+			c->cell[i].ns_x8 = mqfq_cost_in_order(c, i, left);
 		}
 	}
+}
+
+static void mqfq_cost_begin_step(struct mqfq_cost *c)
+{
+	c->counts = (struct mqfq_cost_counts) {};
+	c->ns = 0;
 }
 
 static void mqfq_cost_step(struct mqfq_cost *c)
 {
 	unsigned int i;
 
-	mqfq_cost_add(c);
 	mqfq_cost_meet(c);
+	mqfq_cost_add(c);
 	mqfq_cost_fit(c);
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
-		c->cell[i].share_ppm = div_u64(mqfq_cost_rate(c, i) * c->cell[i].ns >>
+		c->cell[i].share_ppm = div_u64(mqfq_cost_rate(c, i) * c->cell[i].ns_x8 >>
 					       MQFQ_COST_NS_SHIFT, 1000);
-	c->counts = (struct mqfq_cost_counts) {};
-	c->ns = 0;
+	mqfq_cost_begin_step(c);
 	c->nr_steps++;
 	mqfq_cost_publish(c);
 }
@@ -383,7 +417,8 @@ static bool mqfq_cost_is_step(const struct mqfq_cost *c)
 	if (c->ns < (u64)MQFQ_COST_STEP_MS_MIN * NSEC_PER_MSEC)
 		return false;
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
-		if (c->counts.nr[i] && c->counts.nr[i] < MQFQ_COST_STEP_REQUESTS)
+		if (c->counts.nr[i] && c->counts.nr[i] < MQFQ_COST_STEP_REQUESTS &&
+		    (mqfq_cost_counts(c, i) || !c->cell[i].ns_x8))
 			return false;
 	return true;
 }
@@ -402,8 +437,13 @@ bool mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts
 		bytes += c->counts.bytes[i];
 	}
 	c->ns += ns;
-	if (!bytes || !mqfq_cost_is_step(c))
+	if (!mqfq_cost_is_step(c))
 		return false;
+	if (!bytes) {
+		/* Busy with what is not counted. */
+		mqfq_cost_begin_step(c);
+		return false;
+	}
 	mqfq_cost_step(c);
 	return true;
 }

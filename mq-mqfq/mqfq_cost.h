@@ -4,8 +4,8 @@
  *
  * The law without the block layer: it is told what the device has completed in windows of time, and
  * says what a request of some kind and size costs. It never sleeps, allocates nothing, reads no
- * clock. Calls for one device are one at a time, but for mqfq_cost_of(), which any CPU may call at
- * any time.
+ * clock. Calls for one device are one at a time, but for mqfq_cost_of() and mqfq_cost_of_tag(),
+ * which any CPU may call at any time.
  */
 #ifndef MQFAIR_MQFQ_COST_H
 #define MQFAIR_MQFQ_COST_H
@@ -28,7 +28,7 @@ enum {
 	MQFQ_COST_NR_SIZES	= 4,
 	MQFQ_COST_NR_CELLS	= MQFQ_COST_NR_OPS * MQFQ_COST_NR_SIZES,
 
-	/* Costs in ns have so many fraction bits. */
+	/* Costs are in eighths of a nanosecond. */
 	MQFQ_COST_NS_SHIFT	= 3,
 };
 
@@ -44,16 +44,17 @@ struct mqfq_cost_counts {
 
 /**
  * struct mqfq_cost_cell - requests of one operation and about one size
- * @ns:		what one of @bytes takes, with fraction bits; 0: there has been none
+ * @ns_x8:	what one of @bytes takes, in eighths of a nanosecond; 0: there has been none
  * @bytes:	their mean size
  * @share_ppm:	of the device's time, in the last step
- * @line:	what a request costs: mqfq_cost_line()
+ * @line:	what a request costs, see mqfq_cost_line()
+ * @varied:	the same, more or less by the pattern of this step
  */
 struct mqfq_cost_cell {
-	u64 ns;
+	u64 ns_x8;
 	u32 bytes;
 	u32 share_ppm;
-	u64 line;
+	u64 line, varied;
 };
 
 /**
@@ -84,13 +85,25 @@ static inline unsigned int mqfq_cost_cell(enum mqfq_cost_op op, u32 bytes)
 	return op * MQFQ_COST_NR_SIZES + min(size, MQFQ_COST_NR_SIZES - 1U);
 }
 
-/* Any CPU, at any time: in bytes, of which the device moves as many in that time at present. */
+/* A line has the cost of no bytes in the upper half, and of a byte in the lower, with 16 bits. */
+static inline u64 mqfq_cost_at(u64 line, u32 bytes)
+{
+	return (line >> 32) + ((u64)bytes * (u32)line >> 16);
+}
+
+/*
+ * The cost of a request in bytes: so many the device moves now in the time that the request takes.
+ * Any CPU, at any time.
+ */
 static inline u64 mqfq_cost_of(const struct mqfq_cost *c, enum mqfq_cost_op op, u32 bytes)
 {
-	/* The base in the upper half, the slope in the lower, with 16 fraction bits. */
-	u64 line = READ_ONCE(c->cell[mqfq_cost_cell(op, bytes)].line);
+	return mqfq_cost_at(READ_ONCE(c->cell[mqfq_cost_cell(op, bytes)].line), bytes);
+}
 
-	return (line >> 32) + ((u64)bytes * (u32)line >> 16);
+/* The same, varied: for start tags only. */
+static inline u64 mqfq_cost_of_tag(const struct mqfq_cost *c, enum mqfq_cost_op op, u32 bytes)
+{
+	return mqfq_cost_at(READ_ONCE(c->cell[mqfq_cost_cell(op, bytes)].varied), bytes);
 }
 
 /* Nothing is known yet: a byte costs a byte. */
@@ -103,7 +116,7 @@ void mqfq_cost_init(struct mqfq_cost *c);
  * @counts:	what was completed in it
  * @was_full:	requests waited for the device all the time
  *
- * Return: true if costs are others now.
+ * Return: true if the published costs have changed.
  */
 bool mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts *counts,
 		      bool was_full);

@@ -147,9 +147,9 @@ static int mqfq_cost_show(struct mqfq_data *md, struct seq_file *m)
 	seq_printf(m, "shared %s\nsteps %u\noperation bytes ns share_ppm\n",
 		   mqfq_charge_name[md->charge.kind], law->nr_steps);
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
-		if (law->cell[i].ns)
+		if (law->cell[i].ns_x8)
 			seq_printf(m, "%s %u %llu %u\n", op_name[i / MQFQ_COST_NR_SIZES],
-				   law->cell[i].bytes, law->cell[i].ns >> MQFQ_COST_NS_SHIFT,
+				   law->cell[i].bytes, law->cell[i].ns_x8 >> MQFQ_COST_NS_SHIFT,
 				   law->cell[i].share_ppm);
 	mutex_unlock(&md->tuner.lock);
 	return 0;

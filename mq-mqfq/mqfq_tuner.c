@@ -5,7 +5,7 @@
  * The law is mqfq_auto.c. A work item ends a window: it reads the counters that exist anyway, asks
  * the law and sets T and D. It goes on as long as there are flows, which is until five to ten
  * seconds after the last request, and begins again when a flow is made. No hook does anything for
- * it.
+ * it. While time is shared, it also ends the windows in which costs are learned (mqfq_charge.c).
  *
  * D begins with all the tags that the driver has, which hold nothing back.
  */
@@ -140,9 +140,12 @@ static bool mqfq_tuner_is_needed(const struct mqfq_data *md)
 
 void mqfq_tuner_kick(struct mqfq_data *md)
 {
+	unsigned int window_ms = MQFQ_AUTO_REST_WINDOW_MS;
+
+	if (mqfq_auto_is_any_on(&md->tuner.law))
+		window_ms = mqfq_auto_window_ms(&md->tuner.law);
 	if (mqfq_tuner_is_needed(md))
-		schedule_delayed_work(&md->tuner.work,
-				      msecs_to_jiffies(mqfq_auto_window_ms(&md->tuner.law)));
+		schedule_delayed_work(&md->tuner.work, msecs_to_jiffies(window_ms));
 }
 
 /*
@@ -207,8 +210,17 @@ void mqfq_tuner_off(struct mqfq_data *md, enum mqfq_auto_which which, u32 value)
 
 void mqfq_tuner_share(struct mqfq_data *md, enum mqfq_charge_kind kind)
 {
+	struct mqfq_auto *law = &md->tuner.law;
+	enum mqfq_auto_which which;
+
 	mutex_lock(&md->tuner.lock);
-	mqfq_charge_set_kind(&md->charge, kind);
+	if (kind != md->charge.kind) {
+		mqfq_charge_set_kind(&md->charge, kind);
+		/* What was served so far is in another unit: no comparison goes on. */
+		for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
+			if (mqfq_auto_is_on(law, which))
+				mqfq_auto_on(law, which);
+	}
 	mutex_unlock(&md->tuner.lock);
 	mqfq_tuner_kick(md);
 }

@@ -98,6 +98,12 @@ def shares(before, after, elapsed_s, names):
             for key, got in sorted(live.items(), key=lambda item: -item[1])]
 
 
+def _shared(device):
+    """What is shared; a module that was loaded before an upgrade may not say it."""
+    path = device.queue("iosched/cost")
+    return read(path) if os.path.exists(path) else "bytes"
+
+
 def table(rows):
     """The lines of one look."""
     return [f"{'flow':32} {'weight':>6} {'due':>6} {'got':>6} {'MB/s':>9} {'requests':>8} "
@@ -115,15 +121,13 @@ def run(args):
     if device.scheduler() != "mq-mqfq":
         raise DeviceError(f"the scheduler of {device.name} is {device.scheduler()}; this is for "
                           f"mq-mqfq: echo mq-mqfq > {device.queue('scheduler')}")
-    # A module that was loaded before an upgrade may have no such file.
-    shared = read(device.queue("iosched/cost")) if os.path.exists(
-        device.queue("iosched/cost")) else "bytes"
     before, looks = flows(read(device.debug("flows"))), 0
     at = time.monotonic()
     while not args.count or looks < args.count:
         time.sleep(args.interval)
         after, now = flows(read(device.debug("flows"))), time.monotonic()
         rows = shares(before, after, now - at, cgroup_names())
+        shared = _shared(device)
         if args.json:
             print(json.dumps({"device": device.name, "seconds": round(now - at, 3),
                               "shared": shared, "known": len(after), "flows": rows}), flush=True)

@@ -78,7 +78,8 @@ def rows(step, got, alone):
     if step["case"] == "alone":
         return [report.row("alone", "none", f"bandwidth {who}", [got[who]], "MB/s")
                 for who in step["who"]]
-    slowdown = {who: alone[who] / got[who] for who in step["who"]}
+    # A tenant that had nothing at all counts as one that had a kilobyte a second.
+    slowdown = {who: alone[who] / max(got[who], 0.001) for who in step["who"]}
     case, name = step["case"], step["name"]
     used = 100 * sum(got[who] / alone[who] for who in step["who"])
     return [*(report.row(case, name, f"slowdown {who}", [slowdown[who]], "1", digits=2)
