@@ -12,16 +12,15 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <getopt.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "ask.h"
 #include "data.h"
 #include "device/fence.h"
 #include "listen.h"
@@ -39,7 +38,6 @@ enum {
 	FILE_BYTES_DEFAULT_SHIFT	= 34,
 	FD_SPARE			= 64,
 	CONNECTIONS_MAX			= 1 << 20,
-	ANSWER_S			= 10,
 };
 
 enum mode {
@@ -556,81 +554,11 @@ static void run_load(const struct options *o)
 	data_end(&b);
 }
 
-/* ---- --stats and --health ---- */
-
-static void read_password(char *password, size_t bytes)
-{
-	if (!fgets(password, bytes, stdin) || password[0] == '\n')
-		die("no password on standard input");
-	password[strcspn(password, "\n")] = 0;
-}
-
-/* Reads the first line of a reply, without its end. An error ends octokvd. */
-static void read_line(FILE *file, const struct options *o, char *line, size_t bytes)
-{
-	if (!fgets(line, bytes, file))
-		die("port %u: it does not answer, or no more", o->config.port);
-	line[strcspn(line, "\r\n")] = 0;
-	if (!strncmp(line, "-NOAUTH", 7))
-		die("port %u: it has users: give --user NAME, and the password on standard input",
-		    o->config.port);
-	if (line[0] == '-')
-		die("port %u: %s", o->config.port, line + 1);
-}
-
-/* octokvd may be there and not answer. */
-static FILE *connect_to(const struct options *o)
-{
-	struct timeval limit = { .tv_sec = ANSWER_S };
-	struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_port = htons(o->config.port),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)))
-		die("nothing answers on 127.0.0.1 port %u: %s", o->config.port, strerror(errno));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	return checked(fdopen(fd, "r+"));
-}
-
-/* Prints what INFO replies. For --health that is a section, and the status is 0 only for ok. */
-static int run_ask(const struct options *o)
-{
-	bool bad = o->mode == MODE_HEALTH;
-	char line[4096], password[1024];
-	FILE *file;
-
-	if (o->user)
-		read_password(password, sizeof(password));
-	file = connect_to(o);
-	if (o->user)
-		fprintf(file, "*3\r\n$4\r\nAUTH\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(o->user),
-			o->user, strlen(password), password);
-	fputs(bad ? "INFO health\r\nQUIT\r\n" : "INFO\r\nQUIT\r\n", file);
-	fflush(file);
-	if (o->user)
-		read_line(file, o, line, sizeof(line));
-	/*
-	 * The reply has the length of the text, the text, and behind it an empty line and the
-	 * answer to QUIT.
-	 */
-	read_line(file, o, line, sizeof(line));
-	for (long left = atol(line + 1); left > 0; left -= strlen(line)) {
-		if (!fgets(line, sizeof(line), file))
-			die("port %u: it does not answer, or no more", o->config.port);
-		bad &= strcmp(line, "health:ok\r\n") != 0;
-		fputs(line, stdout);
-	}
-	fclose(file);
-	return bad;
-}
-
 static void run_hash(void)
 {
 	char password[1024], hash[TENANT_HASH_BYTES];
 
-	read_password(password, sizeof(password));
+	ask_password(password, sizeof(password));
 	if (tenant_hash_password(password, hash, sizeof(hash)))
 		die("cannot hash the password: libsodium has no memory or no random numbers");
 	puts(hash);
@@ -833,7 +761,7 @@ int main(int argc, char **argv)
 		break;
 	case MODE_STATS:
 	case MODE_HEALTH:
-		return run_ask(&o);
+		return ask(o.config.port, o.user, o.mode == MODE_HEALTH);
 	case MODE_HASH:
 		run_hash();
 		break;
