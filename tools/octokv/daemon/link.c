@@ -7,17 +7,31 @@
  * was kept, arms a receive, and arms a send. It ends by shutdown(), which makes requests under way
  * complete. When none is left, the socket is closed and the connection killed. The memory is freed
  * when the last request of the connection is done.
+ *
+ * A link with TLS ends later, if it ends in order. Its client is told that no more comes. The
+ * kernel may still hold records that the socket had no room for, and shutdown() and close() would
+ * lose them. So the link waits until all that was sent has arrived. The kernel passes on such a
+ * record as soon as there is room, in a thread of its own: TLS_SETTLE_NS after the last send is
+ * enough.
  */
 #include <errno.h>
+#include <linux/sockios.h>
+#include <linux/tls.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "link.h"
 #include "server/metrics.h"
 #include "server/tenant.h"
 #include "store/mem.h"
+
+enum {
+	TLS_SETTLE_NS		= 50000000,
+	TLS_ALERT		= 21,		/* a kind of record */
+};
 
 static char *buffer_of(const struct net *net, uint32_t id)
 {
@@ -67,12 +81,66 @@ void net_ready(struct net *net, struct link *link)
 
 /* ---- the end of a link ---- */
 
+/* Says by TLS that nothing more comes. False: there is no room to say it now. */
+static bool say_end(int fd)
+{
+	static uint8_t close_notify[] = { 1, 0 };
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(1)];
+	} control = {
+		.head = {
+			.cmsg_len = CMSG_LEN(1), .cmsg_level = SOL_TLS,
+			.cmsg_type = TLS_SET_RECORD_TYPE,
+		},
+	};
+	struct iovec iov = { close_notify, sizeof(close_notify) };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+
+	*CMSG_DATA(&control.head) = TLS_ALERT;
+	return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno != EAGAIN;
+}
+
+/* All that was sent is there, or the peer is gone. */
+static bool has_arrived(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+	int unsent = 0;
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) || info.tcpi_state == TCP_CLOSE)
+		return true;
+	return ioctl(fd, SIOCOUTQ, &unsent) || !unsent;
+}
+
+/* Nothing is left to do and to send: may the socket be closed without losing anything? */
+static bool may_close(const struct net *net, struct link *link)
+{
+	if (!link->is_tls)
+		return true;
+	if (!link->said_end)
+		link->said_end = say_end(link->fd);
+	return link->said_end && net->worker->now_ns - link->sent_ns >= TLS_SETTLE_NS &&
+	       has_arrived(link->fd);
+}
+
+bool net_holds(const struct net *net, struct link *link)
+{
+	return !link->conn.dead && !link->ending && (link->sending || link->conn.out.nr_bytes ||
+						     !may_close(net, link));
+}
+
 static void link_end(struct link *link)
 {
 	if (link->conn.dead)
 		return;
 	if (!link->ending) {
 		link->ending = true;
+		if (link->is_tls && !link->said_end && !link->sending)
+			say_end(link->fd);
 		shutdown(link->fd, SHUT_RDWR);
 	}
 	/* A link in the list of ready links ends in its turn. */
@@ -145,8 +213,9 @@ static void recv_done(struct net *net, struct link *link, int result, uint32_t f
 		give_buffer(net, id);
 	}
 	/* The client sends no more, but may still read replies. */
-	link->said_all |= !result;
-	if (link->ending || (result < 0 && result != -ENOBUFS && result != -EINTR))
+	link->said_all |= !result || (link->is_tls && result == -EIO);
+	if (link->ending ||
+	    (result < 0 && result != -ENOBUFS && result != -EINTR && !link->said_all))
 		link_end(link);
 	else
 		net_ready(net, link);
@@ -183,7 +252,7 @@ static void send_done(struct net *net, struct link *link, int result)
 
 static void link_run(struct net *net, struct link *link)
 {
-	if (link->ending || conn_finished(&link->conn)) {
+	if (link->ending || (conn_finished(&link->conn) && may_close(net, link))) {
 		link_end(link);
 		return;
 	}
@@ -194,7 +263,7 @@ static void link_run(struct net *net, struct link *link)
 		arm_recv(net, link);
 	if (link->conn.out.nr_bytes && !link->sending)
 		arm_send(net, link);
-	if (conn_finished(&link->conn))
+	if (conn_finished(&link->conn) && may_close(net, link))
 		link_end(link);
 }
 
@@ -254,7 +323,7 @@ static bool too_many_strangers(const struct server *s)
 	return nr && nr >= (config_number(&s->config.max_connections) + 3) / 4;
 }
 
-static void refuse(struct net *net, int fd)
+static void refuse(struct net *net, int fd, bool is_tls)
 {
 	const char *text = mem_has_room() ? "-ERR max number of clients reached\r\n" :
 					    "-OOM no memory for another client\r\n";
@@ -263,6 +332,8 @@ static void refuse(struct net *net, int fd)
 		text = "-ERR too many clients that have not logged in\r\n";
 	worker_count(net->worker, COUNT_REFUSED, 1);
 	send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (is_tls)
+		say_end(fd);
 	close(fd);
 }
 
@@ -315,7 +386,7 @@ static void address_of(int fd, struct conn *c)
 }
 
 /* The connection is counted already. */
-static void adopt(struct net *net, int fd)
+static void adopt(struct net *net, int fd, bool is_tls)
 {
 	struct link *link;
 
@@ -326,6 +397,7 @@ static void adopt(struct net *net, int fd)
 	}
 	link = mem_zalloc(sizeof(*link));
 	link->fd = fd;
+	link->is_tls = is_tls;
 	conn_init(&link->conn, net->worker);
 	address_of(fd, &link->conn);
 	net_ready(net, link);
@@ -334,11 +406,12 @@ static void adopt(struct net *net, int fd)
 struct handed {
 	struct kv_msg msg;
 	int fd;
+	bool is_tls;
 };
 
 static void handed_run(struct worker *at, struct kv_msg *msg)
 {
-	adopt(at->net, ((struct handed *)msg)->fd);
+	adopt(at->net, ((struct handed *)msg)->fd, ((struct handed *)msg)->is_tls);
 	worker_return(at, msg);
 }
 
@@ -348,13 +421,14 @@ static void handed_done(struct worker *home, struct kv_msg *msg)
 	mem_free(msg);
 }
 
-static void hand_over(struct net *net, struct worker *to, int fd)
+static void hand_over(struct net *net, struct worker *to, int fd, bool is_tls)
 {
 	struct handed *handed = mem_zalloc(sizeof(*handed));
 
 	handed->msg.run = handed_run;
 	handed->msg.done = handed_done;
 	handed->fd = fd;
+	handed->is_tls = is_tls;
 	net->nr_handed++;
 	worker_send(net->worker, &handed->msg, to->id);
 }
@@ -372,33 +446,39 @@ static void set_options(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 }
 
-static void accepted(struct net *net, struct listener *l, int result, uint32_t flags)
+/* A new connection: this worker's, or that of another one that has fewer. */
+static void welcome(struct net *net, int fd, bool is_tls)
 {
 	const struct server *s = net->worker->server;
 	struct worker *to;
 	uint64_t nr = 0;
 
-	if (!(flags & IORING_CQE_F_MORE))
-		l->accepting = false;
-	if (result < 0) {
-		/* Most likely there are no descriptors left: try again a little later. */
-		net->accept_again_ns = net->worker->now_ns + ACCEPT_RETRY_NS;
-		return;
-	}
 	for (uint32_t i = 0; i < s->nr_workers; i++)
 		nr += nr_conns(s->workers[i]);
 	if (nr >= config_number(&s->config.max_connections) || net->stopping || !mem_has_room() ||
 	    too_many_strangers(s)) {
-		refuse(net, result);
+		refuse(net, fd, is_tls);
 		return;
 	}
-	set_options(result);
+	set_options(fd);
 	to = with_fewest(net);
 	count_conn(to, 1);
 	if (to == net->worker)
-		adopt(net, result);
+		adopt(net, fd, is_tls);
 	else
-		hand_over(net, to, result);
+		hand_over(net, to, fd, is_tls);
+}
+
+static void accepted(struct net *net, struct listener *l, int result, uint32_t flags)
+{
+	if (!(flags & IORING_CQE_F_MORE))
+		l->accepting = false;
+	if (result >= 0) {
+		welcome(net, result, false);
+		return;
+	}
+	/* Most likely there are no descriptors left: try again a little later. */
+	net->accept_again_ns = net->worker->now_ns + ACCEPT_RETRY_NS;
 }
 
 void net_complete(struct net *net, uint64_t user_data, int result, uint32_t flags)
@@ -415,6 +495,9 @@ void net_complete(struct net *net, uint64_t user_data, int result, uint32_t flag
 	case TAG_ACCEPT:
 		accepted(net, (struct listener *)(void *)link, result, flags);
 		break;
+	case TAG_TLS:
+		welcome(net, result, true);
+		break;
 	default:
 		break;
 	}
@@ -428,7 +511,12 @@ void net_tick(struct net *net)
 		struct link *link = (struct link *)c;
 
 		next = c->next;
-		if (link->ending || c->dead || !conn_overdue(c, net->worker->now_ns))
+		if (link->ending || c->dead)
+			continue;
+		/* It may wait for what is on its way to arrive. */
+		if (link->is_tls && conn_finished(c))
+			net_ready(net, link);
+		if (!conn_overdue(c, net->worker->now_ns))
 			continue;
 		worker_count(net->worker, COUNT_TIMEOUTS, 1);
 		link_end(link);

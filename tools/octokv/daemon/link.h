@@ -6,6 +6,10 @@
  * wants input. Input beyond that is kept in link.rest, at most one receive buffer of it, and the
  * buffer goes back to the ring at once. So clients that do not read cannot hold the buffers of
  * those that do.
+ *
+ * The kernel encrypts and decrypts for a link with TLS (tls.h). A receive fails with EIO, again and
+ * again, at a record that is not data: the client says that it sends no more, or something that
+ * octokvd does not do, such as new keys. Both are taken as the end of its input.
  */
 #ifndef OKV_LINK_H
 #define OKV_LINK_H
@@ -33,8 +37,10 @@ struct link {
 	bool receiving;
 	bool sending;
 	bool ending;
-	uint64_t sent_ns;
+	uint64_t sent_ns;		/* when the last send began */
 	bool said_all;			/* the client has closed its end */
+	bool is_tls;
+	bool said_end;			/* of TLS: the client knows that no more comes */
 	bool queued;			/* in the list of links with work to do */
 	struct link *next_ready;
 	char *rest;
@@ -86,6 +92,9 @@ void net_run(struct net *net);
 /* Ends links that are still for too long. To be called some times a second. */
 void net_tick(struct net *net);
 void net_end_all(struct net *net);
+
+/* octokvd ends, and the link still holds replies that may arrive. */
+bool net_holds(const struct net *net, struct link *link);
 
 /* Ends the links of users that are no more. */
 void net_end_gone(struct net *net);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -11,7 +12,7 @@
 
 #include "listen.h"
 
-#define ANOTHER_PORT "; --port N chooses another"
+#define ANOTHER_PORT "--port N chooses another"
 
 enum { BACKLOG = 1024, NR_TRIES = 20, TRY_US = 50000 };
 
@@ -47,8 +48,9 @@ static int bound(struct addrinfo *at, const char *address, uint16_t port, bool s
 	if (fd >= 0 && shared)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
 	if (fd < 0 || bind(fd, at->ai_addr, at->ai_addrlen)) {
-		snprintf(why, why_bytes, "cannot listen on %s port %u: %s%s", address, port,
-			 strerror(errno), errno == EADDRINUSE ? hint : "");
+		snprintf(why, why_bytes, "cannot listen on %s port %u: %s%s%s", address, port,
+			 strerror(errno), errno == EADDRINUSE ? "; " : "",
+			 errno == EADDRINUSE ? hint : "");
 		if (fd >= 0)
 			close(fd);
 		fd = -1;
@@ -69,17 +71,37 @@ int listen_on(const char *address, uint16_t port, char *why, size_t why_bytes)
 	return -1;
 }
 
-int listen_alone(const char *option, const char *address, uint16_t port, int backlog, char *why,
-		 size_t why_bytes)
+int listen_parse(const char *option, const char *text, const char *address, struct listen_at *at,
+		 char *why, size_t why_bytes)
 {
-	struct addrinfo *at = resolve(option, address, port, why, why_bytes);
-	int fd = bound(at, address, port, false, "; give --metrics another port", why, why_bytes);
+	const char *colon = strrchr(text, ':'), *digits = colon ? colon + 1 : text;
+	const char *host = colon ? text : address;
+	size_t len = colon ? (size_t)(colon - text) : strlen(host);
+	char *end;
+	unsigned long port = strtoul(digits, &end, 10);
 
-	if (fd < 0 || !listen(fd, backlog))
-		return fd;
-	snprintf(why, why_bytes, "cannot listen on %s port %u: %s", address, port, strerror(errno));
-	close(fd);
-	return -1;
+	if (len > 1 && host[0] == '[' && host[len - 1] == ']') {
+		host++;
+		len -= 2;
+	}
+	if (*digits < '0' || *digits > '9' || *end || !port || port > 65535 || !len ||
+	    len >= sizeof(at->address)) {
+		snprintf(why, why_bytes, "%s %s: give PORT, ADDRESS:PORT or [ADDRESS]:PORT, with "
+			 "a port from 1 to 65535", option, text);
+		return -1;
+	}
+	snprintf(at->address, sizeof(at->address), "%.*s", (int)len, host);
+	at->port = port;
+	return 0;
+}
+
+int listen_alone(const char *option, const struct listen_at *at, char *why, size_t why_bytes)
+{
+	char hint[64];
+
+	snprintf(hint, sizeof(hint), "give %s another port", option);
+	return bound(resolve(option, at->address, at->port, why, why_bytes), at->address, at->port,
+		     false, hint, why, why_bytes);
 }
 
 /* Remove the socket of an octokvd that was killed. Other files stay, and so does a live one. */

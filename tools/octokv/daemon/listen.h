@@ -10,9 +10,22 @@
 /* A listening socket that other reactors can share, or -1 with a message in @why. */
 int listen_on(const char *address, uint16_t port, char *why, size_t why_bytes);
 
-/* A listening socket of our own for @option, or -1 with a message in @why. */
-int listen_alone(const char *option, const char *address, uint16_t port, int backlog, char *why,
-		 size_t why_bytes);
+enum { LISTEN_ADDRESS_BYTES = 64 };
+
+struct listen_at {
+	char address[LISTEN_ADDRESS_BYTES];
+	uint16_t port;
+};
+
+/*
+ * Reads PORT, then the address is @address, or ADDRESS:PORT, or [ADDRESS]:PORT. Returns 0, or -1
+ * with a message in @why.
+ */
+int listen_parse(const char *option, const char *text, const char *address, struct listen_at *at,
+		 char *why, size_t why_bytes);
+
+/* A socket of our own for @option, bound but not listening, or -1 with a message in @why. */
+int listen_alone(const char *option, const struct listen_at *at, char *why, size_t why_bytes);
 
 /*
  * A socket that listens on a path, with @mode, or -1 with a message in @why. A socket that is

@@ -37,7 +37,7 @@ void log_say(enum log_kind kind, const char *format, ...)
 		strcpy(held.kinds[kind].last, text);
 	} else {
 		/* Somebody asked for a line about the users, and waits for it. */
-		if (kind != LOG_USERS && kind != LOG_DUMP)
+		if (kind != LOG_USERS && kind != LOG_DUMP && kind != LOG_CERTIFICATE)
 			held.kinds[kind].held_until_ns = now + HOLD_NS;
 		fprintf(stderr, "octokvd: %s\n", text);
 	}

@@ -15,7 +15,7 @@
 enum log_kind {
 	LOG_READ_ERROR, LOG_WRITE_ERROR, LOG_WAITS, LOG_REFUSES, LOG_TAKES, LOG_DAMAGE, LOG_SEGMENT,
 	LOG_SLOW, LOG_MOVES, LOG_RECOVERY, LOG_CLOCK, LOG_WEIGHTS, LOG_USERS, LOG_DUMP,
-	LOG_LEFT_OUT, NR_LOG_KINDS,
+	LOG_LEFT_OUT, LOG_TLS, LOG_CERTIFICATE, NR_LOG_KINDS,
 };
 
 __attribute__((format(printf, 2, 3))) void log_say(enum log_kind kind, const char *format, ...);

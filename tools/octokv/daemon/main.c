@@ -33,6 +33,7 @@
 #include "server/stats.h"
 #include "server/tenant.h"
 #include "supervise.h"
+#include "tls.h"
 
 enum {
 	FILE_BYTES_DEFAULT_SHIFT	= 34,
@@ -59,6 +60,9 @@ struct options {
 	const char *unix_path;
 	uint32_t unix_mode;
 	const char *metrics;
+	const char *tls;		/* where to listen for it */
+	struct tls_files tls_files;
+	struct listen_at tls_at;
 	const char *user;
 	const char *file;		/* of --dump and --load */
 	int32_t user_id;
@@ -83,9 +87,13 @@ static const char usage_text[] =
 	"                                                 users file\n"
 	"\n"
 	"  --bind ADDRESS         listen there (127.0.0.1); other than loopback needs --users\n"
-	"  --port N               listen on this port (6379); 0: only on --unix\n"
+	"  --port N               listen on this port (6379); 0: only on --unix and --tls\n"
 	"  --unix PATH            listen on a socket at this path, too\n"
 	"  --unix-mode MODE       who may use it, as for chmod (0600)\n"
+	"  --tls ADDRESS          listen there for clients that speak TLS: PORT, or ADDRESS:PORT\n"
+	"  --tls-cert-file FILE   the certificate of the server, and those up to its root\n"
+	"  --tls-key-file FILE    its private key\n"
+	"  --tls-ca-cert-file FILE   clients need a certificate that one of these has signed\n"
 	"  --cores N              reactors, one thread each (as many as there are processors)\n"
 	"  --network-cores N      only N of them have connections (all)\n"
 	"  --users FILE           the users and their limits: see octokvd(8)\n"
@@ -134,7 +142,7 @@ enum {
 	OPT_MEMORY, OPT_ON_ERROR, OPT_TAGS, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP,
 	OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID, OPT_STRINGS_ONLY,
 	OPT_SERVE_DAMAGED, OPT_SALVAGE, OPT_METRICS, OPT_SLOW_US, OPT_SLOW_LEN,
-	OPT_PREEMPT, OPT_NO_FENCE, OPT_TRIM,
+	OPT_PREEMPT, OPT_NO_FENCE, OPT_TRIM, OPT_TLS, OPT_TLS_CERT, OPT_TLS_KEY, OPT_TLS_CA,
 };
 
 static const struct option long_options[] = {
@@ -160,7 +168,9 @@ static const struct option long_options[] = {
 	{ "balance", 1, NULL, OPT_BALANCE }, { "balance-window", 1, NULL, OPT_WINDOW },
 	{ "balance-overload", 1, NULL, OPT_OVERLOAD }, { "balance-gap", 1, NULL, OPT_GAP },
 	{ "preempt", 0, NULL, OPT_PREEMPT }, { "no-fence", 0, NULL, OPT_NO_FENCE },
-	{ "trim", 0, NULL, OPT_TRIM },
+	{ "trim", 0, NULL, OPT_TRIM }, { "tls", 1, NULL, OPT_TLS },
+	{ "tls-cert-file", 1, NULL, OPT_TLS_CERT }, { "tls-key-file", 1, NULL, OPT_TLS_KEY },
+	{ "tls-ca-cert-file", 1, NULL, OPT_TLS_CA },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
 	{ "version", 0, NULL, OPT_VERSION }, { NULL },
 };
@@ -276,6 +286,26 @@ static void parse_file(struct options *o, int option)
 	}
 }
 
+static void parse_tls(struct options *o, int option)
+{
+	switch (option) {
+	case OPT_TLS:
+		o->tls = optarg;
+		break;
+	case OPT_TLS_CERT:
+		o->tls_files.cert = optarg;
+		break;
+	case OPT_TLS_KEY:
+		o->tls_files.key = optarg;
+		break;
+	case OPT_TLS_CA:
+		o->tls_files.ca = optarg;
+		break;
+	default:
+		parse_file(o, option);
+	}
+}
+
 static void parse_access(struct options *o, int option)
 {
 	switch (option) {
@@ -311,7 +341,7 @@ static void parse_access(struct options *o, int option)
 		o->unfenced = true;
 		break;
 	default:
-		parse_file(o, option);
+		parse_tls(o, option);
 	}
 }
 
@@ -422,8 +452,11 @@ static void parse(struct options *o, int argc, char **argv)
 		wrong_use("--partitions is a power of two");
 	if (!o->nr_cores)
 		o->nr_cores = nr_cpus < 1 ? 1 : nr_cpus < MAX_WORKERS ? nr_cpus : MAX_WORKERS;
-	if (!o->config.port && !o->unix_path)
-		wrong_use("--port 0 goes with --unix");
+	if (!o->config.port && !o->unix_path && !o->tls)
+		wrong_use("--port 0 goes with --unix or --tls");
+	if (o->tls ? !o->tls_files.cert || !o->tls_files.key :
+	    o->tls_files.cert || o->tls_files.key || o->tls_files.ca)
+		wrong_use("--tls goes with --tls-cert-file and --tls-key-file");
 	if (o->force && o->mode != MODE_FORMAT && !o->file)
 		wrong_use("--force goes with --format, --dump or --load");
 	if (o->user_id != ALL_USERS && !o->file)
@@ -567,7 +600,7 @@ static void run_hash(void)
 /* ---- serving ---- */
 
 /* Sockets are descriptors: raise their limit as far as allowed, and promise no more connections. */
-static void raise_descriptors(struct config *config)
+static void raise_descriptors(struct config *config, uint32_t nr_spare)
 {
 	struct rlimit limit;
 
@@ -576,8 +609,8 @@ static void raise_descriptors(struct config *config)
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur > FD_SPARE && limit.rlim_cur - FD_SPARE < CONNECTIONS_MAX)
-		config->max_connections_limit = limit.rlim_cur - FD_SPARE;
+	if (limit.rlim_cur > nr_spare && limit.rlim_cur - nr_spare < CONNECTIONS_MAX)
+		config->max_connections_limit = limit.rlim_cur - nr_spare;
 	if (config->max_connections > config->max_connections_limit) {
 		config->max_connections = config->max_connections_limit;
 		fprintf(stderr, "octokvd: the limit of open files allows %u connections\n",
@@ -585,17 +618,35 @@ static void raise_descriptors(struct config *config)
 	}
 }
 
-static void check_address(const struct options *o)
+static void check_open(const struct options *o, const char *option, const char *address)
 {
 	char why[256];
-	int loopback = listen_is_loopback("--bind", o->config.bind, why, sizeof(why));
+	int loopback = listen_is_loopback(option, address, why, sizeof(why));
 
 	if (loopback < 0)
 		die("%s", why);
 	if (!loopback && !o->config.users)
 		die("%s is open to other machines, and without --users anybody could read and "
-		    "delete all data: give a users file, or bind to 127.0.0.1", o->config.bind);
+		    "delete all data: give a users file, or bind to 127.0.0.1", address);
+}
+
+static void check_address(const struct options *o)
+{
+	char why[256];
+
+	check_open(o, "--bind", o->config.bind);
 	if (o->config.port && !listen_is_free(o->config.bind, o->config.port, why, sizeof(why)))
+		die("%s", why);
+}
+
+static void prepare_tls(struct options *o, struct tls *tls)
+{
+	char why[512];
+
+	if (listen_parse("--tls", o->tls, o->config.bind, &o->tls_at, why, sizeof(why)))
+		die("%s", why);
+	check_open(o, "--tls", o->tls_at.address);
+	if (tls_open(tls, &o->tls_files, &o->tls_at, why, sizeof(why)))
 		die("%s", why);
 }
 
@@ -649,6 +700,43 @@ __attribute__((noreturn)) static void end_now(const struct options *o)
 	_exit(0);
 }
 
+static void start_metrics(const struct options *o, const struct supervisor *s)
+{
+	int error;
+
+	if (!s->scrape)
+		return;
+	error = scrape_start(s->scrape, s->reactors->server);
+	if (error)
+		die("the thread for --metrics: %s", strerror(error));
+	if (s->scrape->is_open)
+		fprintf(stderr, "octokvd: --metrics %s is open to other machines, without a "
+			"password\n", o->metrics);
+}
+
+static void start_tls(const struct options *o, const struct supervisor *s)
+{
+	int error;
+
+	if (!s->tls)
+		return;
+	error = tls_start(s->tls, s->reactors);
+	if (error)
+		die("--tls %s: %s", o->tls, strerror(error));
+	fprintf(stderr, "octokvd: TLS on %s port %u\n", o->tls_at.address, o->tls_at.port);
+}
+
+static void say_serving(const struct options *o, const struct server *server)
+{
+	const char *where = o->config.port ? o->config.bind : o->unix_path ? o->unix_path :
+			    o->tls_at.address;
+
+	fprintf(stderr, "octokvd: serving %s on %s port %u, %u reactors, with %llu MiB of memory\n",
+		o->config.data, where,
+		o->config.port || o->unix_path ? o->config.port : o->tls_at.port,
+		server->nr_workers, (unsigned long long)(o->config.memory_bytes >> 20));
+}
+
 static void serve(struct options *o, struct supervisor *s)
 {
 	struct server *server = s->reactors->server;
@@ -657,13 +745,7 @@ static void serve(struct options *o, struct supervisor *s)
 	if (error)
 		die("signals: %s", strerror(error));
 	reactors_start(s->reactors);
-	if (s->scrape)
-		error = scrape_start(s->scrape, server);
-	if (s->scrape && s->scrape->is_open)
-		fprintf(stderr, "octokvd: --metrics %s is open to other machines, without a "
-			"password\n", o->metrics);
-	if (error)
-		die("the thread for --metrics: %s", strerror(error));
+	start_metrics(o, s);
 	switch (supervise_start(s)) {
 	case SUPERVISED_FAILED:
 		if (s->scrape)
@@ -678,14 +760,14 @@ static void serve(struct options *o, struct supervisor *s)
 	if (server->nr_left_out == server->nr_partitions)
 		die("%s: no partition is whole: octokvd --check reports more", o->config.data);
 	__atomic_store_n(&server->serves, true, __ATOMIC_RELAXED);
-	fprintf(stderr, "octokvd: serving %s on %s port %u, %u reactors, with %llu MiB of memory\n",
-		o->config.data, o->config.port ? o->config.bind : o->unix_path,
-		o->config.port, server->nr_workers,
-		(unsigned long long)(o->config.memory_bytes >> 20));
+	start_tls(o, s);
+	say_serving(o, server);
 	fence_watch();
 	supervise(s);
 	if (s->scrape)
 		scrape_stop(s->scrape);
+	if (s->tls)
+		tls_stop(s->tls);
 	reactors_stop(s->reactors);
 	log_end();
 }
@@ -701,6 +783,7 @@ static void run_serve(struct options *o)
 		.snapshot.reactors = &rs,
 	};
 	struct scrape scrape = { 0 };
+	struct tls tls;
 	struct utsname kernel;
 	char why[512];
 	uint32_t nr_partitions;
@@ -710,12 +793,15 @@ static void run_serve(struct options *o)
 	if (o->metrics && scrape_listen(&scrape, o->metrics, why, sizeof(why)))
 		die("%s", why);
 	supervisor.scrape = o->metrics ? &scrape : NULL;
+	if (o->tls)
+		prepare_tls(o, &tls);
+	supervisor.tls = o->tls ? &tls : NULL;
 	if (!uname(&kernel))
 		o->config.cannot_save = snapshot_refusal(kernel.release);
 	if (tenants_load(&tenants, o->config.users, why, sizeof(why)))
 		die("%s", why);
 	write_weights(o, &tenants);
-	raise_descriptors(&o->config);
+	raise_descriptors(&o->config, FD_SPARE + (o->tls ? TLS_GREETINGS : 0));
 	if (o->unix_path)
 		o->config.unix_fd = listen_on_path(o->unix_path, o->unix_mode, why, sizeof(why));
 	if (o->unix_path && o->config.unix_fd < 0)

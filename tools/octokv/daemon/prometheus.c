@@ -127,6 +127,12 @@ static void write_server(struct page *p)
 		server_sum(s, COUNT_REFUSED));
 	counter(p, "connections_timed_out_total", "Connections that were closed by a time limit.",
 		server_sum(s, COUNT_TIMEOUTS));
+	counter(p, "tls_connections_total", "Connections with TLS.",
+		__atomic_load_n(&s->nr_tls, __ATOMIC_RELAXED));
+	counter(p, "tls_handshakes_failed_total", "Clients that got no TLS.",
+		__atomic_load_n(&s->nr_tls_failed, __ATOMIC_RELAXED));
+	gauge(p, "tls_certificate_until_seconds", "Unix time until which it is good; 0: no TLS.",
+	      __atomic_load_n(&s->tls_until_s, __ATOMIC_RELAXED));
 	counter(p, "wrong_passwords_total", "Wrong passwords.",
 		server_sum(s, COUNT_WRONG_PASSWORDS));
 	counter(p, "keyspace_hits_total", "Reads that found the key.", server_sum(s, COUNT_HITS));

@@ -263,8 +263,8 @@ static bool has_requests(const struct reactor *r)
 {
 	bool patient = r->worker.now_ns - r->stopped_ns < LAST_REPLIES_NS;
 
-	for (const struct conn *c = r->worker.conns; c; c = c->next)
-		if (c->nr_requests || (patient && c->out.nr_bytes && !c->dead))
+	for (struct conn *c = r->worker.conns; c; c = c->next)
+		if (c->nr_requests || (patient && net_holds(&r->net, (struct link *)c)))
 			return true;
 	return r->net.nr_handed || r->worker.nr_ending_turns;
 }
@@ -647,6 +647,12 @@ void reactors_progress(const struct reactors *rs, uint64_t *done_bytes, uint64_t
 	(void)rs;
 	*done_bytes = __atomic_load_n(&shared.done_bytes, __ATOMIC_RELAXED);
 	*all_bytes = __atomic_load_n(&shared.all_bytes, __ATOMIC_RELAXED);
+}
+
+int reactors_ring_fd(const struct reactors *rs, uint32_t id)
+{
+	(void)rs;
+	return shared.ring_fds[id];
 }
 
 bool reactors_are_alive(const struct reactors *rs)

@@ -24,6 +24,9 @@ int reactors_fd(const struct reactors *rs);
 /* How much has been recovered so far, and of how much that is known so far. */
 void reactors_progress(const struct reactors *rs, uint64_t *done_bytes, uint64_t *all_bytes);
 
+/* For another thread that sends to the ring of a reactor, while that serves. */
+int reactors_ring_fd(const struct reactors *rs, uint32_t id);
+
 /* All reactors have gone round not long ago. */
 bool reactors_are_alive(const struct reactors *rs);
 

@@ -16,7 +16,7 @@
 #include "server/clock.h"
 #include "store/mem.h"
 
-enum { BACKLOG = 16, STACK_BYTES = 1 << 20, ADDRESS_BYTES = 64 };
+enum { BACKLOG = 16, STACK_BYTES = 1 << 20 };
 
 /* A connection. Its request is read, then the answer is sent, then all else is read and ignored. */
 struct visit {
@@ -32,26 +32,18 @@ struct visit {
 
 int scrape_listen(struct scrape *s, const char *address, char *why, size_t why_bytes)
 {
-	const char *colon = strrchr(address, ':'), *text = colon ? colon + 1 : address;
-	const char *host = colon ? address : "127.0.0.1";
-	size_t len = colon ? (size_t)(colon - address) : strlen(host);
-	char *end, plain[ADDRESS_BYTES];
-	unsigned long port = strtoul(text, &end, 10);
+	struct listen_at at;
 
-	if (len > 1 && host[0] == '[' && host[len - 1] == ']') {
-		host++;
-		len -= 2;
-	}
-	if (*text < '0' || *text > '9' || *end || !port || port > 65535 || !len ||
-	    len >= sizeof(plain)) {
-		snprintf(why, why_bytes, "--metrics %s: give PORT, ADDRESS:PORT or [ADDRESS]:PORT, "
-			 "with a port from 1 to 65535", address);
+	s->listen_fd = -1;
+	if (listen_parse("--metrics", address, "127.0.0.1", &at, why, why_bytes))
 		return -1;
-	}
-	snprintf(plain, sizeof(plain), "%.*s", (int)len, host);
-	s->is_open = listen_is_loopback("--metrics", plain, why, why_bytes) == 0;
-	s->listen_fd = listen_alone("--metrics", plain, port, BACKLOG, why, why_bytes);
-	return s->listen_fd < 0 ? -1 : 0;
+	s->is_open = listen_is_loopback("--metrics", at.address, why, why_bytes) == 0;
+	s->listen_fd = listen_alone("--metrics", &at, why, why_bytes);
+	if (s->listen_fd < 0 || !listen(s->listen_fd, BACKLOG))
+		return s->listen_fd < 0 ? -1 : 0;
+	snprintf(why, why_bytes, "cannot listen on %s port %u: %s", at.address, at.port,
+		 strerror(errno));
+	return -1;
 }
 
 /* ---- answers ---- */

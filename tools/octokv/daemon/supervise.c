@@ -7,7 +7,8 @@
  * SIGHUP reads the users file again. If it has an error, nothing changes, and a line says where the
  * error is. Else all reactors stop between two rounds, the users become those of the file, and the
  * connections of users that are no more end. SIGHUP also says that the clock is right, if reactors
- * do not believe it (clock.h).
+ * do not believe it (clock.h). The certificate is read again as well, for handshakes that begin
+ * later.
  *
  * SIGUSR1 begins a dump (snapshot.h). A reactor sends SIGUSR2 when that leaves no room to write.
  *
@@ -36,6 +37,7 @@
 #include "scrape.h"
 #include "server/tenant.h"
 #include "supervise.h"
+#include "tls.h"
 
 enum {
 	PERIOD_MS	= 1000,
@@ -210,6 +212,16 @@ static void reload(struct supervisor *s)
 	tenants_free(&fresh);
 }
 
+static void reload_certificate(const struct supervisor *s)
+{
+	char why[512];
+
+	if (tls_reload(s->tls, why, sizeof(why)))
+		log_say(LOG_CERTIFICATE, "the certificate stays as it is: %s", why);
+	else
+		log_say(LOG_CERTIFICATE, "the certificate was read again");
+}
+
 /* ---- tags and weights ---- */
 
 bool supervise_wants_tags(const struct supervisor *s)
@@ -263,6 +275,8 @@ void supervise(struct supervisor *s)
 
 	notify("READY=1\nSTATUS=Serving %s", config->data);
 	while (poll(&fd, 1, s->period_ms) <= 0 || !take_signals(s)) {
+		if (s->reloads && s->tls)
+			reload_certificate(s);
 		if (s->reloads)
 			reload(s);
 		if (s->has_no_room)

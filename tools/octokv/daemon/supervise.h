@@ -8,6 +8,7 @@
 
 struct scrape;
 struct tenants;
+struct tls;
 
 /* auto: while the scheduler is one that reads tags. */
 enum tags { TAGS_AUTO, TAGS_ON, TAGS_OFF };
@@ -25,6 +26,7 @@ struct supervisor {
 	const char *weights;
 	uint64_t nr_keys;
 	struct scrape *scrape;		/* NULL: there is none */
+	struct tls *tls;		/* NULL: there is none */
 
 	struct snapshot snapshot;
 	int signal_fd;

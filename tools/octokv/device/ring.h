@@ -11,7 +11,9 @@
 #include <liburing.h>
 #include <stdint.h>
 
-enum ring_tag { TAG_DISK, TAG_RECV, TAG_SEND, TAG_ACCEPT, TAG_WAKE, TAG_CALL, TAG_MASK = 7 };
+enum ring_tag {
+	TAG_DISK, TAG_RECV, TAG_SEND, TAG_ACCEPT, TAG_WAKE, TAG_CALL, TAG_TLS, TAG_MASK = 7,
+};
 
 /* Submits the requests so far if the ring is full. */
 static inline struct io_uring_sqe *ring_sqe(struct io_uring *ring)

@@ -93,6 +93,9 @@ struct server {
 	/* Of worker 0: RENAMEs over partitions, the first of which goes on (cmd_copy.c). */
 	struct turn *turns, *last_turn;
 	bool turn_is_passed;
+	/* Atomic: clients that have shaken hands for TLS, that could not, and the certificate. */
+	uint64_t nr_tls, nr_tls_failed;
+	int64_t tls_until_s;		/* Unix time; 0: there is no TLS */
 	/* Atomic, of dumps while it serves. */
 	bool is_saving, save_failed;
 	uint64_t saved_s;		/* Unix time of the last good one, or of the start */

@@ -155,6 +155,12 @@ static void write_stats(struct page *p)
 	line(p, "rejected_connections:%" PRIu64, sum(p, COUNT_REFUSED));
 	line(p, "timed_out_connections:%" PRIu64, sum(p, COUNT_TIMEOUTS));
 	line(p, "wrong_passwords:%" PRIu64, sum(p, COUNT_WRONG_PASSWORDS));
+	line(p, "tls_connections_received:%" PRIu64,
+	     __atomic_load_n(&p->w->server->nr_tls, __ATOMIC_RELAXED));
+	line(p, "tls_handshakes_failed:%" PRIu64,
+	     __atomic_load_n(&p->w->server->nr_tls_failed, __ATOMIC_RELAXED));
+	line(p, "tls_certificate_until:%" PRId64,
+	     __atomic_load_n(&p->w->server->tls_until_s, __ATOMIC_RELAXED));
 	line(p, "total_error_replies:%" PRIu64, sum(p, COUNT_ERRORS));
 	line(p, "keyspace_hits:%" PRIu64, sum(p, COUNT_HITS));
 	line(p, "keyspace_misses:%" PRIu64, sum(p, COUNT_MISSES));

@@ -2,13 +2,13 @@
 """The key-value daemon: unit tests, the fuzzer's seeds, and the daemon with real clients.
 
 All under the address and undefined-behaviour sanitizers; what goes from reactor to reactor under
-the thread sanitizer as well.
+the thread sanitizer as well. TLS is tested in guests, since the host's kernel may not have it.
 """
 import os
 import re
 
 from .host import ENTER, SOME_MUTANTS
-from .report import CHECKOUT, Group
+from .report import CHECKOUT, LAB, Group
 
 BUILD = os.path.join(CHECKOUT, "results", "octokv")
 FUZZ_S, FUZZ_LONG_S = 5, 600
@@ -16,6 +16,9 @@ FUZZ_S, FUZZ_LONG_S = 5, 600
 THREADED = ["redis_py", "moves", "spread", "strangers", "outage", "reload", "turns",
             "transactions", "renames", "bgsave", "metrics", "metrics_moves", "slowlog", "clients",
             "settings"]
+# Those that need TLS of the kernel: stock kernels have it as a module.
+TLS_KERNELS = ["6.12", "7.2"]
+TLS_CASES = ["tls_starts", "tls", "tls_ends", "tls_clients", "tls_reload", "tls_strangers"]
 
 
 def make(*targets):
@@ -66,7 +69,21 @@ def daemon(report, kind, cases):
     report.begin(f"daemon, {kind}")
     environment = ["env", f"OCTOKVD={BUILD}/octokvd-{kind}", f"ROUNDS={30 if report.long else 4}"]
     argv = [*ENTER, *environment, "tools/octokv/test/daemon/run", BUILD, *cases]
-    status, out, err = report.command(argv, timeout_s=1800)
+    judge(report, kind, *report.command(argv, timeout_s=1800))
+
+
+def in_guest(report, kernel, cases):
+    """The same on a stock kernel. Its files are in memory there."""
+    kind = f"asan-{kernel}"
+    report.begin(f"daemon, {kind}")
+    argv = [LAB, "run", "--backend", "vm", "--kernel", kernel, "--mem", "4G", "--timeout", "1500",
+            "--", "sh", "-c",
+            'modprobe tls && "$@"', "sh", "env", "OCTOKVD=results/octokv/octokvd-asan",
+            "tools/octokv/test/daemon/run", "/tmp", *cases]
+    judge(report, kind, *report.command(argv, timeout_s=1800))
+
+
+def judge(report, kind, status, out, err):
     found = re.findall(r"^(ok|not ok) (\S+) ([\d.]+) (.*)$", out, re.M)
     for verdict, name, seconds, text in found:
         report.case("ok" if verdict == "ok" else "FAIL", f"{kind}/{name}", text,
@@ -83,7 +100,12 @@ def octokv(report):
     if status != 0:
         return
     if report.parts:
-        daemon(report, "asan", report.parts)
+        here = [name for name in report.parts if name not in TLS_CASES]
+        there = [name for name in report.parts if name in TLS_CASES]
+        if here:
+            daemon(report, "asan", here)
+        for kernel in TLS_KERNELS if there else []:
+            in_guest(report, kernel, there)
         return
     unit(report)
     mutants(report, "server")
@@ -91,6 +113,8 @@ def octokv(report):
     fuzz(report, "fuzz-files")
     daemon(report, "asan", [])
     daemon(report, "tsan", THREADED)
+    for kernel in TLS_KERNELS if report.long else TLS_KERNELS[-1:]:
+        in_guest(report, kernel, TLS_CASES)
 
 
 GROUPS = [

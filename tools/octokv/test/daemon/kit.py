@@ -138,13 +138,13 @@ def raw(port=PORT):
 
 
 def read_until_closed(sock):
-    said = b""
+    said = bytearray()
     try:
         while piece := sock.recv(65536):
             said += piece
     except ConnectionResetError:
         pass
-    return said
+    return bytes(said)
 
 
 def refused(call, *words):
