@@ -48,13 +48,13 @@ static void reply_error(struct request *r, const char *text)
 
 static bool is_copy(const struct request *r)
 {
-	return r->command_of->name[0] == 'c';
+	return !(r->command_of->flags & CMD_REMOVES_SOURCE);
 }
 
 static bool keeps_target(const struct request *r)
 {
 	if (!is_copy(r))
-		return r->command_of->name[strlen("rename")] == 'n';
+		return r->command_of->flags & CMD_KEEPS_TARGET;
 	for (uint32_t i = ARG_TARGET + 1; i < req_nr(r); i++)
 		if (req_is(r, i, "replace"))
 			return false;
@@ -614,8 +614,9 @@ const struct command copy_commands[] = {
 	{ "bgsave", -1, 0, 0, 0, 0, start_bgsave, NULL },
 	{ "lastsave", 1, CMD_IN_MULTI, 0, 0, 0, start_lastsave, NULL },
 	{ "copy", -3, CMD_WRITE, 1, 2, 1, start_copy, finish_copy },
-	{ "rename", 3, CMD_WRITE, 1, 2, 1, start_rename, finish_copy },
-	{ "renamenx", 3, CMD_WRITE, 1, 2, 1, start_rename, finish_copy },
+	{ "rename", 3, CMD_WRITE | CMD_REMOVES_SOURCE, 1, 2, 1, start_rename, finish_copy },
+	{ "renamenx", 3, CMD_WRITE | CMD_REMOVES_SOURCE | CMD_KEEPS_TARGET, 1, 2, 1, start_rename,
+	  finish_copy },
 	{ "msetnx", -3, CMD_WRITE, 1, -1, 2, start_msetnx, finish_msetnx },
 	{ "dump", 2, 0, 1, 1, 1, start_dump, finish_dump },
 	{ "restore", -4, CMD_WRITE, 1, 1, 1, start_restore, finish_restore },

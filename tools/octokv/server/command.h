@@ -38,6 +38,9 @@ enum command_flags {
 	CMD_NO_AUTH	= 1 << 1,	/* a stranger may */
 	CMD_ENDS_MULTI	= 1 << 2,	/* runs at once between MULTI and EXEC, too */
 	CMD_IN_MULTI	= 1 << 3,	/* may be kept for EXEC; so may all that have keys */
+	/* For cmd_copy.c: */
+	CMD_REMOVES_SOURCE	= 1 << 4,
+	CMD_KEEPS_TARGET	= 1 << 5,	/* if there is one */
 };
 
 struct command {
