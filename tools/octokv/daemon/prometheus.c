@@ -31,7 +31,7 @@ enum {
 struct page {
 	const struct server *server;
 	char *text;
-	size_t len, cap;
+	size_t len, cap, first_cap;
 	bool failed;			/* no memory */
 };
 
@@ -42,8 +42,10 @@ __attribute__((format(printf, 2, 3))) static void line(struct page *p, const cha
 	if (p->failed)
 		return;
 	if (p->cap - p->len < LINE_BYTES) {
-		p->failed = p->cap >= FREE_BYTES && !mem_has_room();
-		p->cap = p->cap ? 2 * p->cap : FIRST_BYTES;
+		p->cap = p->cap ? 2 * p->cap : p->first_cap;
+		p->failed = p->cap > FREE_BYTES && !mem_has_room();
+		if (p->failed)
+			return;
 		p->text = mem_grow(p->text, p->cap);
 	}
 	va_start(args, format);
@@ -450,7 +452,7 @@ static void write_tenant_times(struct page *p)
 
 char *prometheus_page(const struct server *server, size_t *len)
 {
-	struct page p = { .server = server };
+	struct page p = { .server = server, .first_cap = FIRST_BYTES + *len / 8 * 9 };
 
 	write_server(&p);
 	write_memory(&p);

@@ -5,7 +5,10 @@
 
 #include "server/server.h"
 
-/* To be freed with mem_free(). NULL: there is no memory for it. */
+/*
+ * To be freed with mem_free(). @len is about how long it will be, or 0, and becomes how long it is.
+ * NULL: there is no memory for it.
+ */
 char *prometheus_page(const struct server *server, size_t *len);
 
 #endif

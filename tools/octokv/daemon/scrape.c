@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@
 #include "server/clock.h"
 #include "store/mem.h"
 
-enum { BACKLOG = 16, STACK_BYTES = 1 << 20 };
+enum { BACKLOG = 16, STACK_BYTES = 1 << 20, NICE = 10 };
 
 /* A connection. Its request is read, then the answer is sent, then all else is read and ignored. */
 struct visit {
@@ -25,7 +26,8 @@ struct visit {
 	char in[SCRAPE_REQUEST_BYTES];
 	uint32_t nr_in;
 	char *out;			/* NULL: the request is not complete */
-	size_t nr_out, nr_sent;
+	size_t nr_out, nr_sent;		/* sent of both, with the page */
+	struct scrape_page *page;	/* behind @out; NULL: none */
 };
 
 /* ---- the address ---- */
@@ -65,27 +67,59 @@ static void answer(struct visit *v, const char *status, const char *more, const 
 			     more, body);
 }
 
+/* In the place of a page that has no readers; without such a place the newest page stays. */
+static void make_page(struct scrape *s)
+{
+	struct scrape_page *page = s->newest;
+	uint64_t begun_ns = clock_ns(CLOCK_MONOTONIC), good_ns;
+
+	for (int i = 0; i < SCRAPE_PAGES && page->nr_readers; i++)
+		page = &s->pages[i];
+	if (page->nr_readers)
+		return;
+	mem_free(page->text);
+	page->len = s->newest->len;
+	pthread_mutex_lock(&s->rendering);
+	page->text = prometheus_page(s->server, &page->len);
+	pthread_mutex_unlock(&s->rendering);
+	good_ns = (clock_ns(CLOCK_MONOTONIC) - begun_ns) * SCRAPE_COST;
+	if (good_ns < SCRAPE_GOOD_MS * 1000000ULL)
+		good_ns = SCRAPE_GOOD_MS * 1000000ULL;
+	page->until_ns = begun_ns + good_ns;
+	s->newest = page;
+}
+
+/* The memory of pages that nobody will get any more. */
+static void drop_pages(struct scrape *s, bool all)
+{
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	for (int i = 0; i < SCRAPE_PAGES; i++) {
+		struct scrape_page *page = &s->pages[i];
+
+		if (page->nr_readers || (!all && page == s->newest && now_ns < page->until_ns))
+			continue;
+		mem_free(page->text);
+		page->text = NULL;
+	}
+}
+
 static void answer_page(struct scrape *s, struct visit *v, bool with_body)
 {
-	char head[256], *page;
-	size_t len, nr_head;
-
-	pthread_mutex_lock(&s->rendering);
-	page = prometheus_page(s->server, &len);
-	pthread_mutex_unlock(&s->rendering);
-	if (!page) {
+	if (!s->newest->text || clock_ns(CLOCK_MONOTONIC) >= s->newest->until_ns)
+		make_page(s);
+	if (!s->newest->text) {
 		answer(v, "503 Service Unavailable", "", "no memory for the page\n");
 		return;
 	}
-	nr_head = snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nContent-Type: text/plain; "
-			   "version=0.0.4; charset=utf-8\r\nContent-Length: %zu\r\n"
-			   "Connection: close\r\n\r\n", len);
-	v->nr_out = nr_head + (with_body ? len : 0);
-	v->out = mem_alloc(v->nr_out);
-	memcpy(v->out, head, nr_head);
-	if (with_body)
-		memcpy(v->out + nr_head, page, len);
-	mem_free(page);
+	v->out = mem_alloc(256);
+	v->nr_out = snprintf(v->out, 256, "HTTP/1.1 200 OK\r\nContent-Type: text/plain; "
+			     "version=0.0.4; charset=utf-8\r\nContent-Length: %zu\r\n"
+			     "Connection: close\r\n\r\n", s->newest->len);
+	if (!with_body)
+		return;
+	v->page = s->newest;
+	v->page->nr_readers++;
 }
 
 /* The request is complete: its head is v->in. */
@@ -119,6 +153,9 @@ static void visit_end(struct visit *v)
 	mem_free(v->out);
 	v->out = NULL;
 	v->fd = -1;
+	if (v->page)
+		v->page->nr_readers--;
+	v->page = NULL;
 }
 
 /* False: no connection could be taken, for example as descriptors are used up. */
@@ -158,9 +195,17 @@ static void visit_read(struct scrape *s, struct visit *v)
 		       SCRAPE_REQUEST_BYTES - 1);
 }
 
+static size_t visit_bytes(const struct visit *v)
+{
+	return v->nr_out + (v->page ? v->page->len : 0);
+}
+
 static void visit_write(struct visit *v)
 {
-	ssize_t nr = send(v->fd, v->out + v->nr_sent, v->nr_out - v->nr_sent, MSG_NOSIGNAL);
+	bool in_page = v->nr_sent >= v->nr_out;
+	const char *from = in_page ? v->page->text + (v->nr_sent - v->nr_out) : v->out + v->nr_sent;
+	size_t left = (in_page ? visit_bytes(v) : v->nr_out) - v->nr_sent;
+	ssize_t nr = send(v->fd, from, left, MSG_NOSIGNAL | (v->page && !in_page ? MSG_MORE : 0));
 
 	if (nr < 0 && errno != EAGAIN && errno != EINTR) {
 		visit_end(v);
@@ -169,13 +214,13 @@ static void visit_write(struct visit *v)
 	if (nr > 0)
 		v->nr_sent += nr;
 	/* What the client still sends is read, or the kernel would reset the connection. */
-	if (v->nr_sent == v->nr_out)
+	if (v->nr_sent == visit_bytes(v))
 		shutdown(v->fd, SHUT_WR);
 }
 
 static bool visit_sends(const struct visit *v)
 {
-	return v->out && v->nr_sent < v->nr_out;
+	return v->out && v->nr_sent < visit_bytes(v);
 }
 
 static void run_visits(struct scrape *s, struct visit *visits, const struct pollfd *fds)
@@ -203,6 +248,7 @@ static void *scrape_main(void *argument)
 	struct pollfd fds[SCRAPE_VISITS + 2];
 	bool stops = false, waits = false;
 
+	setpriority(PRIO_PROCESS, gettid(), NICE);
 	for (int i = 0; i < SCRAPE_VISITS; i++)
 		visits[i].fd = -1;
 	while (!stops) {
@@ -222,6 +268,7 @@ static void *scrape_main(void *argument)
 		if (poll(fds, SCRAPE_VISITS + 2, SCRAPE_LIMIT_MS / 10) < 0)
 			continue;
 		run_visits(s, visits, fds);
+		drop_pages(s, false);
 		/* Who could not be taken is tried again after this round's time. */
 		waits = fds[SCRAPE_VISITS].revents && !visit_begin(s, room);
 		stops = fds[SCRAPE_VISITS + 1].revents;
@@ -229,6 +276,7 @@ static void *scrape_main(void *argument)
 	for (int i = 0; i < SCRAPE_VISITS; i++)
 		if (visits[i].fd >= 0)
 			visit_end(&visits[i]);
+	drop_pages(s, true);
 	return NULL;
 }
 
@@ -240,6 +288,7 @@ int scrape_start(struct scrape *s, const struct server *server)
 	int error;
 
 	s->server = server;
+	s->newest = s->pages;
 	s->stop_fd = eventfd(0, EFD_CLOEXEC);
 	pthread_mutex_init(&s->rendering, NULL);
 	pthread_attr_init(&attributes);

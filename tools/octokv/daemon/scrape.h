@@ -7,6 +7,12 @@
  * after SCRAPE_LIMIT_MS, a request has at most SCRAPE_REQUEST_BYTES. The page is made in memory, of
  * counters that reactors publish anyway, so no reactor waits, and a client that reads slowly holds
  * up nobody. Without memory for it the answer is 503.
+ *
+ * With many users a page is long, and takes long to make. So all requests within a second get the
+ * same one, and within SCRAPE_COST times what it took to make, if that is longer: who asks all the
+ * time costs a part of a processor. The thread has a low priority. There are SCRAPE_PAGES pages at
+ * most, in the sum of --memory like all else. While clients still read both, others get the newer
+ * one, up to SCRAPE_LIMIT_MS old.
  */
 #ifndef OKV_SCRAPE_H
 #define OKV_SCRAPE_H
@@ -15,7 +21,21 @@
 
 #include "server/server.h"
 
-enum { SCRAPE_VISITS = 8, SCRAPE_LIMIT_MS = 5000, SCRAPE_REQUEST_BYTES = 4096 };
+enum {
+	SCRAPE_VISITS		= 8,
+	SCRAPE_LIMIT_MS		= 5000,
+	SCRAPE_REQUEST_BYTES	= 4096,
+	SCRAPE_PAGES		= 2,
+	SCRAPE_GOOD_MS		= 1000,
+	SCRAPE_COST		= 10,
+};
+
+struct scrape_page {
+	char *text;			/* NULL: none */
+	size_t len;
+	uint64_t until_ns;		/* others get it, too, until then */
+	uint32_t nr_readers;
+};
 
 struct scrape {
 	const struct server *server;
@@ -24,6 +44,8 @@ struct scrape {
 	int stop_fd;
 	pthread_t thread;
 	pthread_mutex_t rendering;	/* held while it looks at the tenants */
+	/* Of the thread. */
+	struct scrape_page pages[SCRAPE_PAGES], *newest;
 };
 
 /*

@@ -13,6 +13,8 @@ from kit import (BUILD, PORT, START_S, daemon, expect, in_thread, read_until_clo
                  run_once, users_file)
 
 METRICS = PORT + 2
+GOOD_S = 1.5            # a page may be a second old
+LIMIT_S = 5             # of a connection
 HERE = os.path.dirname(os.path.realpath(__file__))
 DASHBOARD = os.path.join(HERE, "..", "..", "grafana.json")
 SAMPLE = re.compile(r'(octokvd_[a-z0-9_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)+)\})? (\S+)$')
@@ -154,6 +156,7 @@ def case_metrics():
                 d.child.send_signal(signal.SIGHUP)
                 time.sleep(0.1)
             join()
+            time.sleep(GOOD_S)
             expect(Page().sum("octokvd_tenant_keys", tenant="ann") == 20, "after a reload")
         return f"{len(page.types)} metrics, {len(names)} of them in the dashboard"
 
@@ -180,6 +183,57 @@ def case_metrics_moves():
             seen = Page().sum("octokvd_puts_total")
         expect(seen == nr and Page().sum("octokvd_keys") == 300, f"{seen} of {nr} writes")
     return f"{int(moves)} moves, {nr} writes"
+
+
+def slow_visit(page_bytes):
+    """Begins to read a page, and leaves the rest to later."""
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    s.settimeout(START_S)
+    s.connect(("127.0.0.1", METRICS))
+    s.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+    said = s.recv(100)
+
+    def rest():
+        whole = said + read_until_closed(s)
+        s.close()
+        text = whole.split(b"\r\n\r\n", 1)[1]
+        expect(len(text) >= page_bytes // 2, f"{len(text)} bytes")
+        return text.decode()
+    return rest
+
+
+def case_metrics_shared():
+    """requests within a second get the same page, also beside those that read it slowly"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        path = users_file(folder, ann="admin")
+        with open(path, "r+", encoding="utf-8") as handle:
+            ann = handle.read().split()
+            for i in range(2, 300):
+                handle.write(f"user-with-a-long-name-{i} {i} {ann[2]}\n")
+        with daemon("--users", path, "--metrics", str(METRICS)) as d:
+            c = d.client(username="ann", password="pw-ann")
+            texts = []
+            begun = time.monotonic()
+            while len(set(texts)) < 3:
+                c.set("k", len(texts))
+                texts.append(ask()[1])
+            took = time.monotonic() - begun
+            expect(took > 2 and len(texts) > 9, f"3 pages for {len(texts)} requests in {took} s")
+            # Two pages that are being read: there is no third one.
+            rests = [slow_visit(len(texts[0]))]
+            begun, first = time.monotonic(), ask()[1]
+            while (now := ask()[1]) == first:
+                expect(time.monotonic() - begun < LIMIT_S, "no second page")
+            rests.append(slow_visit(len(texts[0])))
+            while time.monotonic() - begun < LIMIT_S - 0.8:
+                expect(ask()[1] == now, "a third page")
+                time.sleep(0.1)
+            read = [rest() for rest in rests]
+            expect(read[0] != read[1] == now, "the pages that are read slowly")
+            time.sleep(GOOD_S)
+            expect(ask()[1] not in read, "a new one, when they have gone")
+    return f"{len(set(texts))} pages of {len(texts[0]) >> 10} KiB for {len(texts)} requests"
 
 
 def case_metrics_http():
