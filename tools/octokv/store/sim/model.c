@@ -106,10 +106,11 @@ static void doubt_others(struct sim *s, const struct key *writer)
 		struct key *k = &s->keys[i];
 
 		if (k == writer || k->tenant != writer->tenant || (k->hash ^ writer->hash) << 20 ||
-		    k->nr_maybe == NR_MAYBE_MAX ||
-		    (k->nr_maybe && !k->maybe[k->nr_maybe - 1].exists))
+		    k->nr_maybe == NR_MAYBE_MAX)
 			continue;
-		k->maybe[k->nr_maybe++] = (struct version){ .exists = false };
+		/* A deletion that failed may have made it possible already, for the next open. */
+		if (!k->nr_maybe || k->maybe[k->nr_maybe - 1].exists)
+			k->maybe[k->nr_maybe++] = (struct version){ .exists = false };
 		k->uncertain = true;
 	}
 }
