@@ -34,7 +34,7 @@ int okv_segment_read(struct okv_partition *p, uint32_t segment, char *buf)
 	struct okv_load load;
 	int error;
 
-	okv_segment_load(p, &load, segment, buf, nothing_more);
+	okv_segment_load(p, &load, segment, buf, UINT32_MAX, nothing_more);
 	while (load.nr_pending) {
 		error = p->disk->ops->wait(p->disk);
 		if (error)

@@ -11,6 +11,15 @@
  * for a checkpoint costs as much for one of them as for many. A checkpoint that is due anyway takes
  * all that there are.
  *
+ * Pace. Moves are written before what users write, so a victim moved in one go would hold them up
+ * until its end. The drive would hold up everybody who reads, if it had to read the victim at once.
+ * So the victim is read a little at a time, and a round waits while writes of users are under way
+ * and moves are ahead of them. They are ahead if a larger part of the victim has been moved than
+ * users have used of the room that it will give. So users who overwrite drive the collection, and
+ * as many segments stay free as there were when it began. The fewer there are, the less users may
+ * write for each victim. When no segment more than the kept ones is free, or a write waits for
+ * room, nothing waits for its turn.
+ *
  * A record that cannot be read, or has a wrong checksum, is not moved. The segment is BAD then and
  * stays as it is. So reads of the record go on to fail or, if only that one read was at fault,
  * succeed. It is tried again after a second, and then each time after twice as long, up to an hour:
@@ -34,6 +43,7 @@ enum {
 	SWEEP_OPS_MORE	= 112,	/* and so many more where much has */
 	BAD_MS_MIN	= 1000,
 	BAD_DOUBLINGS	= 12,	/* of that: an hour and a bit */
+	NR_READS	= 2,	/* at a time, of a victim that has time */
 	SWEEP_GAIN	= 4,	/* more reads for each record that had expired; else one less */
 };
 
@@ -158,6 +168,7 @@ static enum found gc_record(struct okv_partition *p)
 			return NEXT_ROUND;
 		gc->round_head_bytes += head_bytes;
 		gc->round_apart_bytes += apart_bytes;
+		gc->moved_bytes += head_bytes + apart_bytes;
 		move(p, record, value, location);
 	}
 	gc->offset += head_bytes;
@@ -209,6 +220,25 @@ static void gc_round(struct okv_partition *p)
 	okv_log_unplug(p);
 }
 
+/*
+ * "Pace" above. Whether the next round waits. What users have under way, or can begin, ends and
+ * asks again, so there is no clock.
+ */
+static bool is_ahead(const struct okv_partition *p)
+{
+	const struct okv_gc *gc = &p->gc;
+	uint32_t nr_low = p->nr_segments / 16, kept = okv_segments_kept(p);
+	uint64_t may_write_bytes;
+
+	if (okv_log_is_idle(p) || p->is_hurried || p->nr_free <= kept + 1 ||
+	    okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES))
+		return false;
+	may_write_bytes = p->segment_bytes - gc->live_bytes;
+	if (p->nr_free - kept < nr_low)
+		may_write_bytes = may_write_bytes * (p->nr_free - kept) / nr_low;
+	return gc->moved_bytes * may_write_bytes > gc->user_bytes * gc->live_bytes;
+}
+
 static void gc_step(struct okv_partition *p)
 {
 	struct okv_gc *gc = &p->gc;
@@ -216,15 +246,22 @@ static void gc_step(struct okv_partition *p)
 	if (gc->in_step)
 		return;
 	gc->in_step = true;
-	while (!gc->nr_moving && gc_has_more(p))
+	while (!gc->nr_moving && gc_has_more(p) && !is_ahead(p))
 		gc_round(p);
 	gc->in_step = false;
-	if (!gc->nr_moving)
+	if (!gc->nr_moving && !gc_has_more(p))
 		gc_end(p);
+}
+
+void okv_gc_resume(struct okv_partition *p)
+{
+	if (p->gc.active && !p->gc.loads && !p->gc.nr_moving)
+		gc_step(p);
 }
 
 static void gc_loaded(struct okv_partition *p)
 {
+	p->gc.loads = false;
 	if (p->gc.load.error) {
 		okv_failed(p, OKV_EVENT_READ_ERROR, &(struct okv_io){
 			.offset_bytes = okv_segment_offset(p, p->gc.victim),
@@ -235,7 +272,7 @@ static void gc_loaded(struct okv_partition *p)
 	gc_step(p);
 }
 
-bool okv_gc_start(struct okv_partition *p, uint32_t victim)
+bool okv_gc_start(struct okv_partition *p, uint32_t victim, bool hurries)
 {
 	struct okv_gc *gc = &p->gc;
 
@@ -248,7 +285,10 @@ bool okv_gc_start(struct okv_partition *p, uint32_t victim)
 	gc->victim = victim;
 	gc->offset = 0;
 	gc->batch = (struct okv_bounds){ 0 };
-	okv_segment_load(p, &gc->load, victim, gc->buf, gc_loaded);
+	gc->live_bytes = p->segments[victim].live_bytes;
+	gc->moved_bytes = gc->user_bytes = 0;
+	gc->loads = true;
+	okv_segment_load(p, &gc->load, victim, gc->buf, hurries ? UINT32_MAX : NR_READS, gc_loaded);
 	return true;
 }
 

@@ -406,6 +406,8 @@ static void send_batch(struct okv_partition *p, const struct okv_op *first)
 	p->lanes[b->lane].nr_writing++;
 	p->stats.nr_batches++;
 	p->stats.batch_bytes += b->io.bytes;
+	if (class_of(first) != OKV_MOVES)
+		p->gc.user_bytes += b->io.bytes;
 	p->disk->ops->submit(p->disk, &b->io);
 }
 

@@ -169,6 +169,9 @@ struct okv_bounds {
 
 /* A whole segment in memory. */
 struct okv_load {
+	uint32_t segment;
+	char *buf;
+	uint32_t next;			/* the offset of the next request */
 	uint32_t nr_pending;
 	int error;
 	void (*done)(struct okv_partition *p);
@@ -218,8 +221,11 @@ struct okv_gc {
 	uint32_t victim;
 	char *buf;
 	struct okv_load load;
+	bool loads;
 	struct okv_bounds batch;	/* the one at @offset */
 	uint32_t offset;
+	/* For its pace: of the victim at first, moved of that, and written by users since. */
+	uint64_t live_bytes, moved_bytes, user_bytes;
 	uint32_t nr_moving, round_head_bytes, round_apart_bytes;
 	bool has_bad;			/* perhaps: there are segments that are BAD */
 	uint32_t nr_in_vain;		/* victims since a write of a user last began */
@@ -546,7 +552,10 @@ int okv_segment_read(struct okv_partition *p, uint32_t segment, char *buf);
 uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max);
 
 /* False: there is no memory for a segment now. */
-bool okv_gc_start(struct okv_partition *p, uint32_t victim);
+bool okv_gc_start(struct okv_partition *p, uint32_t victim, bool hurries);
+
+/* Go on with a victim that has waited for its turn. */
+void okv_gc_resume(struct okv_partition *p);
 void okv_gc_forget_vain(struct okv_partition *p);
 
 /* BAD segments get another try when it is time. */

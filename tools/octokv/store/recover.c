@@ -114,7 +114,7 @@ static int read_segment(struct recovery *r, uint32_t segment)
 	struct okv_open_options *options = &p->store->options;
 	struct okv_load load;
 
-	okv_segment_load(p, &load, segment, r->buf, nothing_more);
+	okv_segment_load(p, &load, segment, r->buf, UINT32_MAX, nothing_more);
 	while (load.nr_pending) {
 		int error = p->disk->ops->wait(p->disk);
 

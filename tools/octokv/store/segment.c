@@ -7,7 +7,7 @@
 
 enum {
 	ALLOCATE_AGAIN_MS	= 1000,
-	READ_BYTES		= 1 << 20,	/* of one request, when a whole segment is read */
+	READ_BYTES		= 256 << 10,	/* of one request, when a whole segment is read */
 };
 
 /* ---- taking and giving back ---- */
@@ -197,6 +197,26 @@ struct load_part {
 	struct okv_partition *p;
 };
 
+static void part_done(struct okv_io *io);
+
+static void load_part(struct okv_partition *p, struct okv_load *load)
+{
+	struct load_part *part = mem_zalloc(sizeof(*part));
+	uint32_t left = p->segment_bytes - load->next;
+
+	part->load = load;
+	part->p = p;
+	part->io = (struct okv_io){
+		.kind = OKV_READ,
+		.offset_bytes = okv_segment_offset(p, load->segment) + load->next,
+		.buf = load->buf + load->next, .bytes = left < READ_BYTES ? left : READ_BYTES,
+		.done = part_done, .owner = part,
+	};
+	load->next += part->io.bytes;
+	load->nr_pending++;
+	p->disk->ops->submit(p->disk, &part->io);
+}
+
 static void part_done(struct okv_io *io)
 {
 	struct load_part *part = io->owner;
@@ -206,27 +226,17 @@ static void part_done(struct okv_io *io)
 	if (io->result)
 		load->error = io->result;
 	mem_free(part);
-	if (--load->nr_pending == 0)
+	load->nr_pending--;
+	if (load->next < p->segment_bytes && !load->error)
+		load_part(p, load);
+	else if (!load->nr_pending)
 		load->done(p);
 }
 
 void okv_segment_load(struct okv_partition *p, struct okv_load *load, uint32_t segment, void *buf,
-		      void (*done)(struct okv_partition *p))
+		      uint32_t nr_max, void (*done)(struct okv_partition *p))
 {
-	load->done = done;
-	load->error = 0;
-	load->nr_pending = (p->segment_bytes + READ_BYTES - 1) / READ_BYTES;
-	for (uint32_t at = 0; at < p->segment_bytes; at += READ_BYTES) {
-		struct load_part *part = mem_zalloc(sizeof(*part));
-		uint32_t left = p->segment_bytes - at;
-
-		part->load = load;
-		part->p = p;
-		part->io = (struct okv_io){
-			.kind = OKV_READ, .offset_bytes = okv_segment_offset(p, segment) + at,
-			.buf = (char *)buf + at, .bytes = left < READ_BYTES ? left : READ_BYTES,
-			.done = part_done, .owner = part,
-		};
-		p->disk->ops->submit(p->disk, &part->io);
-	}
+	*load = (struct okv_load){ .segment = segment, .buf = buf, .done = done };
+	while (load->next < p->segment_bytes && load->nr_pending < nr_max)
+		load_part(p, load);
 }

@@ -46,8 +46,8 @@ bool okv_segments_are_low(const struct okv_partition *p);
 /* How many bytes may be live, so that moving live records gains room. */
 uint64_t okv_segments_capacity(const struct okv_partition *p);
 
-/* Read a whole segment into @buf, then call @done. */
+/* Read a whole segment into @buf, with @nr_max requests at a time, then call @done. */
 void okv_segment_load(struct okv_partition *p, struct okv_load *load, uint32_t segment, void *buf,
-		      void (*done)(struct okv_partition *p));
+		      uint32_t nr_max, void (*done)(struct okv_partition *p));
 
 #endif

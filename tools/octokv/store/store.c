@@ -71,7 +71,7 @@ static uint32_t start_victim(struct okv_partition *p, bool stalled)
 	p->gc.waits = false;
 	if (!p->gc.active && p->nr_free > okv_segments_of_checkpoint(p))
 		victim = okv_gc_victim(p, p->segment_bytes / 32 * (stalled ? 31 : 28));
-	if (victim < p->nr_segments && !okv_gc_start(p, victim))
+	if (victim < p->nr_segments && !okv_gc_start(p, victim, stalled))
 		victim = p->nr_segments;
 	return victim;
 }
@@ -143,6 +143,7 @@ static void maintain_once(struct okv_partition *p)
 	okv_checkpoint_resume(p);
 	okv_segment_allocate(p, !okv_log_is_idle(p));
 	okv_segments_trim(p);
+	okv_gc_resume(p);
 	stalled = !p->nr_preparing && !p->allocating && !p->trimming &&
 		  (okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) ||
 		   okv_log_is_stalled(p, OKV_MOVES));
