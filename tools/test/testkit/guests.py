@@ -352,10 +352,22 @@ LIFE = (r"^every/(?:load_|unload_|switch_|nr_requests|cpu_hotplug|hw_queues_|rem
 # In the short run, User-Mode Linux has the whole list. With KASAN and lockdep it has the tests that
 # look for races and use after free. Each stock kernel has half of the list, because emulation is
 # slow. The turns differ, so that a test of every scheduler runs with three of the four.
-DEBUG_SHARE = plan.Share(turn=0)
+DEBUG_SHARE = plan.Share(turn=0, slow=True)
 SHARE_6_12 = plan.Share(turn=1, stock="6.12")
 SHARE_7_2 = plan.Share(turn=2, stock="7.2")
 UML_SHARE = plan.Share(turn=3, thorough=True)
+
+SHARES = {"6.12": SHARE_6_12, "7.2": SHARE_7_2, "uml": UML_SHARE, "uml-debug": DEBUG_SHARE}
+HALVES = {"debug-life": LIFE, "debug": ""}
+TABLE = os.path.join(CHECKOUT, "Documentation", "design", "tests.inc")
+
+
+def tests_table(report):
+    """The manual's table of tests and kernels is what the heads of the tests say."""
+    report.begin("table")
+    with open(TABLE, encoding="utf-8") as handle:
+        same = handle.read() == plan.table(SHARES, HALVES)
+    report.expect("table", None if same else "tests.inc is old: run tools/test/run --table")
 
 
 def vm_group(name, about, kernel, long=False, kernels=(), **selection):

@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 
-from . import ktap
+from . import guests, ktap
 from .report import CHECKOUT, LAB, Group
 
 sys.path.insert(0, os.path.join(CHECKOUT, "tools", "lab"))
@@ -113,6 +113,7 @@ def tools_unit(report):
                  "tools/mqfair/test_tune", "tools/mqfair/test_report",
                  "tools/mqfair/test_weights"):
         run_program(report, os.path.basename(path), [path])
+    guests.tests_table(report)
     run_program(report, "answers", ["tools/bench/answers", "--check"])
     run_program(report, "documents", ["sphinx-build", "-q", "-W", "--keep-going",
                                       "Documentation", "/tmp/documents"])

@@ -34,6 +34,7 @@ class Test:
     long: bool
     run_on: frozenset
     first: str
+    paced: bool         # it judges order and pace
 
     def runs(self, schedulers):
         """The test's runs, with its schedulers that are in @schedulers."""
@@ -48,6 +49,7 @@ class Share:
     turn: int = 0               # this kernel has the scheduler that many places after FIRST
     stock: str = ""             # the name of this kernel, if it is a stock kernel
     thorough: bool = False      # plain User-Mode Linux: obey every_scheduler and not_uml
+    slow: bool = False          # with KASAN and lockdep: tools/test/guest obeys not_debug and SPEED
 
     def leaves_out(self, test):
         """The test runs on other kernels."""
@@ -97,7 +99,7 @@ def read_test(name):
     shared = "PER_SCHEDULER" in words
     schedulers = SCHEDULERS if shared else tuple(words.get("SCHEDULERS", "").split())
     return Test(name, schedulers, shared, "LONG" in words,
-                frozenset(run_on), first)
+                frozenset(run_on), first, words.get("SPEED") == "paced")
 
 
 def tests():
@@ -129,3 +131,40 @@ def plan(long_run=False, share=None, only="", named=()):
         found.runs += [run for run in runs if re.search(only, run)
                        and (not named or any(is_part(run, name) for name in named))]
     return found
+
+
+def cell(test, share):
+    """What the short run does with @test on the kernel of @share: the schedulers, or why not."""
+    if test.long:
+        return "long"
+    if share.slow and "not_debug" in test.run_on:
+        return "no races"
+    if share.slow and test.paced:
+        return "pace"
+    if share.leaves_out(test):
+        only = [name for name in STOCK if name in test.run_on]
+        return f"on {only[0]}" if only and not share.thorough else "same"
+    if not test.schedulers:
+        return "runs"
+    chosen = [name for name in share.schedulers(test) if name in test.schedulers]
+    return "all" if len(chosen) == len(SCHEDULERS) else " ".join(
+        name.removeprefix("mq-") for name in chosen)
+
+
+MADE = "Made by `tools/test/run --table` from the heads of the tests: do not edit."
+
+
+def table(shares, halves):
+    """The table of tests and kernels, as text.
+
+    @shares: {kernel: Share} of the short run; @halves: {group: pattern of its tests}.
+    """
+    rows = [["test", *shares, "long run"]]
+    for test in tests():
+        rows.append([test.name, *(cell(test, share) for share in shares.values()),
+                     next(name for name, only in halves.items() if re.search(only, test.name))])
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    border = "  ".join("=" * width for width in widths)
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return "\n".join([".. SPDX-License-Identifier: GPL-2.0", "", f".. {MADE}", "",
+                      border, lines[0], border, *lines[1:], border, ""])
