@@ -2,7 +2,7 @@
 """The kernels: Debian's stock kernels, and those that the lab builds from Debian's linux-source.
 
   6.12, 7.2, ...   stock Debian kernels, for --backend vm; series beyond the two in the base root
-                   are added on demand
+                   are added on demand, and so are Debian's flavours, such as 6.12-rt and 6.12-cloud
   uml              7.2 for User-Mode Linux, with KUnit
   uml-debug        the same with KASAN and lockdep
   debug            7.2 with KASAN and lockdep, for --backend vm
@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass
 
 from . import cache
-from .root import (SERIES, base_root, enter_argv, installed_series, package_version,
-                   unshare_argv)
+from .root import (SERIES, base_root, derived_root, enter_argv, installed_series,
+                   package_version)
 from .say import LabError, run_logged
 
 CONFIG_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "config")
@@ -25,6 +25,7 @@ BUILT = {
     "kcsan": ("x86_64", ("common", "vm", "kcsan")),
 }
 SOURCE_SERIES = "7.2"
+FLAVOURS = ("cloud", "rt")
 
 
 @dataclass(frozen=True)
@@ -51,21 +52,27 @@ def headers_only(series):
 
 
 def _stock(series, needs_image=True):
-    if not re.fullmatch(r"[0-9]+\.[0-9]+", series):
-        raise LabError(f"unknown kernel {series}; there are 6.12, 7.2, {', '.join(BUILT)}, "
+    name, (series, _, flavour) = series, series.partition("-")
+    if not re.fullmatch(r"[0-9]+\.[0-9]+", series) or flavour not in ("", *FLAVOURS):
+        raise LabError(f"unknown kernel {name}; there are 6.12, 7.2, {', '.join(BUILT)}, "
                        "and any series that Debian's backports carry, such as 7.3")
     if tuple(map(int, series.split("."))) < tuple(map(int, SERIES[0].split("."))):
         raise LabError(f"kernel {series} is too old: mqfair's schedulers need {SERIES[0]} or newer")
     root = base_root()
-    if series not in SERIES:
+    if flavour:
+        root = derived_root(root, f"with-{name}", _ADD_FLAVOUR, series, flavour)
+    elif series not in SERIES:
         root = _root_with(root, series)
-    release = installed_series(root).get(series)
+    release = installed_series(root, flavour).get(series)
     image = f"/boot/vmlinuz-{release}"
     if needs_image and not os.path.exists(root + image):
         raise LabError(f"the archive has headers but no kernel image of series {series}; "
                        f"modules can be built for it (lab build --kernel {series}), but no guest "
                        "can boot it")
-    return Kernel(series, release, root, image, f"/lib/modules/{release}/build",
+    if needs_image and flavour and not os.path.isdir(f"{root}/lib/modules/{release}/kernel/fs/9p"):
+        raise LabError(f"kernel {name} has no 9p, by which a guest mounts its root; modules can be "
+                       f"built for it (lab build --kernel {name}), but no guest can boot it")
+    return Kernel(name, release, root, image, f"/lib/modules/{release}/build",
                   f"/lib/modules/{release}", release, True)
 
 
@@ -87,21 +94,26 @@ rm -f /boot/initrd.img-*
 """)
 
 
-def _root_with(base, series):
-    """A second root with one more series.
+_ADD_FLAVOUR = r"""
+set -e
+apt-get -q update
+newest() {
+    apt-cache pkgnames "$1-$series." | sort -V |
+        grep -xE "$1-$series\.[0-9.]+\+deb13(\.[0-9]+)?-$flavour-amd64" | tail -n 1
+}
+series=$1 flavour=$2
+headers=$(newest linux-headers) image=$(newest linux-image)
+[ -n "$headers" ] && [ -n "$image" ] ||
+    { echo "the archive has no linux-headers and linux-image of $series-$flavour"; exit 1; }
+[ $series = 6.12 ] && from=trixie || from=trixie-backports
+INITRD=No apt-get -q install -y --no-install-recommends -t $from "$headers" "$image"
+rm -f /boot/initrd.img-*
+"""
 
-    It shares its files with @base by hard links: dpkg replaces files and never rewrites them.
-    """
-    def make(path):
-        log = os.path.join(cache.cache_dir(), "log", f"series-{series}.log")
-        inside = ('set -e; mount --make-rprivate /; mount -t proc proc "$0/proc"; mount --rbind '
-                  '/dev "$0/dev"; mount --bind /etc/resolv.conf "$0/etc/resolv.conf" || true; '
-                  'exec chroot "$0" sh -c "$1" add "$2"')
-        run_logged(f"kernel series {series}: copying the root",
-                   unshare_argv() + ["cp", "-al", base + "/.", path], log)
-        run_logged(f"kernel series {series}: installing from backports",
-                   unshare_argv() + ["sh", "-c", inside, path, _ADD_SERIES, series], log)
-    return cache.artifact(f"root-with-{series}", cache.key_of(base, series, _ADD_SERIES), make)
+
+def _root_with(base, series):
+    """A second root with one more series."""
+    return derived_root(base, f"with-{series}", _ADD_SERIES, series)
 
 
 def _source_versions(root):

@@ -227,13 +227,48 @@ def enter_argv(root, command, keep, start, network=False):
     argv = unshare_argv() + ([] if network else ["--net"])
     return argv + ["sh", "-c", _MOUNT, root, "\n".join(unique), os.path.realpath(start), *command]
 
+# Runs a command as a package manager would: $0 is a root that it may change, the rest the command.
+_INSIDE = r"""
+set -e
+mount --make-rprivate /
+mount --bind "$0" "$0"
+mount -t proc proc "$0/proc"
+mount --rbind /dev "$0/dev"
+mount -t tmpfs tmpfs "$0/tmp"
+mount --bind /etc/resolv.conf "$0/etc/resolv.conf" 2> /dev/null || true
+root=$0
+export DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=/root LC_ALL=C.UTF-8 TMPDIR=/tmp
+exec chroot "$root" "$@"
+"""
 
-def installed_series(root):
-    """{series: release} of the stock kernels in @root."""
+
+def inside_argv(root, command, network=False):
+    """The argv that runs @command inside @root, which it may change."""
+    argv = unshare_argv() + ([] if network else ["--net"])
+    return argv + ["sh", "-c", _INSIDE, root, *command]
+
+
+def derived_root(base, name, script, *args):
+    """The root @base with what the shell @script, called with @args, has added.
+
+    It shares its files with @base by hard links: dpkg replaces files and never rewrites them.
+    """
+    def make(path):
+        log = os.path.join(cache.cache_dir(), "log", f"root-{name}.log")
+        run_logged(f"root {name}: copying", unshare_argv() + ["cp", "-al", base + "/.", path], log)
+        run_logged(f"root {name}: installing from the archive",
+                   inside_argv(path, ["sh", "-c", script, "add", *args], network=True), log)
+    return cache.artifact(f"root-{name}", cache.key_of(base, *args, script), make)
+
+
+def installed_series(root, flavour=""):
+    """{series: release} of the stock kernels in @root, of a flavour (cloud, rt) or of none."""
     found = {}
     folder = os.path.join(root, "usr/lib/modules")
     for release in sorted(os.listdir(folder) if os.path.isdir(folder) else []):
-        found[".".join(release.split(".")[:2])] = release
+        if release.split("-")[1:-1] == flavour.split():
+            found[".".join(release.split(".")[:2])] = release
     return found
 
 
