@@ -29,7 +29,8 @@ DKMS = {"dkms.conf": 'PACKAGE_VERSION="0.2"\nBUILD_EXCLUSIVE_KERNEL_MIN="6.12"\n
                      'BUILD_EXCLUSIVE_KERNEL_MAX="7.3.999"\nBUILT_MODULE_NAME[0]="mq-a"\n',
         "CHANGELOG.md": "# Changelog\n\n## 0.2, unreleased\n",
         "SUPPORTED": "Minimum: 6.12\nMaximum: 7.3\n", "mq-a/Kbuild": "obj-m := mq-a.o\n",
-        "tools/package/switch-away": SH + "modprobe -r mq-a\n"}
+        "tools/package/switch-away": SH + "modprobe -r mq-a\n",
+        "tools/package/PKGBUILD": "pkgver=0.2\n", "tools/package/mqfair.spec": "Version:\t0.2\n"}
 
 
 SIGNED = "Signed-off-by: A <a@example.org>\n"
@@ -94,9 +95,10 @@ CASES = {
     ],
     "dkms": [
         ({**DKMS, "dkms.conf": DKMS["dkms.conf"].replace("7.3.999", "7.2").replace("mq-a", "mq-b"),
-          "CHANGELOG.md": "## 0.3, unreleased\n", "tools/package/switch-away": SH},
+          "CHANGELOG.md": "## 0.3, unreleased\n", "tools/package/switch-away": SH,
+          "tools/package/PKGBUILD": "pkgname=a\npkgver=0.1\n"},
          ["dkms.conf:1: the newest", "dkms.conf:3: SUPPORTED", "dkms.conf:4: modules are mq-b",
-          "tools/package/switch-away:1:"]),
+          "tools/package/switch-away:1:", "tools/package/PKGBUILD:2: the version"]),
         (DKMS, []),
     ],
     "function_length": [

@@ -16,7 +16,6 @@
 
 #include "server.h"
 
-#define OCTOKVD_VERSION "0.1"
 /* The device is slow if a request is under way for so long. */
 enum { SLOW_IO_MS = 1000 };
 
