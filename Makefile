@@ -16,6 +16,7 @@ ARGS ?=
 
 Q := $(if $(filter 1,$(V)),,@)
 release = $(file <$(KDIR)/include/config/kernel.release)
+version = $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"$$/\1/p' dkms.conf)
 has_kunit = $(shell grep -s '^CONFIG_KUNIT=[ym]' $(KDIR)/include/config/auto.conf)
 
 # What to build, as Kconfig symbols: all that is here, and the unit tests if the kernel has KUnit.
@@ -38,7 +39,7 @@ unsigned = $(if $(wildcard $(KDIR)/certs/signing_key.pem),,CONFIG_MODULE_SIG_ALL
 
 .DEFAULT_GOAL := modules
 .PHONY: modules clean install preflight layout mutants check selftest test test-long bench demo \
-	results-check simulate fuzz lab deb docs graft help
+	results-check simulate fuzz lab dist deb docs graft help
 
 modules: preflight
 	$(kbuild) $(config) modules
@@ -98,8 +99,12 @@ docs:
 		-d results/docs/.doctrees Documentation results/docs
 	@echo 'docs: results/docs/index.html'
 
-deb:
-	$(Q)tools/lab/lab enter -- tools/package/make-deb results/deb
+dist:
+	$(Q)tools/package/make-dist results/dist
+
+deb: dist
+	$(Q)tools/lab/lab enter -- tools/package/make-deb \
+		results/dist/mqfair-$(version).tar.gz results/deb
 
 graft:
 	$(Q)tools/package/graft $(KSRC)
@@ -111,6 +116,7 @@ help:
 	@echo '  make clean         remove what the build left'
 	@echo '  make layout        only compare the layouts'
 	@echo '  make docs          the manual as HTML, in results/docs'
+	@echo '  make dist          the sources as a tarball in results/dist'
 	@echo '  make deb           Debian packages in results/deb: modules for DKMS, the tools'
 	@echo '  make graft         put the sources into the kernel tree KSRC=DIR, as block/mqfair'
 	@echo 'Check'

@@ -257,6 +257,9 @@ def derived_root(base, name, script, *args):
     def make(path):
         log = os.path.join(cache.cache_dir(), "log", f"root-{name}.log")
         run_logged(f"root {name}: copying", unshare_argv() + ["cp", "-al", base + "/.", path], log)
+        # A link to a lock would be the same lock.
+        run_logged(f"root {name}: locks of its own",
+                   unshare_argv() + ["sh", "-c", 'rm -f "$0"/var/lib/dpkg/lock*', path], log)
         run_logged(f"root {name}: installing from the archive",
                    inside_argv(path, ["sh", "-c", script, "add", *args], network=True), log)
     return cache.artifact(f"root-{name}", cache.key_of(base, *args, script), make)

@@ -343,17 +343,30 @@ def flavours(report):
         smoke(report, name)
 
 
-def packages(report):
-    """The Debian packages: install, boot, a kernel arrives, remove."""
-    report.begin("packages")
-    program = os.path.join(CHECKOUT, "tools/package/test_packages")
-    status, out, err = report.command([program, *report.parts], timeout_s=3600)
+def lines_of(report, program):
+    """A program that prints a line `ok NAME`, `FAIL NAME: why` or `skip NAME: why` for each check.
+
+    Its parts are its arguments.
+    """
+    report.begin(program)
+    argv = [os.path.join(CHECKOUT, "tools/package", program), *report.parts]
+    status, out, err = report.command(argv, timeout_s=3600)
     for line in out.splitlines():
         verdict, _, rest = line.partition(" ")
-        if verdict in ("ok", "FAIL"):
-            report.case(verdict, "check", rest, seconds=0)
+        if verdict in ("ok", "FAIL", "skip"):
+            report.case("SKIP" if verdict == "skip" else verdict, "check", rest, seconds=0)
     if status != 0 and not report.counts["FAIL"]:
-        report.fail("packages", f"test_packages: status {status}", detail=out + err)
+        report.fail(program, f"status {status}", detail=out + err)
+
+
+def packages(report):
+    """The Debian packages: install, boot, a kernel arrives, remove."""
+    lines_of(report, "test_packages")
+
+
+def recipes(report):
+    """The tarball, and the recipes for Debian, Arch Linux and RPM."""
+    lines_of(report, "test_recipes")
 
 
 # Tests in which modules, devices, hardware queues and CPUs come and go.
@@ -407,8 +420,10 @@ GROUPS = [
     debug_group("debug-life", "removals, switches, hardware queues", LIFE),
     vm_group("kcsan", "the list on 7.2 with the concurrency sanitizer and kmemleak", "kcsan",
              long=True, kernels=("kcsan",)),
-    Group("packages", "the Debian packages: install, boot, a kernel arrives, remove", packages,
-          long=True),
+    Group("packages", "the Debian packages: upgrade, install, boot, a kernel arrives, remove",
+          packages, long=True),
+    Group("recipes", "tarball and recipes for Debian, Arch and RPM: build twice, lint, install",
+          recipes, long=True),
     Group("flavours", "Debian's cloud and real-time flavours of 6.12: build, and smoke tests",
           flavours, long=True),
     Group("series", "kernel series of the archive that are newer than 7.2", series, long=True),
