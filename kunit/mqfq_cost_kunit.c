@@ -245,7 +245,9 @@ static void begins_with_bytes_test(struct kunit *test)
 
 	for (op = 0; op < MQFQ_COST_NR_OPS; op++)
 		for (i = 0; i < ARRAY_SIZE(bytes); i++) {
-			KUNIT_EXPECT_EQ(test, mqfq_cost_of(&d->law, op, bytes[i]), bytes[i]);
+			/* But a FUA write is taken to be dear. */
+			KUNIT_EXPECT_EQ(test, mqfq_cost_of(&d->law, op, bytes[i]),
+					(op == MQFQ_COST_FUA ? 4ULL : 1ULL) * bytes[i]);
 			KUNIT_EXPECT_EQ(test, mqfq_cost_ns(&d->law, op, bytes[i]), 0);
 		}
 }
@@ -304,7 +306,7 @@ static void four_kinds_test(struct kunit *test)
 	add_tenant(d, MQFQ_COST_WRITE, 16);
 	add_tenant(d, MQFQ_COST_FUA, 16);
 	run_for_ms(d, 5000);
-	expect_learned(test, d, 20);
+	expect_learned(test, d, 25);
 	KUNIT_EXPECT_GE(test, least_pct(d, 5000), 75);
 }
 
@@ -314,7 +316,7 @@ static void bytes_test(struct kunit *test)
 	struct drive *d = new_drive(test);
 
 	add_tenant(d, MQFQ_COST_READ, 4);
-	add_tenant(d, MQFQ_COST_FUA, 16);
+	add_tenant(d, MQFQ_COST_READ, 256);
 	/* Windows that are never full teach nothing. */
 	d->window_end = U64_MAX;
 	KUNIT_EXPECT_LE(test, least_pct(d, 5000), 50);

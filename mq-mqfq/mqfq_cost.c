@@ -43,8 +43,10 @@
  * served. Within a cell the cost is a line through the mean sizes of this cell and the next one. If
  * only one cell of an operation is known, half of its cost is taken to grow with the size. An
  * operation that has never been seen costs what a read of its size does, and a FUA write
- * MQFQ_COST_FUA_GUESS times as much, until the first steps with it are over. Without reads, a byte
- * costs a byte.
+ * MQFQ_COST_FUA_GUESS times as much, until the first steps with it are over. Where nothing is known
+ * of reads either, a byte read or written costs a byte. The guess has a use beyond the first step:
+ * readers and FUA writers that have equal bytes would look fair, D would hold nothing back, and
+ * nothing would be learned.
  *
  * Limits: a step needs requests that wait, all the time, and a D below what is outstanding. Costs
  * that are learned with one D hold for a device that has as many requests: if D is far too small,
@@ -199,7 +201,7 @@ static u64 mqfq_cost_line(const struct mqfq_cost *c, unsigned int cell)
 		cell = read;
 	}
 	if (!p.ns_x8)
-		return MQFQ_COST_LINE_BYTES;
+		return guess * MQFQ_COST_LINE_BYTES;
 	slope = mqfq_cost_slope(c, cell, p);
 	base = p.ns_x8 - min(p.ns_x8, slope * p.bytes >> 16);
 	base = mqfq_cost_in_bytes(c, base * guess) >> 16;
