@@ -131,7 +131,7 @@ static u64 mqfq_cost_between(const struct mqfq_cost_cell *a, const struct mqfq_c
 			     u32 bytes)
 {
 	return a->ns_x8 + div64_s64(((s64)b->ns_x8 - (s64)a->ns_x8) * ((s64)bytes - a->bytes),
-				 (s64)b->bytes - a->bytes);
+				    (s64)b->bytes - a->bytes);
 }
 
 /* A request of @cell; its cost is 0 if nothing is known of the operation. */
@@ -404,7 +404,6 @@ static void mqfq_cost_step(struct mqfq_cost *c)
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
 		c->cell[i].share_ppm = div_u64(mqfq_cost_rate(c, i) * c->cell[i].ns_x8 >>
 					       MQFQ_COST_NS_SHIFT, 1000);
-	mqfq_cost_begin_step(c);
 	c->nr_steps++;
 	mqfq_cost_publish(c);
 }
@@ -425,14 +424,14 @@ static bool mqfq_cost_is_step(const struct mqfq_cost *c)
 	return true;
 }
 
-bool mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts *counts,
+void mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts *counts,
 		      bool was_full)
 {
 	u64 bytes = 0;
 	unsigned int i;
 
 	if (!was_full)
-		return false;
+		return;
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
 		c->counts.nr[i] += counts->nr[i];
 		c->counts.bytes[i] += counts->bytes[i];
@@ -440,12 +439,9 @@ bool mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts
 	}
 	c->ns += ns;
 	if (!mqfq_cost_is_step(c))
-		return false;
-	if (!bytes) {
-		/* Busy with what is not counted. */
-		mqfq_cost_begin_step(c);
-		return false;
-	}
-	mqfq_cost_step(c);
-	return true;
+		return;
+	if (bytes)
+		mqfq_cost_step(c);
+	/* Without, the device was busy with what is not counted. */
+	mqfq_cost_begin_step(c);
 }

@@ -115,10 +115,8 @@ void mqfq_cost_init(struct mqfq_cost *c);
  * @ns:		how long it was
  * @counts:	what was completed in it
  * @was_full:	requests waited for the device all the time
- *
- * Return: true if the published costs have changed.
  */
-bool mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts *counts,
+void mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts *counts,
 		      bool was_full);
 
 /* What a request takes of the device's time, in ns; 0: nothing is known of such requests. */
