@@ -151,6 +151,24 @@ static void at_head_test(struct kunit *test)
 	flow_put(f);
 }
 
+/* As much as it is more than @ahead ahead, and no more than it was charged. */
+static void forgive_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	struct flow *f = flow_get(&c->t, 1, NULL, 1000);
+
+	flow_tag(f, 1000, 500);
+	flow_forgive(f, 1000, 50, 500);
+	KUNIT_EXPECT_EQ(test, f->finish, 1500ULL);
+	flow_forgive(f, 1000, 50, 480);
+	KUNIT_EXPECT_EQ(test, f->finish, 1480ULL);
+	flow_forgive(f, 1000, 50, 100);
+	KUNIT_EXPECT_EQ(test, f->finish, 1430ULL);
+	flow_forgive(f, 2000, 50, 0);
+	KUNIT_EXPECT_EQ(test, f->finish, 1430ULL);
+	flow_put(f);
+}
+
 struct urgent_tag_param {
 	const char *name;
 	u64 finish, debt, vt, cost_vt, credit_vt;
@@ -535,6 +553,7 @@ static struct kunit_case flow_cases[] = {
 	KUNIT_CASE_PARAM(tag_test, tag_gen_params),
 	KUNIT_CASE_PARAM(wrap_test, wrap_gen_params),
 	KUNIT_CASE(at_head_test),
+	KUNIT_CASE(forgive_test),
 	KUNIT_CASE_PARAM(urgent_tag_test, urgent_tag_gen_params),
 	KUNIT_CASE(urgent_share_test),
 	KUNIT_CASE(debt_follows_test),

@@ -10,8 +10,10 @@
 #include <linux/minmax.h>
 #include <linux/module.h>
 
+#include "../mq-mqfq/mqfq_permit.c"
 #include "../mq-mqfq/mqfq_policy.c"
 #include "../mq-mqfq/mqfq_rescale.c"
+#include "../mq-mqfq/mqfq_rt.c"
 #include "../mq-mqfq/mqfq_slots.c"
 #include "../mq-mqfq/mqfq_stuck.c"
 #include "sim/sim.h"

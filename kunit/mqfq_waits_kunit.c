@@ -13,8 +13,10 @@
 #include "../mq-mqfq/mqfq_policy.h"
 #ifndef __KERNEL__
 /* In the kernel the suite mqfq_policy has them. */
+#include "../mq-mqfq/mqfq_permit.c"
 #include "../mq-mqfq/mqfq_policy.c"
 #include "../mq-mqfq/mqfq_rescale.c"
+#include "../mq-mqfq/mqfq_rt.c"
 #include "../mq-mqfq/mqfq_slots.c"
 #include "../mq-mqfq/mqfq_stuck.c"
 #endif
@@ -484,9 +486,9 @@ static void slow_and_stuck_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, woken(test) & 4U, 4U);
 	KUNIT_EXPECT_EQ(test, take(test, 2), other);
 	release(test, slow);
-	KUNIT_EXPECT_EQ(test, atomic_read(&context(test)->policy.slow.nr_out), 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&context(test)->policy.slow.permits.nr_out), 1);
 	release(test, other);
-	KUNIT_EXPECT_EQ(test, atomic_read(&context(test)->policy.slow.nr_out), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&context(test)->policy.slow.permits.nr_out), 0);
 	KUNIT_EXPECT_EQ(test, nr_free(test), 8);
 }
 

@@ -137,7 +137,7 @@ struct flow {
 	struct flow_reweigh change;
 	u64 passed_bytes;
 	u64 passed_finish;
-};
+} __aligned(32);
 
 /* In flow.idle. */
 enum {
@@ -422,6 +422,24 @@ static inline void flow_charge(struct flow *f, u64 vt, u64 cost_vt)
 			break;
 		/* Pairs with flow_tag(): no charge is lost. */
 	} while (!try_cmpxchg(&f->finish, &finish, vt_add(finish, cost_vt)));
+}
+
+/**
+ * flow_forgive() - the flow need not pay for a request that has gone
+ * @f:		its flow
+ * @vt:		virtual time
+ * @cost_vt:	what it was charged
+ * @ahead_vt:	as far as it is more than this ahead
+ */
+static inline void flow_forgive(struct flow *f, u64 vt, u64 cost_vt, u64 ahead_vt)
+{
+	u64 finish = READ_ONCE(f->finish), most = vt + ahead_vt;
+
+	do {
+		if (!vt_after(finish, most))
+			return;
+		/* Pairs with flow_tag(): no charge is lost. */
+	} while (!try_cmpxchg(&f->finish, &finish, vt_add(finish, -min(cost_vt, finish - most))));
 }
 
 #endif /* MQFAIR_FLOW_H */

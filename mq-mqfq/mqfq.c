@@ -48,6 +48,7 @@
  *    It is charged if it has not been, by up to T: no tag holds a log back that is written with
  *    flushes, and its cost must not keep its owner's reads waiting.
  *  - Requests that others wait for (blk/urgent.h) get the same tag, up to a debt (mqfq_urgent.c).
+ *  - Class RT waits for no tag and no slot (mqfq_rt.c). Class IDLE is a flow of weight 1, and slow.
  *  - When more than half of a hardware queue's tags are in use, a flow that has more than its share
  *    of them may use three quarters only (limit_depth), so that fairness does not end at the tag
  *    allocator. If D is no less than what the device takes, all of these may be at the device.
@@ -112,9 +113,8 @@
  * Observability
  * =============
  * sysfs: all tunables are in Documentation/reference/mq-mqfq.rst. Tracepoints: mq_mqfq:*. debugfs,
- * below /sys/kernel/debug/block/DEVICE/sched/: vt, slots, wheel, ready, topology, flows, wakeups,
- * auto, urgent, counters. inserted = dispatched + queued, and dispatched = completed + requeued +
- * in flight; exit_sched warns if the counters do not balance.
+ * below /sys/kernel/debug/block/DEVICE/sched/: see the manual. inserted = dispatched + queued, and
+ * dispatched = completed + requeued + in flight; exit_sched warns if they do not balance.
  *
  * Names: md is the device's scheduler data, p its policy, mq its queue of a hardware queue, rq a
  * request, e our state in it, f a flow.
@@ -190,11 +190,6 @@ static_assert(sizeof(struct mqfq_submitter) == sizeof_field(struct mqfq_entry, s
 
 /* ---- helpers ---- */
 
-static inline struct mqfq_entry *mqfq_entry(struct request *rq)
-{
-	return (struct mqfq_entry *)&rq->rb_node;
-}
-
 static inline struct mqfq_submitter *mqfq_submitter(struct request *rq)
 {
 	return (struct mqfq_submitter *)&mqfq_entry(rq)->start;
@@ -233,6 +228,8 @@ static u32 mqfq_weight_of(void *context, u64 key, void *css)
 
 	mqfq_share_kick(md);
 	mqfq_tuner_kick(md);
+	if (key == MQFQ_IDLE_KEY && READ_ONCE(md->flow_kind) != FLOW_IOPRIO)
+		return FLOW_WEIGHT_MIN;
 	if (flow_key_kind(key) == FLOW_CGROUP)
 		return mqfq_cgroup_weight(md, css);
 	return mqfq_id_weight(md, key);
@@ -294,7 +291,8 @@ void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c)
 		spin_lock(&mq->lock);
 		c->inserted += mq->inserted;
 		c->dispatched += mq->taken;
-		c->queued += mq->nr + mq->nr_aside;
+		c->queued += mq->nr + mq->nr_aside + mq->rt.nr;
+		c->passed += mq->rt.taken;
 		spin_unlock(&mq->lock);
 	}
 	for_each_possible_cpu(cpu) {
@@ -314,7 +312,8 @@ static bool mqfq_is_balanced(struct mqfq_data *md)
 
 	mqfq_count(md, &c);
 	return !c.queued && c.inserted == c.dispatched &&
-	       !atomic_read(&md->policy.slow.nr_out) &&
+	       !atomic_read(&md->policy.slow.permits.nr_out) &&
+	       !atomic_read(&md->policy.passes.nr_out) &&
 	       !atomic_read(&md->policy.tokens.nr_lent) &&
 	       c.dispatched == c.completed + c.requeued &&
 	       token_tree_nr_free(&md->policy.tokens) == md->policy.tokens.slots;
@@ -613,10 +612,14 @@ static unsigned long mqfq_rq_flow(struct mqfq_data *md, struct mqfq_queue *mq, s
 				  u64 vt, struct mqfq_last *last)
 {
 	struct flow *f = last->flow;
-	struct cgroup_subsys_state *css;
-	u64 key;
+	struct cgroup_subsys_state *css = NULL;
+	u64 key = MQFQ_IDLE_KEY;
 
-	if (!f || flow_key_kind(f->key) != FLOW_CGROUP || mqfq_bio_owner(rq->bio) != last->owner) {
+	if (unlikely(mqfq_is_idle(md, rq))) {
+		if (f && f->key != key)
+			f = NULL;
+	} else if (!f || flow_key_kind(f->key) != FLOW_CGROUP ||
+		   mqfq_bio_owner(rq->bio) != last->owner) {
 		key = flow_key_of_rq(READ_ONCE(md->flow_kind), rq, mqfq_submitter(rq)->process,
 				     &css);
 		if (f && f->key != key)
@@ -631,6 +634,13 @@ static unsigned long mqfq_rq_flow(struct mqfq_data *md, struct mqfq_queue *mq, s
 		last->place = flow_local_of(&mq->flows, f->key);
 	}
 	return (unsigned long)f | (flow_is_local(last->place, f) ? 0 : MQFQ_ENTRY_DIRECT);
+}
+
+/* It goes when nobody else wants, and nobody waits for it. */
+static bool mqfq_is_put_off(const struct mqfq_data *md, struct request *rq)
+{
+	return mqfq_is_idle(md, rq) &&
+	       !urgent_is(rq->cmd_flags, mqfq_submitter(rq)->task_flags);
 }
 
 /* The start tag of a request that comes. */
@@ -668,13 +678,17 @@ static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *mq, struct
 			mqfq_prepare_request(rq);
 		if (mqfq_rq_state(e) != MQFQ_RQ_REQUEUED) {
 			e->flow = mqfq_rq_flow(md, mq, rq, vt, &last);
-			if (req_op(rq) != REQ_OP_READ && mqfq_is_slow(req_op(rq)))
+			if ((req_op(rq) != REQ_OP_READ && mqfq_is_slow(req_op(rq))) ||
+			    unlikely(mqfq_is_put_off(md, rq)))
 				e->flow |= MQFQ_ENTRY_SLOW;
 			start = mqfq_tag(md, rq, at_head, &last, vt);
 		}
 		trace_block_rq_insert(rq);
 		mqfq_set_rq_state(e, MQFQ_RQ_QUEUED);
-		mqfq_insert(mq, e, start);
+		if (unlikely(mqfq_prio_is(rq, IOPRIO_CLASS_RT)) && !(e->flow & MQFQ_ENTRY_SLOW))
+			mqfq_insert_rt(mq, e, start, IOPRIO_PRIO_LEVEL(req_get_ioprio(rq)));
+		else
+			mqfq_insert(mq, e, start);
 	}
 	list_splice_tail_init(list, &mq->recent);
 	spin_unlock(&mq->lock);
@@ -696,13 +710,20 @@ static void mqfq_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *l
 		submit_end(hctx, mqfq_has_work(mq));
 }
 
-/* The request is not at the device, or not any more: its slot, and its permit, are free. */
-static void mqfq_give_back(struct request *rq, bool is_slow)
+/*
+ * The request is not at the device, or not any more: its slot and its permit, or its pass, are
+ * free. @flow is mqfq_entry.flow.
+ */
+static void mqfq_give_back(struct request *rq, unsigned long flow)
 {
-	if (unlikely(is_slow))
-		mqfq_release_slow(rq->mq_hctx->sched_data);
+	struct mqfq_queue *mq = rq->mq_hctx->sched_data;
+
+	if (likely(!(flow & (MQFQ_ENTRY_SLOW | MQFQ_ENTRY_PASS))))
+		mqfq_release(mq);
+	else if (flow & MQFQ_ENTRY_PASS)
+		mqfq_release_pass(mq);
 	else
-		mqfq_release(rq->mq_hctx->sched_data);
+		mqfq_release_slow(mq);
 }
 
 /*
@@ -747,10 +768,13 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if (trace_mqfq_dispatch_enabled())
 		trace_mqfq_dispatch(rq, blk_rq_bytes(rq), mqfq_entry_flow(e)->key,
 				    e->start - mqfq_vt(mq->policy));
+	if (unlikely(e->flow & MQFQ_ENTRY_PASS))
+		mqfq_forgive(container_of(mq->policy, struct mqfq_data, policy), rq,
+			     mqfq_entry_flow(e));
 	/* No longer the tag but the size: a finished request has given up its bios. */
 	e->start = blk_rq_bytes(rq);
 	if (!slot_is_held(rq))
-		mqfq_give_back(rq, e->flow & MQFQ_ENTRY_SLOW);
+		mqfq_give_back(rq, e->flow);
 	return rq;
 }
 
@@ -774,7 +798,9 @@ static void mqfq_requeue_request(struct request *rq)
 	mqfq_set_rq_state(e, MQFQ_RQ_REQUEUED);
 	this_cpu_inc(md->cpu_counters->requeued);
 	if (slot_is_held(rq))
-		mqfq_give_back(rq, e->flow & MQFQ_ENTRY_SLOW);
+		mqfq_give_back(rq, e->flow);
+	/* It may have to wait for a slot the next time. */
+	e->flow &= ~(unsigned long)MQFQ_ENTRY_PASS;
 }
 
 /*
@@ -786,8 +812,8 @@ static void mqfq_finish_request(struct request *rq)
 	struct mqfq_data *md = rq->q->elevator->elevator_data;
 	struct mqfq_entry *e = mqfq_entry(rq);
 	enum mqfq_rq_state state = mqfq_rq_state(e);
-	bool is_slow = e->flow & MQFQ_ENTRY_SLOW;
 	struct mqfq_queue *mq = rq->mq_hctx->sched_data;
+	unsigned long flow = e->flow;
 
 	if (state == MQFQ_RQ_NONE)
 		return;
@@ -803,7 +829,7 @@ static void mqfq_finish_request(struct request *rq)
 	if (unlikely(mqfq_charge_is_time(&md->charge)))
 		mqfq_charge_completed(&md->charge, rq, e->start);
 	if (slot_is_held(rq))
-		mqfq_give_back(rq, is_slow);
+		mqfq_give_back(rq, flow);
 }
 
 /* ---- registration ---- */

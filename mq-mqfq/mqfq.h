@@ -7,6 +7,7 @@
 
 #include <linux/blk-mq.h>
 #include <linux/cgroup.h>
+#include <linux/ioprio.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
@@ -100,6 +101,25 @@ struct mqfq_data {
 	struct flow_table flows;
 };
 
+/* The flow of all requests of class IDLE. */
+#define MQFQ_IDLE_KEY	flow_key(FLOW_IOPRIO, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0))
+
+static inline struct mqfq_entry *mqfq_entry(struct request *rq)
+{
+	return (struct mqfq_entry *)&rq->rb_node;
+}
+
+static inline bool mqfq_prio_is(struct request *rq, unsigned int class)
+{
+	return IOPRIO_PRIO_CLASS(req_get_ioprio(rq)) == class;
+}
+
+/* Priorities that are flows have weights instead. */
+static inline bool mqfq_is_idle(const struct mqfq_data *md, struct request *rq)
+{
+	return mqfq_prio_is(rq, IOPRIO_CLASS_IDLE) && READ_ONCE(md->flow_kind) != FLOW_IOPRIO;
+}
+
 /* Index of a flow in keep->numbers: processes and priorities have small numbers. */
 static inline unsigned long mqfq_weight_index(u64 key)
 {
@@ -109,7 +129,7 @@ static inline unsigned long mqfq_weight_index(u64 key)
 /* mqfq.c */
 struct mqfq_counters {
 	unsigned long inserted, merged, dispatched, completed, requeued, queued;
-	unsigned long urgent, beyond_credit;
+	unsigned long urgent, beyond_credit, passed;
 };
 
 void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c);
@@ -131,6 +151,8 @@ void mqfq_tuner_share(struct mqfq_data *md, enum mqfq_charge_kind kind);
 /* mqfq_urgent.c */
 /* The start tag of an urgent request: virtual time, as long as its flow has credit. */
 u64 mqfq_tag_urgent(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt);
+/* A request of class RT has gone with a pass: its flow's debt is bounded. */
+void mqfq_forgive(struct mqfq_data *md, struct request *rq, struct flow *f);
 /* Must an allocation leave a quarter of the @depth tags of a queue, of which @used are in use? */
 bool mqfq_leaves_share(struct mqfq_data *md, const struct mqfq_queue *mq, blk_opf_t opf,
 		       unsigned int used, unsigned int depth);

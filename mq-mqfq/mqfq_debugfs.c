@@ -167,6 +167,18 @@ static int mqfq_urgent_show(struct mqfq_data *md, struct seq_file *m)
 }
 MQFAIR_DEBUGFS_SHOW(mqfq_urgent_show, "mq-mqfq")
 
+/* Requests of class RT: passes that are out, and how many requests have gone with one. */
+static int mqfq_rt_show(struct mqfq_data *md, struct seq_file *m)
+{
+	struct mqfq_counters c;
+
+	mqfq_count(md, &c);
+	seq_printf(m, "passes_out %d\npassed %lu\n", atomic_read(&md->policy.passes.nr_out),
+		   c.passed);
+	return 0;
+}
+MQFAIR_DEBUGFS_SHOW(mqfq_rt_show, "mq-mqfq")
+
 /* A bio that was merged counts as inserted, too: inserted = merged + dispatched + queued. */
 static int mqfq_counters_show(struct mqfq_data *md, struct seq_file *m)
 {
@@ -191,6 +203,7 @@ const struct blk_mq_debugfs_attr mqfq_queue_debugfs_attrs[] = {
 	{"auto", 0400, mqfq_auto_show_file},
 	{"cost", 0400, mqfq_cost_show_file},
 	{"urgent", 0400, mqfq_urgent_show_file},
+	{"rt", 0400, mqfq_rt_show_file},
 	{"counters", 0400, mqfq_counters_show_file},
 	{},
 };
@@ -215,7 +228,8 @@ static int mqfq_hctx_state_show(void *data, struct seq_file *m)
 	seq_printf(m, "state %s\nqueued %u\nthrottles %llu\nslot_waits %llu\n",
 		   name[atomic_read(&mq->state)], mq->nr, mq->throttles,
 		   (u64)atomic64_read(&mq->slot_waits));
-	seq_printf(m, "aside %u\nin_flight %u\nlent %u\ntimes_stuck %u\n", mq->nr_aside,
+	seq_printf(m, "aside %u\nrt %u\nin_flight %u\nlent %u\ntimes_stuck %u\n", mq->nr_aside,
+		   mq->rt.nr + !!mq->rt.head,
 		   mqfq_nr_in_flight(mq), mqfq_tally_lent(atomic64_read(&mq->tally)), mq->nr_stuck);
 	spin_unlock(&mq->lock);
 	mqfair_debugfs_put(hctx->queue);

@@ -40,23 +40,12 @@
  *
  * ASIDE is no state of a queue but of entries. A slow entry needs a permit, too, of which there is
  * one per MQFQ_SLOW_PART slots. The first entry of a queue that gets none steps aside: it leaves
- * the order of tags, and virtual time. A queue with such entries is parked, by a bit, and is
- * recalled by a flag that has_work looks at. No other entry touches any of this. The claim is
+ * the order of tags, and virtual time. Its queue is parked until there is a permit; mqfq_permit.c
+ * tells why it comes. The permit belongs to an entry that is in the order of tags or in flight. The
+ * first waits like all entries, for virtual time or for a slot, and is armed; its release follows.
+ * An entry that comes finds no permit while others wait for one, so no queue waits for ever.
  *
- *	while a permit is idle and a queue is parked, a recalled queue or a CPU is on the way
- *
- *  1. A queue parks by setting its bit, passing a full barrier and looking at the permits. A
- *     release gives the permit back, passes one and looks at the bits. One of the two sees the
- *     other. The CPU that does recalls the next queue in turn, and clears its bit.
- *  2. A recalled queue takes one permit if there is one, parks again if it has more aside, and, if
- *     a permit is still idle, recalls the next one: it is on the way until then. So it is with a
- *     queue that was recalled in vain, since another one has taken the permit.
- *  3. More permits (a larger D, or no other requests for a while) are looked at like a release.
- *  4. A permit belongs to an entry that is in the order of tags or in flight. The first waits like
- *     all entries, for virtual time or for a slot, and is armed; its release follows. An entry that
- *     comes finds no permit while others wait for one, so no queue waits for ever.
- *
- * STUCK: see mqfq_stuck.c.
+ * STUCK: see mqfq_stuck.c. Entries of class RT: see mqfq_rt.c.
  *
  * kunit/hosted/stress/mqfq_wakeup.c runs this under threads.
  */
@@ -67,7 +56,9 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "mqfq_permit.h"
 #include "mqfq_policy.h"
+#include "mqfq_rt.h"
 
 /* ---- virtual time ---- */
 
@@ -122,12 +113,7 @@ static bool mqfq_is_latest(const struct mqfq_queue *mq, const struct mqfq_entry 
 
 static void mqfq_append(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
-	e->next = NULL;
-	if (mq->in_order.first)
-		mq->in_order.last->next = e;
-	else
-		mq->in_order.first = e;
-	mq->in_order.last = e;
+	mqfq_line_add(&mq->in_order, e);
 }
 
 /* Equal tags stay in the order in which they came. */
@@ -153,10 +139,11 @@ void mqfq_sort(struct mqfq_queue *mq, struct mqfq_entry *e)
 static void mqfq_unlink_first(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
 	WRITE_ONCE(mq->nr, mq->nr - 1);
-	if (mq->in_order.first == e)
+	if (mq->in_order.first == e) {
 		mq->in_order.first = e->next;
-	else
-		rb_erase_cached(&e->node, &mq->others);
+		return;
+	}
+	rb_erase_cached(&e->node, &mq->others);
 }
 
 static u16 *mqfq_counter(struct mqfq_queue *mq, const struct mqfq_entry *e)
@@ -186,14 +173,10 @@ static void mqfq_count_out(struct mqfq_queue *mq, const struct mqfq_entry *e)
 	WRITE_ONCE(mq->taken, mq->taken + 1);
 }
 
-static __always_inline void mqfq_enter(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
+/* The entry has its place in the order of tags. */
+static __always_inline void mqfq_entered(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
-	e->start = start;
 	WRITE_ONCE(mq->nr, mq->nr + 1);
-	if (mqfq_is_latest(mq, e))
-		mqfq_append(mq, e);
-	else
-		mqfq_sort(mq, e);
 	if (mq->nr > 1)
 		mqfq_alone_not(&mq->policy->alone, mqfq_entry_flow(e));
 	if (mqfq_first(mq) != e)
@@ -207,7 +190,17 @@ static __always_inline void mqfq_enter(struct mqfq_queue *mq, struct mqfq_entry 
 	if (atomic_read(&mq->state) == MQFQ_THROTTLED)
 		atomic_cmpxchg(&mq->state, MQFQ_THROTTLED, MQFQ_RUNNABLE);
 	else if (atomic_read(&mq->state) == MQFQ_READY && !mq->is_away)
-		mqfq_publish(mq, start);
+		mqfq_publish(mq, e->start);
+}
+
+static __always_inline void mqfq_enter(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
+{
+	e->start = start;
+	if (mqfq_is_latest(mq, e))
+		mqfq_append(mq, e);
+	else
+		mqfq_sort(mq, e);
+	mqfq_entered(mq, e);
 }
 
 /* Takes the first entry out, and tells virtual time of the next one. */
@@ -223,6 +216,59 @@ static __always_inline void mqfq_dequeue(struct mqfq_queue *mq, struct mqfq_entr
 		mqfq_publish_lazily(mq, first->start);
 	else if (mindicator_leaf(&mq->policy->vt, mq->leaf) != VT_NONE)
 		mqfq_publish(mq, VT_NONE);
+}
+
+/* ---- class RT ---- */
+
+/*
+ * If entries of class RT have no pass, one of them, the head, waits in the order of tags as well.
+ * It is in the tree, from which it can be taken out when there is a pass. The caller has the queue
+ * ask afterwards.
+ */
+static void mqfq_line_up(struct mqfq_queue *mq)
+{
+	struct mqfq_entry *e = mqfq_rt_elect(mq);
+	u64 vt = mqfq_vt(mq->policy);
+
+	if (!e)
+		return;
+	if (vt_after(vt, e->start))
+		e->start = vt;
+	mqfq_sort(mq, e);
+	mqfq_entered(mq, e);
+}
+
+/* The queue goes away: what has no pass waits like others. */
+void mqfq_give_up_passes(struct mqfq_queue *mq)
+{
+	lockdep_assert_held(&mq->lock);
+
+	mqfq_give_passes(mq, 0);
+	mqfq_line_up(mq);
+}
+
+/* The head was the first: what the queue has, or waits for, is of no use to the next one. */
+static void mqfq_forget_wait(struct mqfq_queue *mq)
+{
+	/*
+	 * In this order, since a waker may end the wait meanwhile: a queue that is throttled may
+	 * become READY, and then ARMED. Pairs with mqfq_end_wait() and mqfq_end_throttle().
+	 */
+	atomic_cmpxchg(&mq->state, MQFQ_THROTTLED, MQFQ_RUNNABLE);
+	atomic_cmpxchg(&mq->state, MQFQ_READY, MQFQ_RUNNABLE);
+	mqfq_disarm(mq);
+}
+
+/* The head has a pass: it leaves the order of tags. */
+static void mqfq_step_out(struct mqfq_queue *mq, struct mqfq_entry *e)
+{
+	if (mqfq_first(mq) == e) {
+		mqfq_dequeue(mq, e);
+		mqfq_forget_wait(mq);
+	} else {
+		rb_erase_cached(&e->node, &mq->others);
+		WRITE_ONCE(mq->nr, mq->nr - 1);
+	}
 }
 
 /* ---- waiting ---- */
@@ -349,35 +395,9 @@ static int mqfq_permits(const struct mqfq_policy *p)
 	return READ_ONCE(p->slow.is_alone) ? min(MQFQ_SLOW_ALONE * permits, slots) : permits;
 }
 
-static bool mqfq_permit_take(struct mqfq_policy *p)
+void mqfq_recall_slow(struct mqfq_policy *p)
 {
-	int nr_out = atomic_read(&p->slow.nr_out);
-
-	do {
-		if (nr_out >= mqfq_permits(p))
-			return false;
-		/* Pairs with itself and atomic_dec_return(): a permit is taken once. */
-	} while (!atomic_try_cmpxchg(&p->slow.nr_out, &nr_out, nr_out + 1));
-	return true;
-}
-
-/* If a permit is idle and a queue is parked, one comes to get it: each in its turn. Any context. */
-void mqfq_recall(struct mqfq_policy *p)
-{
-	while (atomic_read(&p->slow.nr_out) < mqfq_permits(p)) {
-		int leaf = ready_set_next(&p->slow.parked, READ_ONCE(p->slow.last));
-		struct mqfq_queue *mq;
-
-		if (leaf == READY_SET_NONE)
-			return;
-		if (!ready_set_del(&p->slow.parked, leaf))
-			continue;
-		WRITE_ONCE(p->slow.last, leaf);
-		mq = mqfq_queue_of_leaf(p, leaf);
-		WRITE_ONCE(mq->is_recalled, true);
-		p->ops->run(p->context, mq->number, MQFQ_ASIDE);
-		return;
-	}
+	mqfq_permit_recall(p, &p->slow.permits, mqfq_permits(p));
 }
 
 /* The queue is parked, unless it has nothing aside. */
@@ -385,9 +405,9 @@ static void mqfq_park(struct mqfq_queue *mq)
 {
 	if (mq->nr_aside) {
 		/* Full barrier: bit before permits. Pairs with mqfq_release_slow(). */
-		ready_set_add(&mq->policy->slow.parked, mq->leaf);
+		ready_set_add(&mq->policy->slow.permits.parked, mq->leaf);
 	}
-	mqfq_recall(mq->policy);
+	mqfq_recall_slow(mq->policy);
 }
 
 /* Is there a permit for the first entry, which is slow? Those that wait for one come before it. */
@@ -397,7 +417,8 @@ static bool mqfq_has_permit(struct mqfq_queue *mq)
 
 	if (mq->nr_permits)
 		return true;
-	if (atomic_read(&p->slow.nr_aside) || !mqfq_permit_take(p))
+	if (atomic_read(&p->slow.nr_aside) ||
+	    !mqfq_permit_take(&p->slow.permits, mqfq_permits(p)))
 		return false;
 	mq->nr_permits++;
 	return true;
@@ -410,32 +431,19 @@ static noinline void mqfq_step_aside(struct mqfq_queue *mq, struct mqfq_entry *e
 
 	mqfq_alone_not(&mq->policy->alone, mqfq_entry_flow(e));
 	mqfq_dequeue(mq, e);
-	e->next = NULL;
-	if (mq->aside.first)
-		mq->aside.last->next = e;
-	else
-		mq->aside.first = e;
-	mq->aside.last = e;
+	mqfq_line_add(&mq->aside, e);
 	WRITE_ONCE(mq->nr_aside, mq->nr_aside + 1);
 	atomic_inc(&mq->policy->slow.nr_aside);
 	mqfq_park(mq);
 }
 
-/* The queue was recalled. One entry comes back: at once, so that its tag is not a past one. */
-static noinline void mqfq_come_back(struct mqfq_queue *mq)
+/* One slow entry comes back: at once, so that its tag is not a past one. */
+static void mqfq_come_back_slow(struct mqfq_queue *mq)
 {
 	struct mqfq_policy *p = mq->policy;
 	struct mqfq_entry *e = mq->aside.first;
 
-	lockdep_assert_held(&mq->lock);
-
-	WRITE_ONCE(mq->is_recalled, false);
-	/* A permit would be lost on a queue that waits for its own requests. */
-	if (atomic_read(&mq->state) == MQFQ_STUCK) {
-		mqfq_recall(p);
-		return;
-	}
-	if (e && mqfq_permit_take(p)) {
+	if (e && mqfq_permit_take(&p->slow.permits, mqfq_permits(p))) {
 		u64 vt = mqfq_vt(p);
 
 		mq->aside.first = e->next;
@@ -447,6 +455,22 @@ static noinline void mqfq_come_back(struct mqfq_queue *mq)
 	mqfq_park(mq);
 }
 
+/* The queue was recalled. */
+static noinline void mqfq_come_back(struct mqfq_queue *mq)
+{
+	lockdep_assert_held(&mq->lock);
+
+	WRITE_ONCE(mq->is_recalled, false);
+	/* A permit would be lost on a queue that waits for its own requests. */
+	if (atomic_read(&mq->state) == MQFQ_STUCK) {
+		mqfq_recall_slow(mq->policy);
+		mqfq_recall_rt(mq->policy);
+		return;
+	}
+	mqfq_come_back_slow(mq);
+	mqfq_rt_come_back(mq);
+}
+
 /* ---- debts ---- */
 
 /* The queue gives its permits back, and @more: it cannot use them. Entries without step aside. */
@@ -455,9 +479,9 @@ void mqfq_give_permits(struct mqfq_queue *mq, u32 more)
 	lockdep_assert_held(&mq->lock);
 
 	/* Full barrier: permits before bits. Pairs with ready_set_add() in mqfq_park(). */
-	atomic_sub_return(mq->nr_permits + more, &mq->policy->slow.nr_out);
+	atomic_sub_return(mq->nr_permits + more, &mq->policy->slow.permits.nr_out);
 	mq->nr_permits = 0;
-	mqfq_recall(mq->policy);
+	mqfq_recall_slow(mq->policy);
 }
 
 /* True if a debt was paid with what was just released: it is not free. */
@@ -499,7 +523,7 @@ static bool mqfq_must_wait(const struct mqfq_queue *mq)
 	s64 tally = atomic64_read(&mq->tally);
 	u32 lent = mqfq_tally_lent(tally);
 
-	return lent && (u32)mq->taken - mqfq_tally_released(tally) > lent;
+	return lent && mqfq_nr_slots_taken(mq) - mqfq_tally_released(tally) > lent;
 }
 
 /* The queue was away. False if it has to wait for requests of its own: it is STUCK. */
@@ -520,9 +544,12 @@ static noinline bool mqfq_come_home(struct mqfq_queue *mq)
 		/* If a release has seen the state, the queue runs once more. */
 		atomic_set(&mq->state, MQFQ_RUNNABLE);
 	}
-	mq->is_away = mqfq_tally_lent(atomic64_read(&mq->tally));
+	mq->is_away = mqfq_tally_lent(atomic64_read(&mq->tally)) ||
+		      mqfq_tally_lent(atomic64_read(&mq->rt_tally));
 	mqfq_lift(mq);
 	mqfq_park(mq);
+	mqfq_rt_settle(mq);
+	mqfq_line_up(mq);
 	return true;
 }
 
@@ -532,8 +559,8 @@ void mqfq_release_slow(struct mqfq_queue *mq)
 
 	if (!mqfq_tally_lent(tally) || !mqfq_tally_pay(&mq->slow_tally)) {
 		/* Full barrier: permit before bits. Pairs with ready_set_add() in mqfq_park(). */
-		atomic_dec_return(&mq->policy->slow.nr_out);
-		mqfq_recall(mq->policy);
+		atomic_dec_return(&mq->policy->slow.permits.nr_out);
+		mqfq_recall_slow(mq->policy);
 	}
 	mqfq_release(mq);
 }
@@ -575,14 +602,46 @@ static void mqfq_arm(struct mqfq_queue *mq)
 		mqfq_find_slot(mq, e);
 }
 
+/* The queue finds out whether its first entry may go, unless it waits for something. */
+static __always_inline void mqfq_ask(struct mqfq_queue *mq)
+{
+	if (atomic_read(&mq->state) == MQFQ_RUNNABLE && likely(!mq->is_away))
+		mqfq_arm(mq);
+}
+
 void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
 {
 	lockdep_assert_held(&mq->lock);
 
 	mqfq_count_in(mq, e);
 	mqfq_enter(mq, e, start);
-	if (atomic_read(&mq->state) == MQFQ_RUNNABLE && likely(!mq->is_away))
-		mqfq_arm(mq);
+	mqfq_ask(mq);
+}
+
+void mqfq_insert_rt(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start, unsigned int level)
+{
+	lockdep_assert_held(&mq->lock);
+
+	mqfq_count_in(mq, e);
+	e->start = start;
+	mqfq_rt_add(mq, e, level);
+	mqfq_line_up(mq);
+	mqfq_ask(mq);
+}
+
+/* The next entry for which there is a pass, or NULL. */
+static struct mqfq_entry *mqfq_take_pass(struct mqfq_queue *mq)
+{
+	struct mqfq_entry *head = mq->rt.head, *e = mqfq_rt_take(mq);
+
+	if (!e)
+		return NULL;
+	if (e == head)
+		mqfq_step_out(mq, e);
+	mqfq_line_up(mq);
+	mqfq_count_out(mq, e);
+	mqfq_ask(mq);
+	return e;
 }
 
 /* Is the first entry armed? It is, but for the rare reasons that make a queue RUNNABLE. */
@@ -602,16 +661,21 @@ struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
 
 	lockdep_assert_held(&mq->lock);
 
-	if (unlikely(READ_ONCE(mq->is_recalled)))
+	if (unlikely(READ_ONCE(mq->is_recalled))) {
 		mqfq_come_back(mq);
+		e = mqfq_take_pass(mq);
+		if (e)
+			return e;
+	}
 	state = atomic_read(&mq->state);
 	if (!mq->nr || (state != MQFQ_ARMED && state != MQFQ_RUNNABLE))
 		return NULL;
 	if (mq->throttled_flow)
 		mqfq_note_unthrottled(mq);
 	for (;;) {
+		/* A queue that has just come home may have got passes. */
 		if (!mqfq_is_armed(mq))
-			return NULL;
+			return mqfq_take_pass(mq);
 		e = mqfq_first(mq);
 		if (likely(!(e->flow & MQFQ_ENTRY_SLOW)))
 			break;
@@ -626,6 +690,10 @@ struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
 	}
 	mqfq_dequeue(mq, e);
 	mqfq_count_out(mq, e);
+	if (unlikely(e == mq->rt.head)) {
+		mqfq_rt_head_left(mq);
+		mqfq_line_up(mq);
+	}
 	if (likely(!mq->is_away))
 		mqfq_arm(mq);
 	else
@@ -704,8 +772,9 @@ void mqfq_set_slots(struct mqfq_policy *p, unsigned int slots)
 	/* Tokens before bits. Pairs with ready_set_add() in mqfq_seek_slot(). */
 	smp_mb();
 	mqfq_share_out(&p->queue[0]);
-	/* There may be more permits now. Pairs with ready_set_add() in mqfq_park(). */
-	mqfq_recall(p);
+	/* There may be more permits. Pairs with ready_set_add() in mqfq_park(), mqfq_rt_park(). */
+	mqfq_recall_slow(p);
+	mqfq_recall_rt(p);
 }
 
 /* Changes b and B. */
@@ -750,13 +819,16 @@ int mqfq_policy_init(struct mqfq_policy *p, const struct topology_place *place,
 	ret = ready_set_init(&p->ready, &p->topology, gfp);
 	if (ret)
 		goto err_wheel;
-	ret = ready_set_init(&p->slow.parked, &p->topology, gfp);
+	ret = ready_set_init(&p->slow.permits.parked, &p->topology, gfp);
 	if (ret)
 		goto err_ready;
+	ret = ready_set_init(&p->passes.parked, &p->topology, gfp);
+	if (ret)
+		goto err_slow;
 	ret = -ENOMEM;
 	p->queue = kvcalloc(nr_queues, sizeof(*p->queue), gfp);
 	if (!p->queue)
-		goto err_parked;
+		goto err_passes;
 
 	for (i = 0; i < nr_queues; i++)
 		mqfq_queue_init(p, i);
@@ -764,8 +836,10 @@ int mqfq_policy_init(struct mqfq_policy *p, const struct topology_place *place,
 	mqfq_store_throttle(p, config->throttle_vt);
 	return 0;
 
-err_parked:
-	ready_set_destroy(&p->slow.parked);
+err_passes:
+	ready_set_destroy(&p->passes.parked);
+err_slow:
+	ready_set_destroy(&p->slow.permits.parked);
 err_ready:
 	ready_set_destroy(&p->ready);
 err_wheel:
@@ -782,7 +856,8 @@ err_topology:
 void mqfq_policy_destroy(struct mqfq_policy *p)
 {
 	kvfree(p->queue);
-	ready_set_destroy(&p->slow.parked);
+	ready_set_destroy(&p->passes.parked);
+	ready_set_destroy(&p->slow.permits.parked);
 	ready_set_destroy(&p->ready);
 	vt_wheel_destroy(&p->wheel);
 	token_tree_destroy(&p->tokens);

@@ -56,14 +56,19 @@ static inline struct flow *mqfq_entry_flow(const struct mqfq_entry *e)
  */
 void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start);
 
+/* The same for an entry of class RT; @level is 0 (first) to 7. It is not slow. */
+void mqfq_insert_rt(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start, unsigned int level);
+
 /**
  * mqfq_take() - the next entry, if it may go now
  * @mq:		queue, locked
  *
- * An entry that is returned holds a slot: the owner owes a mqfq_release(). Without one the queue
- * waits for an entry, virtual time or a slot, and is run when that has come.
+ * An entry that is returned holds a slot, or, with MQFQ_ENTRY_PASS, a pass. The owner owes a
+ * mqfq_release(), _release_slow() or _release_pass(). Without one the queue waits for an entry,
+ * virtual time, a slot or a pass, and is run when that has come.
  *
- * Return: the entry with the earliest start tag, or NULL; then @mq->state says why.
+ * Return: an entry with a pass, or else the one with the earliest start tag, or NULL; then
+ * @mq->state says why.
  */
 struct mqfq_entry *mqfq_take(struct mqfq_queue *mq);
 
@@ -85,6 +90,8 @@ static inline bool mqfq_has_work(const struct mqfq_queue *mq)
 void mqfq_release(struct mqfq_queue *mq);
 /* The same for an entry that is slow: its permit is free again, too. */
 void mqfq_release_slow(struct mqfq_queue *mq);
+/* And for one with a pass, which is free again. */
+void mqfq_release_pass(struct mqfq_queue *mq);
 
 /**
  * mqfq_look() - is a queue stuck, or stopped?
@@ -124,41 +131,28 @@ static inline unsigned int mqfq_nr_queued(const struct mqfq_queue *mq, const str
 
 /* ---- for the policy's other files ---- */
 
-#define MQFQ_TALLY_ONE		(1LL << 32)
-
-static inline u32 mqfq_tally_released(s64 tally)
+/* Entries taken with slots. */
+static inline u32 mqfq_nr_slots_taken(const struct mqfq_queue *mq)
 {
-	return (u64)tally >> 32;
+	return (u32)READ_ONCE(mq->taken) - READ_ONCE(mq->rt.taken);
 }
 
-static inline u32 mqfq_tally_lent(s64 tally)
+static inline u32 mqfq_nr_released(const struct mqfq_queue *mq)
 {
-	return tally;
-}
-
-/* True if a debt was paid. */
-static inline bool mqfq_tally_pay(atomic64_t *tally)
-{
-	s64 old = atomic64_read(tally);
-
-	do {
-		if (!mqfq_tally_lent(old))
-			return false;
-		/* Pairs with itself: a debt is paid once. */
-	} while (!atomic64_try_cmpxchg(tally, &old, old - 1));
-	return true;
+	return mqfq_tally_released(atomic64_read(&mq->tally)) +
+	       mqfq_tally_released(atomic64_read(&mq->rt_tally));
 }
 
 /* Entries taken and not released. Exact under the queue's lock, but for what is released now. */
 static inline u32 mqfq_nr_in_flight(const struct mqfq_queue *mq)
 {
-	return max_t(s32, (u32)READ_ONCE(mq->taken) -
-			  mqfq_tally_released(atomic64_read(&mq->tally)), 0);
+	return max_t(s32, (u32)READ_ONCE(mq->taken) - mqfq_nr_released(mq), 0);
 }
 
 void mqfq_publish(struct mqfq_queue *mq, u64 value);
 void mqfq_sort(struct mqfq_queue *mq, struct mqfq_entry *e);
 void mqfq_give_permits(struct mqfq_queue *mq, u32 more);
-void mqfq_recall(struct mqfq_policy *p);
+void mqfq_recall_slow(struct mqfq_policy *p);
+void mqfq_give_up_passes(struct mqfq_queue *mq);
 
 #endif /* MQFAIR_MQFQ_POLICY_H */

@@ -56,6 +56,11 @@ enum {
 	MQFQ_SLOW_PART		= 8,
 	MQFQ_SLOW_MOST		= 8,
 	MQFQ_SLOW_ALONE		= 4,
+	/* Passes for entries of class RT: as many as D, but at least and at most. */
+	MQFQ_PASSES_LEAST	= 4,
+	MQFQ_PASSES_MOST	= 16,
+	/* I/O priority has so many levels. */
+	MQFQ_RT_LEVELS		= 8,
 	/* mqfq_look() is called as often as this. */
 	MQFQ_LOOK_MS		= 50,
 };
@@ -66,7 +71,7 @@ enum mqfq_state {
 	MQFQ_THROTTLED,
 	MQFQ_READY,
 	MQFQ_STUCK,
-	/* No state of a queue, but of entries that have stepped aside: see mqfq_policy_ops.run. */
+	/* No state of a queue, but of entries that wait for a permit: see mqfq_policy_ops.run. */
 	MQFQ_ASIDE,
 };
 
@@ -77,7 +82,7 @@ enum mqfq_state {
  * @reserved:	the owner's; for the kernel module, the block layer's
  * @start:	start tag
  * @flow:	flow that pays, in the bits above MQFQ_ENTRY_BITS; below, MQFQ_ENTRY_SLOW,
- *		MQFQ_ENTRY_DIRECT and the owner's
+ *		MQFQ_ENTRY_DIRECT, MQFQ_ENTRY_PASS and the owner's
  */
 struct mqfq_entry {
 	union {
@@ -90,20 +95,47 @@ struct mqfq_entry {
 };
 
 enum {
-	/* A flow is aligned to 16 bytes at least. */
-	MQFQ_ENTRY_BITS	= 4,
+	/* A flow is aligned to so many bits at least. */
+	MQFQ_ENTRY_BITS	= 5,
 	/* The entry is of the slow class. */
 	MQFQ_ENTRY_SLOW	= 1 << 2,
 	/* It has a reference of its flow: it does not count in a place of its queue's @flows. */
 	MQFQ_ENTRY_DIRECT = 1 << 3,
+	/* It was taken with a pass, and holds no slot. */
+	MQFQ_ENTRY_PASS	= 1 << 4,
 };
 
 static_assert(__alignof__(struct flow) >= 1 << MQFQ_ENTRY_BITS);
 
+/* Entries in order of arrival. */
+struct mqfq_line {
+	struct mqfq_entry *first, *last;
+};
+
+/**
+ * struct mqfq_rt_queue - entries of class RT in a queue; see mqfq_rt.c
+ * @line:	by level
+ * @levels:	a bit for each that is not empty
+ * @head_level:	the level of @head
+ * @nr:		how many in all lines
+ * @head:	the one of them that has left its line and waits in the order of tags, or NULL
+ * @nr_passes:	that the queue has, for as many of these entries
+ * @taken:	with passes
+ */
+struct mqfq_rt_queue {
+	struct mqfq_line line[MQFQ_RT_LEVELS];
+	u8 levels;
+	u8 head_level;
+	unsigned int nr;
+	struct mqfq_entry *head;
+	unsigned int nr_passes;
+	u32 taken;
+};
+
 /**
  * struct mqfq_seen - what mqfq_look() has seen of a queue
  * @released:	the count of its releases
- * @taken:	and of what was taken
+ * @taken:	what was taken
  * @moved_ns:	when a release was seen last, or nothing in flight
  * @taken_ns:	when it had taken something, or nothing waited
  * @others:	mqfq_look.released at @moved_ns
@@ -128,6 +160,7 @@ struct mqfq_seen {
  * @aside:		slow entries that wait for a permit, in the order of stepping aside
  * @nr_permits:		for as many slow entries of @in_order and @others
  * @slow_inserted:	of @inserted, slow ones; @slow_taken of @taken
+ * @rt:			entries of class RT
  * @is_away:		its leaf has left virtual time, or it is in debt: see mqfq_stuck.c
  * @nr_stuck:		times that its slots were lent
  * @seen:		by the last mqfq_look()
@@ -146,7 +179,9 @@ struct mqfq_seen {
  * @state:		enum mqfq_state
  * @tally:		entries released in the upper half, slots lent in the lower
  * @slow_tally:		the same of slow entries and their permits
- * @is_recalled:	there may be a permit for an entry of @aside; any CPU sets it
+ * @rt_tally:		the same of entries that were taken with passes
+ * @is_recalled:	there may be a permit for an entry of @aside or @rt, or there is a pass for
+ *			one of @rt; any CPU sets it
  * @slot_waits:		times that it became READY and stayed so
  * @nr_woken:		wake-ups from READY, by the waker's distance
  */
@@ -157,9 +192,7 @@ struct mqfq_queue {
 
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	unsigned int nr, nr_aside;
-	struct {
-		struct mqfq_entry *first, *last;
-	} in_order;
+	struct mqfq_line in_order;
 	struct rb_root_cached others;
 	unsigned int nr_flows;
 	struct flow *throttled_flow;
@@ -168,9 +201,7 @@ struct mqfq_queue {
 	u64 throttles;
 	u64 wake_vt;
 	bool is_wide;
-	struct {
-		struct mqfq_entry *first, *last;
-	} aside;
+	struct mqfq_line aside;
 	unsigned int nr_permits;
 	u32 slow_inserted, slow_taken;
 	bool is_away;
@@ -180,11 +211,12 @@ struct mqfq_queue {
 	unsigned int tag_room;
 	u16 nr_queued[MQFQ_FLOW_COUNTERS];
 	struct flow_locals flows;
+	struct mqfq_rt_queue rt;
 
 	/* What wakers on other CPUs write. */
 	atomic_t state ____cacheline_aligned_in_smp;
 	bool is_recalled;
-	atomic64_t tally, slow_tally;
+	atomic64_t tally, slow_tally, rt_tally;
 	atomic64_t slot_waits;
 	atomic64_t nr_woken[TOPOLOGY_NR_LEVELS];
 
@@ -219,18 +251,26 @@ struct mqfq_config {
 };
 
 /**
- * struct mqfq_slow - permits of a device for slow entries
+ * struct mqfq_permits - permits of a device; see mqfq_permit.c
  * @parked:	queues that wait for one
  * @last:	leaf of the queue that was recalled last
- * @is_alone:	there have been no other entries for a while: more permits
  * @nr_out:	permits that queues have, and entries that are out
+ */
+struct mqfq_permits {
+	struct ready_set parked;
+	unsigned int last;
+	atomic_t nr_out ____cacheline_aligned_in_smp;
+};
+
+/**
+ * struct mqfq_slow - slow entries of a device
+ * @permits:	theirs
+ * @is_alone:	there have been no other entries for a while: more permits
  * @nr_aside:	entries of all queues that have stepped aside
  */
 struct mqfq_slow {
-	struct ready_set parked;
-	unsigned int last;
+	struct mqfq_permits permits;
 	bool is_alone;
-	atomic_t nr_out ____cacheline_aligned_in_smp;
 	atomic_t nr_aside;
 };
 
@@ -251,6 +291,7 @@ struct mqfq_look {
  * @throttle_vt:	T
  * @grain_vt:		by how much a leaf of the mindicator may lag behind its queue
  * @nr_queues:		of @queue, by number
+ * @passes:		permits of class RT
  * @alone:		which flow is alone
  */
 struct mqfq_policy {
@@ -267,6 +308,7 @@ struct mqfq_policy {
 	struct vt_wheel wheel;
 	struct ready_set ready;
 	struct mqfq_slow slow;
+	struct mqfq_permits passes;
 	struct mqfq_look look;
 	struct mqfq_alone alone;
 };
@@ -279,6 +321,42 @@ static inline u64 mqfq_vt(const struct mqfq_policy *p)
 static inline struct mqfq_queue *mqfq_queue_of_leaf(struct mqfq_policy *p, unsigned int leaf)
 {
 	return &p->queue[p->topology.queue_of[leaf]];
+}
+
+static inline void mqfq_line_add(struct mqfq_line *line, struct mqfq_entry *e)
+{
+	e->next = NULL;
+	if (line->first)
+		line->last->next = e;
+	else
+		line->first = e;
+	line->last = e;
+}
+
+/* Of @tally, and the two like it. */
+#define MQFQ_TALLY_ONE		(1LL << 32)
+
+static inline u32 mqfq_tally_released(s64 tally)
+{
+	return (u64)tally >> 32;
+}
+
+static inline u32 mqfq_tally_lent(s64 tally)
+{
+	return tally;
+}
+
+/* True if a debt was paid. */
+static inline bool mqfq_tally_pay(atomic64_t *tally)
+{
+	s64 old = atomic64_read(tally);
+
+	do {
+		if (!mqfq_tally_lent(old))
+			return false;
+		/* Pairs with itself: a debt is paid once. */
+	} while (!atomic64_try_cmpxchg(tally, &old, old - 1));
+	return true;
 }
 
 #endif /* MQFAIR_MQFQ_QUEUE_H */

@@ -64,6 +64,17 @@ static void mqfq_rescale_entries(struct mqfq_queue *mq)
 	}
 }
 
+/* Those that wait for passes keep their places. */
+static void mqfq_rescale_lines(struct mqfq_queue *mq)
+{
+	struct mqfq_entry *e;
+	unsigned int level;
+
+	for (level = 0; level < MQFQ_RT_LEVELS; level++)
+		for (e = mq->rt.line[level].first; e; e = e->next)
+			e->start = mqfq_rescaled(mq, e);
+}
+
 /* The first entry: now all are in the tree. */
 static const struct mqfq_entry *mqfq_earliest(const struct mqfq_queue *mq)
 {
@@ -89,6 +100,8 @@ void mqfq_rescale(struct mqfq_policy *p, struct flow *changed)
 
 		spin_lock(&mq->lock);
 		flow_locals_rescale(&mq->flows);
+		if (mq->rt.nr)
+			mqfq_rescale_lines(mq);
 		if (mq->nr && mqfq_has_any_of(mq, changed)) {
 			mqfq_rescale_entries(mq);
 			if (mindicator_leaf(&p->vt, mq->leaf) != VT_NONE)

@@ -59,6 +59,7 @@
 #include <linux/minmax.h>
 
 #include "mqfq_policy.h"
+#include "mqfq_rt.h"
 
 enum {
 	MQFQ_STUCK_ROUNDS	= 4,
@@ -98,6 +99,7 @@ static void mqfq_leave(struct mqfq_queue *mq)
 {
 	mq->is_away = true;
 	mqfq_disarm(mq);
+	mqfq_give_up_passes(mq);
 	if (atomic_read(&mq->state) == MQFQ_THROTTLED)
 		return;
 	if (mindicator_leaf(&mq->policy->vt, mq->leaf) != VT_NONE)
@@ -107,13 +109,15 @@ static void mqfq_leave(struct mqfq_queue *mq)
 static void mqfq_lend(struct mqfq_queue *mq)
 {
 	struct mqfq_policy *p = mq->policy;
-	u32 n;
+	u32 n, nr_passes;
 
 	spin_lock(&mq->lock);
-	n = mqfq_tally_lend(&mq->tally, mq->taken);
-	if (n) {
+	n = mqfq_tally_lend(&mq->tally, mqfq_nr_slots_taken(mq));
+	nr_passes = mqfq_tally_lend(&mq->rt_tally, mq->rt.taken);
+	if (n || nr_passes) {
 		mqfq_leave(mq);
 		mqfq_give_permits(mq, mqfq_tally_lend(&mq->slow_tally, mq->slow_taken));
+		mqfq_give_passes(mq, nr_passes);
 		token_tree_lend(&p->tokens, n);
 		/* Tokens before bits. Pairs with ready_set_add() in mqfq_seek_slot(). */
 		smp_mb();
@@ -128,7 +132,11 @@ static bool mqfq_is_stopped(const struct mqfq_queue *mq)
 {
 	int state = atomic_read(&mq->state);
 
-	if (!mq->nr || mq->is_away)
+	if (mq->is_away)
+		return false;
+	if (mq->rt.nr_passes)
+		return true;
+	if (!mq->nr)
 		return false;
 	return state == MQFQ_ARMED ||
 	       (state == MQFQ_RUNNABLE &&
@@ -153,8 +161,7 @@ static bool mqfq_is_stuck(const struct mqfq_policy *p, const struct mqfq_queue *
 static void mqfq_see(struct mqfq_policy *p, struct mqfq_queue *mq, struct mqfq_sums *sums,
 		     u64 now_ns)
 {
-	s64 tally = atomic64_read(&mq->tally);
-	u32 released = mqfq_tally_released(tally);
+	u32 released = mqfq_nr_released(mq);
 	struct mqfq_seen *seen = &mq->seen;
 	u64 taken = READ_ONCE(mq->taken);
 
@@ -164,14 +171,14 @@ static void mqfq_see(struct mqfq_policy *p, struct mqfq_queue *mq, struct mqfq_s
 		seen->moved_ns = now_ns;
 		seen->others = p->look.released;
 	}
-	if (taken != seen->taken || !READ_ONCE(mq->nr))
+	if (taken != seen->taken || (!READ_ONCE(mq->nr) && !READ_ONCE(mq->rt.nr_passes)))
 		seen->taken_ns = now_ns;
 	seen->released = released;
 	seen->taken = taken;
 	/* In this order: none seems to have gone that has not come. */
 	sums->others_went += (u32)taken - READ_ONCE(mq->slow_taken);
 	sums->others_came += (u32)READ_ONCE(mq->inserted) - READ_ONCE(mq->slow_inserted);
-	if (!mqfq_tally_lent(tally)) {
+	if (!mqfq_tally_lent(atomic64_read(&mq->tally))) {
 		sums->in_flight += mqfq_nr_in_flight(mq);
 		sums->nr_waiting += READ_ONCE(mq->nr) > 0;
 	}
@@ -189,7 +196,7 @@ static void mqfq_see_others(struct mqfq_policy *p, const struct mqfq_sums *sums,
 	WRITE_ONCE(p->slow.is_alone, now_ns - look->others_ns >= MQFQ_ALONE_NS);
 	/* Permits before bits. Pairs with ready_set_add() in mqfq_park(). */
 	smp_mb();
-	mqfq_recall(p);
+	mqfq_recall_slow(p);
 }
 
 void mqfq_look(struct mqfq_policy *p, u64 now_ns)

@@ -43,6 +43,9 @@ static void mqfq_tuner_flow(void *context, struct flow *f)
 
 	note->service_bytes = service_bytes;
 	all->window->bytes += bytes;
+	/* What nobody else wants is not shared. */
+	if (f->key == MQFQ_IDLE_KEY)
+		return;
 	all->window->nr_flows += bytes || atomic_read(&f->refs) > 0;
 	mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes));
 }
@@ -61,7 +64,7 @@ static u64 mqfq_tuner_largest(const struct mqfq_data *md, struct mqfq_queue *mq)
 		return 0;
 	spin_lock(&mq->lock);
 	list_for_each_entry(rq, &mq->recent, queuelist) {
-		if (!mqfq_is_slow(req_op(rq)))
+		if (!(mqfq_entry(rq)->flow & MQFQ_ENTRY_SLOW))
 			largest = max_t(u64, largest,
 					mqfq_charge_of(&md->charge, rq, blk_rq_bytes(rq)));
 		if (++n == MQFQ_TUNER_LOOK_AT)

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mqfq_urgent.c - the start tags and scheduler tags of requests that others wait for
+ * mqfq_urgent.c - the start tags and scheduler tags of requests that do not wait
  *
- * blk/urgent.h says which these are. A flow may be in debt for them by urgent_kb: so many go next,
- * whatever the flow's weight, and its later requests pay. A flow that sends nothing but metadata
- * gets its share and no more: its debt is paid back as virtual time goes on.
+ * blk/urgent.h says for which requests others wait. A flow may be in debt for them by urgent_kb: so
+ * many go next, whatever the flow's weight, and its later requests pay. A flow that sends nothing
+ * but metadata gets its share and no more: its debt is paid back as virtual time goes on.
+ *
+ * Requests of class RT with a pass (mqfq_rt.c) go whatever the debt is. What is more than urgent_kb
+ * is forgiven: else a flow whose RT requests take more than its share would have nothing left for
+ * its other requests, which wait until virtual time has come by urgent_kb.
  */
+#include <linux/ioprio.h>
 #include <linux/percpu.h>
 #include <linux/sched.h>
 
@@ -32,6 +37,15 @@ u64 mqfq_tag_urgent(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt)
 	return start;
 }
 
+void mqfq_forgive(struct mqfq_data *md, struct request *rq, struct flow *f)
+{
+	u64 cost = mqfq_charge_of_tag(&md->charge, rq, blk_rq_bytes(rq));
+	u64 credit_vt = mqfq_credit_vt(md);
+
+	if (credit_vt)
+		flow_forgive(f, mqfq_vt(&md->policy), flow_cost_vt(f, cost), credit_vt);
+}
+
 /*
  * How many of the @used tags of a hardware queue are the flow's, at most: its requests that wait
  * here, and as many of those at the device as it has there. Where hardware queues share their tags
@@ -52,13 +66,15 @@ static unsigned int mqfq_nr_tags_of(struct mqfq_data *md, const struct mqfq_queu
 /*
  * Write-back comes from a kernel thread, and not from the task that made the pages dirty. It is
  * held to its share, whatever that thread's flow has. An urgent request that may go next may have
- * the last tag. Called under rcu_read_lock().
+ * the last tag, and so may a task of class RT. Called under rcu_read_lock().
  */
 bool mqfq_leaves_share(struct mqfq_data *md, const struct mqfq_queue *mq, blk_opf_t opf,
 		       unsigned int used, unsigned int depth)
 {
 	const struct flow *f;
 
+	if (IOPRIO_PRIO_CLASS(get_current_ioprio()) == IOPRIO_CLASS_RT)
+		return false;
 	f = flow_find(&md->flows, flow_key_of_current(READ_ONCE(md->flow_kind)));
 	if (urgent_is(opf, current->flags) && READ_ONCE(md->urgent_kb) &&
 	    (!f || flow_has_credit(f, mqfq_vt(&md->policy), mqfq_credit_vt(md))))

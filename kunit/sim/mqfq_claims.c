@@ -161,7 +161,8 @@ void sim_check(struct simulation *s)
 		return;
 	SIM_CHECK(s, !sim_nr_hungry(s) || token_tree_nr_free(&s->policy.tokens) <= 0,
 		  "requests wait and a slot is idle");
-	SIM_CHECK(s, !nr_aside || atomic_read(&s->policy.slow.nr_out) >= (int)sim_permits(s),
+	SIM_CHECK(s, !nr_aside ||
+		     atomic_read(&s->policy.slow.permits.nr_out) >= (int)sim_permits(s),
 		  "a slow request waits and a permit is idle");
 	for (i = 0; i < s->mix.nr_queues; i++)
 		if (READ_ONCE(s->policy.queue[i].nr))
@@ -391,7 +392,8 @@ void sim_check_end(struct simulation *s)
 	SIM_CHECK(s, !s->nr_waiting, "requests wait for ever");
 	SIM_CHECK(s, s->completed == s->issued, "not all that was issued has completed");
 	sim_check_tokens(s);
-	SIM_CHECK(s, !atomic_read(&s->policy.slow.nr_out) && !atomic_read(&s->policy.slow.nr_aside),
+	SIM_CHECK(s, !atomic_read(&s->policy.slow.permits.nr_out) &&
+		     !atomic_read(&s->policy.slow.nr_aside),
 		  "a permit was lost");
 	for (i = 0; i < s->mix.nr_queues; i++) {
 		const struct mqfq_queue *q = &s->policy.queue[i];

@@ -458,6 +458,7 @@ do {										\
 #define SMP_CACHE_BYTES		64
 #define L1_CACHE_BYTES		64
 #define ____cacheline_aligned_in_smp	__attribute__((aligned(SMP_CACHE_BYTES)))
+#define __aligned(n)	__attribute__((aligned(n)))
 
 /* ---- linux/export: nothing to export ---- */
 

@@ -59,8 +59,10 @@ static bool scale_steal(struct token_tree *t, unsigned int leaf, bool *more);
 
 /* What the policy calls of the token tree, counted. */
 #define token_tree_steal	scale_steal
+#include "../../../mq-mqfq/mqfq_permit.c"
 #include "../../../mq-mqfq/mqfq_policy.c"
 #include "../../../mq-mqfq/mqfq_rescale.c"
+#include "../../../mq-mqfq/mqfq_rt.c"
 #include "../../../mq-mqfq/mqfq_slots.c"
 #include "../../../mq-mqfq/mqfq_stuck.c"
 #undef token_tree_steal

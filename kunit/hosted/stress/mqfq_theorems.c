@@ -12,8 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../../../mq-mqfq/mqfq_permit.c"
 #include "../../../mq-mqfq/mqfq_policy.c"
 #include "../../../mq-mqfq/mqfq_rescale.c"
+#include "../../../mq-mqfq/mqfq_rt.c"
 #include "../../../mq-mqfq/mqfq_slots.c"
 #include "../../../mq-mqfq/mqfq_stuck.c"
 #include "../../sim/sim.h"

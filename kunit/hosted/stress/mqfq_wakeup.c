@@ -18,8 +18,10 @@
  * Machines, D and T are small, so that all queues wait most of the time. At the end of a round all
  * slots must be there, all queues empty, and virtual time must not have gone back.
  */
+#include "../../../mq-mqfq/mqfq_permit.c"
 #include "../../../mq-mqfq/mqfq_policy.c"
 #include "../../../mq-mqfq/mqfq_rescale.c"
+#include "../../../mq-mqfq/mqfq_rt.c"
 #include "../../../mq-mqfq/mqfq_slots.c"
 #include "../../../mq-mqfq/mqfq_stuck.c"
 
@@ -61,7 +63,7 @@ static struct entry *held;		/* the same: of the queue that is stalled */
 static int stalled;
 static const struct setup *setup;
 static int kicks[QUEUES_MAX];
-static int stop_submitting, over, nr_submitting, nr_inflight, nr_slow_inflight;
+static int stop_submitting, over, nr_submitting, nr_inflight, nr_slow_inflight, nr_passed;
 /* Of a pause: asked for; how many have stopped; workers at work, and how often they have begun. */
 static int pause_now, nr_paused, nr_pausable, nr_working, nr_begun;
 static unsigned long nr_checks, nr_stuck;
@@ -102,10 +104,24 @@ static void push(struct entry **stack, struct entry *entry)
 		;
 }
 
+static void send_past(struct entry *entry)
+{
+	int nr = __atomic_add_fetch(&nr_passed, 1, __ATOMIC_RELAXED);
+
+	if (!setup->tuned && !setup->stalls && nr > mqfq_nr_passes(&policy))
+		storm_fail("%d passes are in flight, D is %u", nr, setup->slots);
+	push(&at_device, entry);
+}
+
 static void send_to_device(struct entry *entry)
 {
-	int inflight = __atomic_add_fetch(&nr_inflight, 1, __ATOMIC_RELAXED);
+	int inflight;
 
+	if (entry->e.flow & MQFQ_ENTRY_PASS) {
+		send_past(entry);
+		return;
+	}
+	inflight = __atomic_add_fetch(&nr_inflight, 1, __ATOMIC_RELAXED);
 	if (!setup->tuned && !setup->stalls && inflight > setup->slots)
 		storm_fail("%d in flight, D is %u", inflight, setup->slots);
 	if (entry->e.flow & MQFQ_ENTRY_SLOW) {
@@ -212,10 +228,14 @@ static void submit(struct entry *entry)
 	entry->e.flow = (unsigned long)f;
 	if (!flow_is_local(place_of(q, f), f))
 		entry->e.flow |= MQFQ_ENTRY_DIRECT;
-	if (!draw(4))
-		entry->e.flow |= MQFQ_ENTRY_SLOW;
 	start = tag(q, entry, f);
-	mqfq_insert(q, &entry->e, start);
+	if (!draw(4)) {
+		mqfq_insert_rt(q, &entry->e, start, draw(MQFQ_RT_LEVELS));
+	} else {
+		if (!draw(4))
+			entry->e.flow |= MQFQ_ENTRY_SLOW;
+		mqfq_insert(q, &entry->e, start);
+	}
 	spin_unlock(&q->lock);
 	run_queue(NULL, entry->queue, MQFQ_RUNNABLE);
 	__atomic_add_fetch(&nr_submitted, 1, __ATOMIC_RELAXED);
@@ -246,11 +266,15 @@ static void complete(struct entry *entry)
 	struct mqfq_queue *q = &policy.queue[entry->queue];
 	struct flow *f = mqfq_entry_flow(&entry->e);
 
-	__atomic_sub_fetch(&nr_inflight, 1, __ATOMIC_RELAXED);
-	if (entry->e.flow & MQFQ_ENTRY_SLOW) {
+	if (entry->e.flow & MQFQ_ENTRY_PASS) {
+		__atomic_sub_fetch(&nr_passed, 1, __ATOMIC_RELAXED);
+		mqfq_release_pass(q);
+	} else if (entry->e.flow & MQFQ_ENTRY_SLOW) {
+		__atomic_sub_fetch(&nr_inflight, 1, __ATOMIC_RELAXED);
 		__atomic_sub_fetch(&nr_slow_inflight, 1, __ATOMIC_RELAXED);
 		mqfq_release_slow(q);
 	} else {
+		__atomic_sub_fetch(&nr_inflight, 1, __ATOMIC_RELAXED);
 		mqfq_release(q);
 	}
 	if (atomic_read(&f->refs) <= 0)
@@ -387,11 +411,18 @@ static void check_claims(void)
 		int state = atomic_read(&q->state);
 
 		spin_lock(&q->lock);
-		nr_entries += q->nr + q->nr_aside;
+		nr_entries += q->nr + q->nr_aside + q->rt.nr;
+		if (q->rt.nr_passes)
+			forgotten("has a pass and was not run", i);
+		if (q->rt.nr && !q->rt.head)
+			forgotten("has entries of class RT, and no head", i);
+		if (q->rt.head && !q->is_away &&
+		    atomic_read(&policy.passes.nr_out) < mqfq_nr_passes(&policy))
+			forgotten("has entries of class RT and a pass is idle", i);
 		if (state == MQFQ_STUCK && !mqfq_must_wait(q))
 			forgotten("is STUCK and nothing of it is in flight", i);
 		if (q->nr_aside && state != MQFQ_STUCK &&
-		    atomic_read(&policy.slow.nr_out) < mqfq_permits(&policy))
+		    atomic_read(&policy.slow.permits.nr_out) < mqfq_permits(&policy))
 			forgotten("has slow entries aside and a permit is idle", i);
 		if (state == MQFQ_READY && token_tree_nr_free(&policy.tokens) > 0)
 			forgotten("is READY and a slot is idle", i);
@@ -404,7 +435,8 @@ static void check_claims(void)
 			forgotten("is THROTTLED and may go", i);
 		spin_unlock(&q->lock);
 	}
-	if (nr_entries && !__atomic_load_n(&nr_inflight, __ATOMIC_SEQ_CST))
+	if (nr_entries && !__atomic_load_n(&nr_inflight, __ATOMIC_SEQ_CST) &&
+	    !__atomic_load_n(&nr_passed, __ATOMIC_SEQ_CST))
 		forgotten("or another one has entries, and nothing is in flight", 0);
 	nr_checks++;
 }
@@ -490,14 +522,20 @@ static void check_quiet(void)
 	    atomic_read(&policy.tokens.nr_lent))
 		storm_fail("%d slots of %d are free, %d in flight",
 			   token_tree_nr_free(&policy.tokens), policy.tokens.slots, nr_inflight);
-	if (atomic_read(&policy.slow.nr_out) || atomic_read(&policy.slow.nr_aside))
+	if (atomic_read(&policy.slow.permits.nr_out) || atomic_read(&policy.slow.nr_aside))
 		storm_fail("%d permits are out, %d entries aside",
-			   atomic_read(&policy.slow.nr_out), atomic_read(&policy.slow.nr_aside));
+			   atomic_read(&policy.slow.permits.nr_out),
+			   atomic_read(&policy.slow.nr_aside));
+	if (atomic_read(&policy.passes.nr_out) || nr_passed)
+		storm_fail("%d passes are out, %d in flight",
+			   atomic_read(&policy.passes.nr_out), nr_passed);
 	for (i = 0; i < policy.nr_queues; i++) {
 		struct mqfq_queue *q = &policy.queue[i];
 
 		if (q->nr_aside || q->nr_permits)
 			storm_fail("queue %u has slow entries aside, or permits", i);
+		if (q->rt.nr || q->rt.head || q->rt.nr_passes || q->rt.levels)
+			storm_fail("queue %u has entries of class RT, or passes", i);
 		if (q->nr || q->nr_flows || q->inserted != q->taken ||
 		    rb_first_cached(&q->others) || q->in_order.first)
 			storm_fail("queue %u is not empty", i);

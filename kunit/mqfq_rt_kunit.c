@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_rt_kunit.c - mq-mqfq's policy: entries of class RT, which have passes or wait for one
+ *
+ * What is meant, one thing at a time; the threads of mqfq_wakeup have the rules as a whole. Virtual
+ * time is 0 at the beginning, and T is 0: what is ahead waits.
+ */
+#include <kunit/test.h>
+#include <linux/minmax.h>
+#include <linux/module.h>
+
+#include "../mq-mqfq/mqfq_policy.h"
+#ifndef __KERNEL__
+/* In the kernel the suite mqfq_policy has them. */
+#include "../mq-mqfq/mqfq_permit.c"
+#include "../mq-mqfq/mqfq_policy.c"
+#include "../mq-mqfq/mqfq_rescale.c"
+#include "../mq-mqfq/mqfq_rt.c"
+#include "../mq-mqfq/mqfq_slots.c"
+#include "../mq-mqfq/mqfq_stuck.c"
+#endif
+
+enum {
+	NR_QUEUES	= 4,
+	NR_ENTRIES	= 64,
+	NOTHING		= -1,
+	SLOTS		= 4,
+	/* With so many slots. */
+	PASSES		= 4,
+	LEVEL		= 4,
+	FAR		= 1000,
+};
+
+#define MS	(1000 * 1000ULL)
+
+struct context {
+	struct mqfq_policy policy;
+	bool made;
+	struct flow flow;
+	struct mqfq_entry entry[NR_ENTRIES];
+	int queue_of[NR_ENTRIES];
+	int nr_entries;
+	u32 woken;
+	u64 now_ns;
+};
+
+static struct context *context(struct kunit *test)
+{
+	return test->priv;
+}
+
+static void ask_to_run(void *priv, unsigned int number, enum mqfq_state was)
+{
+	struct context *c = priv;
+
+	(void)was;
+	c->woken |= 1U << number;
+}
+
+static u64 clock_ns(void)
+{
+	return 0;
+}
+
+static const struct mqfq_policy_ops ops = {
+	.run		= ask_to_run,
+	.clock_ns	= clock_ns,
+};
+
+static int mqfq_rt_init(struct kunit *test)
+{
+	test->priv = kunit_kzalloc(test, sizeof(struct context), GFP_KERNEL);
+	return test->priv ? 0 : -ENOMEM;
+}
+
+static void mqfq_rt_exit(struct kunit *test)
+{
+	if (test->priv && context(test)->made)
+		mqfq_policy_destroy(&context(test)->policy);
+}
+
+static void make_up(struct kunit *test, unsigned int slots)
+{
+	const struct mqfq_config config = { 0, slots, { 4, 6 } };
+	struct topology_place place[NR_QUEUES] = {};
+	struct context *c = context(test);
+
+	KUNIT_ASSERT_EQ(test, mqfq_policy_init(&c->policy, place, NR_QUEUES, 0, &config, &ops, c,
+					       GFP_KERNEL), 0);
+	c->made = true;
+	c->now_ns = MS;
+	mqfq_look(&c->policy, c->now_ns);
+}
+
+static struct mqfq_queue *queue(struct kunit *test, unsigned int number)
+{
+	return &context(test)->policy.queue[number];
+}
+
+static int new_entry(struct kunit *test, unsigned int number)
+{
+	struct context *c = context(test);
+	int id = c->nr_entries++;
+
+	KUNIT_ASSERT_LT(test, id, (int)NR_ENTRIES);
+	c->entry[id].flow = (unsigned long)&c->flow;
+	c->queue_of[id] = number;
+	return id;
+}
+
+static int put(struct kunit *test, unsigned int number, u64 tag)
+{
+	struct mqfq_queue *q = queue(test, number);
+	int id = new_entry(test, number);
+
+	spin_lock(&q->lock);
+	mqfq_insert(q, &context(test)->entry[id], tag);
+	spin_unlock(&q->lock);
+	return id;
+}
+
+static int put_rt(struct kunit *test, unsigned int number, u64 tag, unsigned int level)
+{
+	struct mqfq_queue *q = queue(test, number);
+	int id = new_entry(test, number);
+
+	spin_lock(&q->lock);
+	mqfq_insert_rt(q, &context(test)->entry[id], tag, level);
+	spin_unlock(&q->lock);
+	return id;
+}
+
+/* What a run of the queue gets first, if there is work: an entry's number, or NOTHING. */
+static int take(struct kunit *test, unsigned int number)
+{
+	struct context *c = context(test);
+	struct mqfq_queue *q = queue(test, number);
+	struct mqfq_entry *e;
+
+	c->woken &= ~(1U << number);
+	if (!mqfq_has_work(q))
+		return NOTHING;
+	spin_lock(&q->lock);
+	e = mqfq_take(q);
+	spin_unlock(&q->lock);
+	return e ? (int)(e - c->entry) : NOTHING;
+}
+
+static bool has_pass(struct kunit *test, int id)
+{
+	return context(test)->entry[id].flow & MQFQ_ENTRY_PASS;
+}
+
+static void release(struct kunit *test, int id)
+{
+	struct mqfq_queue *q = queue(test, context(test)->queue_of[id]);
+
+	if (has_pass(test, id))
+		mqfq_release_pass(q);
+	else
+		mqfq_release(q);
+}
+
+static u32 woken(struct kunit *test)
+{
+	u32 mask = context(test)->woken;
+
+	context(test)->woken = 0;
+	return mask;
+}
+
+static int nr_passes_out(struct kunit *test)
+{
+	return atomic_read(&context(test)->policy.passes.nr_out);
+}
+
+/* Takes all slots, and all passes if asked to. */
+static void fill(struct kunit *test, unsigned int number, bool passes_too)
+{
+	unsigned int i;
+
+	for (i = 0; i < SLOTS; i++)
+		KUNIT_ASSERT_EQ(test, put(test, number, 0), take(test, number));
+	for (i = 0; passes_too && i < PASSES; i++)
+		KUNIT_ASSERT_EQ(test, put_rt(test, number, 0, LEVEL), take(test, number));
+}
+
+/* ---- passes ---- */
+
+/* No slot is free, and it is far ahead of virtual time, which an earlier entry holds. */
+static void waits_for_nothing_test(struct kunit *test)
+{
+	int waiting, rt;
+
+	make_up(test, SLOTS);
+	fill(test, 0, false);
+	waiting = put(test, 0, 1);
+	KUNIT_EXPECT_EQ(test, take(test, 0), (int)NOTHING);
+	rt = put_rt(test, 0, FAR, LEVEL);
+	KUNIT_EXPECT_EQ(test, take(test, 0), rt);
+	KUNIT_EXPECT_TRUE(test, has_pass(test, rt));
+	KUNIT_EXPECT_EQ(test, take(test, 0), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, mqfq_vt(&context(test)->policy), 1ULL);
+
+	/* Its pass is no slot. */
+	release(test, rt);
+	KUNIT_EXPECT_EQ(test, take(test, 0), (int)NOTHING);
+	release(test, 0);
+	KUNIT_EXPECT_EQ(test, woken(test), 1U);
+	KUNIT_EXPECT_EQ(test, take(test, 0), waiting);
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 0);
+}
+
+struct bound {
+	const char *name;
+	unsigned int slots;
+	unsigned int passes;
+};
+
+static const struct bound bounds[] = {
+	{ "1 slot", 1, MQFQ_PASSES_LEAST },
+	{ "9 slots", 9, 9 },
+	{ "40 slots", 40, MQFQ_PASSES_MOST },
+};
+KUNIT_ARRAY_PARAM_DESC(bound, bounds, name);
+
+/* A flood on top of what has the slots: as many pass as there are passes, and no more. */
+static void bound_test(struct kunit *test)
+{
+	const struct bound *param = test->param_value;
+	unsigned int i, nr = 0;
+
+	make_up(test, param->slots);
+	for (i = 0; i < param->slots; i++)
+		KUNIT_ASSERT_EQ(test, put(test, 0, 0), take(test, 0));
+	for (i = 0; i < MQFQ_PASSES_MOST + 2; i++) {
+		put_rt(test, i % NR_QUEUES, 0, LEVEL);
+		nr += take(test, i % NR_QUEUES) != NOTHING;
+	}
+	KUNIT_EXPECT_EQ(test, nr, param->passes);
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), (int)param->passes);
+}
+
+/* More slots are more passes: those that wait are recalled. */
+static void more_slots_test(struct kunit *test)
+{
+	int rt;
+
+	make_up(test, SLOTS);
+	fill(test, 0, true);
+	rt = put_rt(test, 1, 0, LEVEL);
+	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
+	mqfq_set_slots(&context(test)->policy, SLOTS + 1);
+	KUNIT_EXPECT_TRUE(test, woken(test) & 2);
+	KUNIT_EXPECT_EQ(test, take(test, 1), rt);
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), PASSES + 1);
+	KUNIT_EXPECT_EQ(test, token_tree_nr_free(&context(test)->policy.tokens), 1);
+}
+
+/* ---- waiting for a pass ---- */
+
+/* Level 0 first, the oldest first within a level, whatever their tags. */
+static void levels_test(struct kunit *test)
+{
+	int low, first, second, high;
+
+	make_up(test, SLOTS);
+	fill(test, 0, true);
+	low = put_rt(test, 1, 1, 7);
+	first = put_rt(test, 1, 9, 3);
+	second = put_rt(test, 1, 5, 3);
+	high = put_rt(test, 1, 7, 0);
+	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
+
+	release(test, SLOTS);
+	KUNIT_EXPECT_EQ(test, woken(test), 2U);
+	KUNIT_EXPECT_EQ(test, take(test, 1), high);
+	release(test, high);
+	KUNIT_EXPECT_EQ(test, take(test, 1), first);
+	release(test, first);
+	KUNIT_EXPECT_EQ(test, take(test, 1), second);
+	release(test, second);
+	KUNIT_EXPECT_EQ(test, take(test, 1), low);
+	release(test, low);
+	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), PASSES - 1);
+}
+
+/* Each queue in its turn. */
+static void turns_test(struct kunit *test)
+{
+	int of_1[2], of_2[2];
+
+	make_up(test, SLOTS);
+	fill(test, 0, true);
+	of_1[0] = put_rt(test, 1, 0, LEVEL);
+	of_1[1] = put_rt(test, 1, 0, LEVEL);
+	of_2[0] = put_rt(test, 2, 0, LEVEL);
+	of_2[1] = put_rt(test, 2, 0, LEVEL);
+
+	release(test, SLOTS);
+	KUNIT_EXPECT_EQ(test, woken(test), 1U << 1);
+	KUNIT_EXPECT_EQ(test, take(test, 1), of_1[0]);
+	release(test, SLOTS + 1);
+	KUNIT_EXPECT_EQ(test, woken(test), 1U << 2);
+	KUNIT_EXPECT_EQ(test, take(test, 2), of_2[0]);
+	release(test, SLOTS + 2);
+	KUNIT_EXPECT_EQ(test, woken(test), 1U << 1);
+	KUNIT_EXPECT_EQ(test, take(test, 1), of_1[1]);
+	release(test, SLOTS + 3);
+	KUNIT_EXPECT_EQ(test, woken(test), 1U << 2);
+	KUNIT_EXPECT_EQ(test, take(test, 2), of_2[1]);
+}
+
+/* ---- in the order of tags ---- */
+
+/* Without a pass it has its turn like any other, and a slot. */
+static void has_its_share_test(struct kunit *test)
+{
+	int before, rt, after;
+
+	make_up(test, SLOTS);
+	fill(test, 0, true);
+	before = put(test, 1, 5);
+	rt = put_rt(test, 1, 10, LEVEL);
+	after = put(test, 1, 20);
+	KUNIT_EXPECT_EQ(test, mqfq_vt(&context(test)->policy), 5ULL);
+
+	release(test, 0);
+	KUNIT_EXPECT_EQ(test, take(test, 1), before);
+	release(test, 1);
+	KUNIT_EXPECT_EQ(test, take(test, 1), rt);
+	KUNIT_EXPECT_FALSE(test, has_pass(test, rt));
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), (int)PASSES);
+	release(test, 2);
+	KUNIT_EXPECT_EQ(test, take(test, 1), after);
+}
+
+/* When one has gone with a slot, the next one lines up, at virtual time if its tag is before. */
+static void next_head_test(struct kunit *test)
+{
+	int first, second;
+
+	make_up(test, SLOTS);
+	fill(test, 0, true);
+	first = put_rt(test, 1, 10, LEVEL);
+	second = put_rt(test, 1, 3, LEVEL);
+	KUNIT_EXPECT_EQ(test, mqfq_vt(&context(test)->policy), 10ULL);
+	release(test, 0);
+	KUNIT_EXPECT_EQ(test, take(test, 1), first);
+	KUNIT_EXPECT_EQ(test, context(test)->entry[second].start, 10ULL);
+	release(test, 1);
+	KUNIT_EXPECT_EQ(test, take(test, 1), second);
+	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
+}
+
+/* A pass takes the entry that had been armed: its slot goes to another queue. */
+static void gives_its_slot_test(struct kunit *test)
+{
+	int rt, other;
+
+	make_up(test, SLOTS);
+	fill(test, 0, true);
+	rt = put_rt(test, 1, 0, LEVEL);
+	other = put(test, 2, 0);
+	/* Queue 1 is nearer to what comes back from itself only, so it may be either of them. */
+	release(test, 0);
+	if (atomic_read(&queue(test, 1)->state) != MQFQ_ARMED) {
+		KUNIT_EXPECT_EQ(test, take(test, 2), other);
+		other = put(test, 2, 0);
+		release(test, 1);
+	}
+	KUNIT_ASSERT_EQ(test, atomic_read(&queue(test, 1)->state), (int)MQFQ_ARMED);
+	release(test, SLOTS);
+	KUNIT_EXPECT_EQ(test, take(test, 1), rt);
+	KUNIT_EXPECT_TRUE(test, has_pass(test, rt));
+	KUNIT_EXPECT_EQ(test, take(test, 2), other);
+	KUNIT_EXPECT_EQ(test, atomic_read(&queue(test, 1)->state), (int)MQFQ_RUNNABLE);
+}
+
+/* A pass takes the first entry of a queue that waits; the next one is too far ahead. */
+static void asks_again_test(struct kunit *test)
+{
+	int rt, far;
+
+	make_up(test, SLOTS);
+	fill(test, 0, true);
+	put(test, 3, 0);
+	far = put(test, 1, FAR);
+	rt = put_rt(test, 1, 0, LEVEL);
+	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
+	release(test, SLOTS);
+	KUNIT_EXPECT_EQ(test, take(test, 1), rt);
+	KUNIT_EXPECT_EQ(test, atomic_read(&queue(test, 1)->state), (int)MQFQ_THROTTLED);
+	release(test, 0);
+	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
+	KUNIT_EXPECT_NE(test, take(test, 3), (int)NOTHING);
+	release(test, 1);
+	KUNIT_EXPECT_EQ(test, take(test, 1), far);
+}
+
+/* ---- queues that are away ---- */
+
+static void look_after_ms(struct kunit *test, unsigned int ms)
+{
+	struct context *c = context(test);
+
+	c->now_ns += ms * MS;
+	mqfq_look(&c->policy, c->now_ns);
+}
+
+/* A queue that is stopped does not keep the passes that others wait for. */
+static void stopped_test(struct kunit *test)
+{
+	unsigned int i;
+	int rt;
+
+	make_up(test, SLOTS);
+	fill(test, 3, false);
+	for (i = 0; i < PASSES; i++)
+		put_rt(test, 0, 0, LEVEL);
+	rt = put_rt(test, 1, FAR, LEVEL);
+	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
+	look_after_ms(test, 50);
+	look_after_ms(test, 150);
+	KUNIT_EXPECT_EQ(test, take(test, 1), rt);
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 1);
+
+	/* It comes home, and gets them again. */
+	KUNIT_EXPECT_EQ(test, queue(test, 0)->rt.nr_passes, 0U);
+	KUNIT_EXPECT_NE(test, take(test, 0), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), (int)PASSES);
+	for (i = 0; i < PASSES - 2; i++)
+		KUNIT_EXPECT_NE(test, take(test, 0), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, take(test, 0), (int)NOTHING);
+}
+
+/* Passes of requests that do not come back are lent, and paid for when they do. */
+static void stuck_test(struct kunit *test)
+{
+	unsigned int i;
+	int rt, id;
+
+	make_up(test, SLOTS);
+	for (i = 0; i < PASSES; i++)
+		KUNIT_ASSERT_EQ(test, put_rt(test, 0, 0, LEVEL), take(test, 0));
+	look_after_ms(test, 50);
+	/* The others go on. */
+	for (i = 0; i < 5 * SLOTS; i++) {
+		id = put(test, 1, 0);
+		KUNIT_ASSERT_EQ(test, take(test, 1), id);
+		release(test, id);
+	}
+	fill(test, 1, false);
+	rt = put_rt(test, 2, 0, LEVEL);
+	KUNIT_EXPECT_EQ(test, take(test, 2), (int)NOTHING);
+	look_after_ms(test, 150);
+	KUNIT_EXPECT_EQ(test, take(test, 2), rt);
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 1);
+	for (i = 0; i < PASSES; i++)
+		release(test, i);
+	release(test, rt);
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 0);
+}
+
+static struct kunit_case mqfq_rt_cases[] = {
+	KUNIT_CASE(waits_for_nothing_test),
+	KUNIT_CASE_PARAM(bound_test, bound_gen_params),
+	KUNIT_CASE(more_slots_test),
+	KUNIT_CASE(levels_test),
+	KUNIT_CASE(turns_test),
+	KUNIT_CASE(has_its_share_test),
+	KUNIT_CASE(next_head_test),
+	KUNIT_CASE(gives_its_slot_test),
+	KUNIT_CASE(asks_again_test),
+	KUNIT_CASE(stopped_test),
+	KUNIT_CASE(stuck_test),
+	{}
+};
+
+static struct kunit_suite mqfq_rt_suite = {
+	.name = "mqfq_rt",
+	.init = mqfq_rt_init,
+	.exit = mqfq_rt_exit,
+	.test_cases = mqfq_rt_cases,
+};
+kunit_test_suite(mqfq_rt_suite);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("KUnit tests of mq-mqfq's class that does not wait");

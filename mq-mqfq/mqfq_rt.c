@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mqfq_rt.c - entries of class RT, which do not wait
+ *
+ * The promise. A request of I/O priority class RT does not wait for virtual time, and not for a
+ * slot. Others share what the device has time for; this one goes at once. Its flow pays for it like
+ * for any other request: the tags of the flow's later requests are later, so that a tenant has no
+ * more than its share if its other requests can make up for it.
+ *
+ * The bound. A device has P passes, as many as D but from 4 to 16. An entry with a pass goes; it
+ * takes no slot, so D entries of the others are at the device as before, and P more at most. A
+ * flood of RT requests therefore leaves the others the part D / (D + P) of what the device takes in
+ * turn: half of it at least, if D is 4 or more, and a fifth if D is 1. No entry of the others waits
+ * longer because of it than D / (D + P) of the device needs for what is before it.
+ *
+ * An entry that finds no pass waits in a line of its queue, one line per level; level 0 goes first,
+ * and in a line the oldest. When a pass is free again, a queue with such entries is recalled
+ * (mqfq_permit.c). Until then, one of them, the head, also waits in the order of tags like an entry
+ * of any class. So class RT is never worse than none: a tenant who sends nothing but RT requests
+ * has its share beside what passes.
+ *
+ *	line of its level --+--> a pass: taken at once
+ *	                    |
+ *	                    +--> head, in the order of tags --+--> a slot, as all entries
+ *	                                                      |
+ *	                                                      +--> a pass
+ *
+ * So within a queue
+ *
+ *	entries in lines + head >= passes that the queue has, and
+ *	there is a head if it has more entries than passes.
+ *
+ * A queue that has passes has its flag is_recalled set, by which mqfq_has_work() says yes. A queue
+ * that is away (mqfq_stuck.c) has none. Passes of entries that do not come back are lent like
+ * slots: rt_tally counts releases and debts.
+ */
+#include <linux/bitops.h>
+#include <linux/lockdep.h>
+#include <linux/minmax.h>
+
+#include "mqfq_permit.h"
+#include "mqfq_rt.h"
+
+static int mqfq_nr_passes(const struct mqfq_policy *p)
+{
+	return clamp(READ_ONCE(p->tokens.slots), (int)MQFQ_PASSES_LEAST, (int)MQFQ_PASSES_MOST);
+}
+
+void mqfq_recall_rt(struct mqfq_policy *p)
+{
+	mqfq_permit_recall(p, &p->passes, mqfq_nr_passes(p));
+}
+
+/* How many entries have no pass. */
+static unsigned int mqfq_rt_nr_without(const struct mqfq_rt_queue *rt)
+{
+	return rt->nr + !!rt->head - rt->nr_passes;
+}
+
+/* The entry that goes first, of all lines. There is one. */
+static struct mqfq_entry *mqfq_rt_pop(struct mqfq_rt_queue *rt)
+{
+	unsigned int level = __ffs(rt->levels);
+	struct mqfq_line *line = &rt->line[level];
+	struct mqfq_entry *e = line->first;
+
+	line->first = e->next;
+	if (!line->first)
+		rt->levels &= ~(1U << level);
+	WRITE_ONCE(rt->nr, rt->nr - 1);
+	return e;
+}
+
+struct mqfq_entry *mqfq_rt_elect(struct mqfq_queue *mq)
+{
+	struct mqfq_rt_queue *rt = &mq->rt;
+
+	lockdep_assert_held(&mq->lock);
+
+	if (rt->head || !mqfq_rt_nr_without(rt))
+		return NULL;
+	rt->head_level = __ffs(rt->levels);
+	rt->head = mqfq_rt_pop(rt);
+	return rt->head;
+}
+
+void mqfq_give_passes(struct mqfq_queue *mq, u32 more)
+{
+	lockdep_assert_held(&mq->lock);
+
+	if (!mq->rt.nr_passes && !more)
+		return;
+	/* Full barrier: passes before bits. Pairs with ready_set_add() in mqfq_rt_park(). */
+	atomic_sub_return(mq->rt.nr_passes + more, &mq->policy->passes.nr_out);
+	WRITE_ONCE(mq->rt.nr_passes, 0);
+	mqfq_recall_rt(mq->policy);
+}
+
+/* The queue is parked, unless all its entries have passes. */
+static void mqfq_rt_park(struct mqfq_queue *mq)
+{
+	if (mqfq_rt_nr_without(&mq->rt)) {
+		/* Full barrier: bit before passes. Pairs with mqfq_release_pass(). */
+		ready_set_add(&mq->policy->passes.parked, mq->leaf);
+	}
+	mqfq_recall_rt(mq->policy);
+}
+
+static bool mqfq_rt_get_pass(struct mqfq_queue *mq)
+{
+	struct mqfq_policy *p = mq->policy;
+
+	if (!mqfq_permit_take(&p->passes, mqfq_nr_passes(p)))
+		return false;
+	WRITE_ONCE(mq->rt.nr_passes, mq->rt.nr_passes + 1);
+	return true;
+}
+
+void mqfq_rt_settle(struct mqfq_queue *mq)
+{
+	struct mqfq_rt_queue *rt = &mq->rt;
+
+	lockdep_assert_held(&mq->lock);
+
+	if (!mqfq_rt_nr_without(rt))
+		return;
+	while (!mq->is_away && mqfq_rt_nr_without(rt) &&
+	       ready_set_is_empty(&mq->policy->passes.parked) && mqfq_rt_get_pass(mq))
+		WRITE_ONCE(mq->is_recalled, true);
+	if (!mq->is_away && mqfq_rt_nr_without(rt))
+		mqfq_rt_park(mq);
+}
+
+void mqfq_rt_add(struct mqfq_queue *mq, struct mqfq_entry *e, unsigned int level)
+{
+	struct mqfq_rt_queue *rt = &mq->rt;
+
+	lockdep_assert_held(&mq->lock);
+
+	mqfq_line_add(&rt->line[level], e);
+	rt->levels |= 1U << level;
+	WRITE_ONCE(rt->nr, rt->nr + 1);
+	mqfq_rt_settle(mq);
+}
+
+void mqfq_rt_head_left(struct mqfq_queue *mq)
+{
+	struct mqfq_rt_queue *rt = &mq->rt;
+
+	lockdep_assert_held(&mq->lock);
+
+	rt->head = NULL;
+	if (rt->nr_passes > rt->nr) {
+		WRITE_ONCE(rt->nr_passes, rt->nr_passes - 1);
+		/* Full barrier: pass before bits. Pairs with ready_set_add() in mqfq_rt_park(). */
+		atomic_dec_return(&mq->policy->passes.nr_out);
+		mqfq_recall_rt(mq->policy);
+	}
+}
+
+void mqfq_rt_come_back(struct mqfq_queue *mq)
+{
+	lockdep_assert_held(&mq->lock);
+
+	if (mq->is_away) {
+		mqfq_recall_rt(mq->policy);
+		return;
+	}
+	if (mqfq_rt_nr_without(&mq->rt))
+		mqfq_rt_get_pass(mq);
+	mqfq_rt_park(mq);
+}
+
+/* The head is older than those of its level that are in line. */
+static bool mqfq_rt_is_head_next(const struct mqfq_rt_queue *rt)
+{
+	return rt->head && (!rt->levels || rt->head_level <= __ffs(rt->levels));
+}
+
+struct mqfq_entry *mqfq_rt_take(struct mqfq_queue *mq)
+{
+	struct mqfq_rt_queue *rt = &mq->rt;
+	struct mqfq_entry *e;
+
+	lockdep_assert_held(&mq->lock);
+
+	if (!rt->nr_passes)
+		return NULL;
+	WRITE_ONCE(rt->taken, rt->taken + 1);
+	WRITE_ONCE(rt->nr_passes, rt->nr_passes - 1);
+	if (rt->nr_passes)
+		WRITE_ONCE(mq->is_recalled, true);
+	if (!mqfq_rt_is_head_next(rt)) {
+		e = mqfq_rt_pop(rt);
+	} else {
+		e = rt->head;
+		rt->head = NULL;
+	}
+	e->flow |= MQFQ_ENTRY_PASS;
+	return e;
+}
+
+void mqfq_release_pass(struct mqfq_queue *mq)
+{
+	s64 tally = atomic64_add_return(MQFQ_TALLY_ONE, &mq->rt_tally);
+
+	if (mqfq_tally_lent(tally) && mqfq_tally_pay(&mq->rt_tally))
+		return;
+	/* Full barrier: pass before bits. Pairs with ready_set_add() in mqfq_rt_park(). */
+	atomic_dec_return(&mq->policy->passes.nr_out);
+	mqfq_recall_rt(mq->policy);
+}
