@@ -56,7 +56,7 @@ enum {
 	/* Costs in bytes are at most two to this. */
 	FLOW_COST_SHIFT_MAX	= 36,
 
-	FLOW_NR_NOTES		= 4,
+	FLOW_NR_NOTES		= 5,
 	FLOW_DEAD		= -1,
 };
 
@@ -137,7 +137,7 @@ struct flow {
 	struct flow_reweigh change;
 	u64 passed_bytes;
 	u64 passed_finish;
-} __aligned(32);
+} __aligned(64);
 
 /* In flow.idle. */
 enum {

@@ -257,10 +257,10 @@ static struct k2_data *k2_alloc(struct request_queue *q, const struct elevator_q
 	k2->cpu_counters = mqfair_alloc_percpu(struct k2_cpu_counters);
 	if (!k2->cpu_counters)
 		goto err_queue;
-	k2->cpu_sums = mqfair_alloc_percpu(struct k2_auto_sums);
+	k2->cpu_sums = mqfair_alloc_percpu(struct tail_sums);
 	if (!k2->cpu_sums)
 		goto err_counters;
-	k2->keep = keep_get(q, eq, sizeof(struct k2_auto_found));
+	k2->keep = keep_get(q, eq, sizeof(struct tail_found));
 	if (!k2->keep)
 		goto err_sums;
 	for (i = 0; i < k2->nr_queues; i++) {
@@ -318,7 +318,7 @@ static void k2_exit_sched(struct elevator_queue *eq)
 	WARN_ON_ONCE(!k2_is_balanced(k2));
 	wbt_back(k2->q);
 	keep_save(k2->keep, eq);
-	k2_auto_get_found(&k2->law, k2->keep->found);
+	tail_get_found(&k2->law, k2->keep->found);
 	k2_free(k2);
 }
 

@@ -14,7 +14,7 @@
 
 #include "blk/keep.h"
 #include "compat.h"
-#include "k2_auto.h"
+#include "tail.h"
 #include "k2_policy.h"
 
 /* Where a request stands; see the drawing in k2.c. */
@@ -95,7 +95,7 @@ struct k2_data {
 	struct k2_queue *queue;
 	unsigned int nr_queues;
 	struct k2_cpu_counters __percpu *cpu_counters;
-	struct k2_auto_sums __percpu *cpu_sums;
+	struct tail_sums __percpu *cpu_sums;
 	unsigned int be_max_delay_ms;
 	bool is_auto;
 	unsigned int target_p999_us;
@@ -113,8 +113,8 @@ struct k2_data {
 	unsigned int max_inflight;
 	unsigned int target_bw_pct;
 	bool said_unmet;
-	struct k2_auto law;
-	struct k2_auto_sums sums;
+	struct tail law;
+	struct tail_sums sums;
 	struct delayed_work tick;
 };
 
@@ -135,7 +135,7 @@ void k2_count(struct k2_data *k2, unsigned int queue, struct k2_counters *c);
 void k2_tuner_init(struct k2_data *k2, u32 max_inflight);
 void k2_tuner_exit(struct k2_data *k2);
 /* The targets are set again after a time without the scheduler: goes on with what was found. */
-void k2_tuner_resume(struct k2_data *k2, const struct k2_auto_found *found);
+void k2_tuner_resume(struct k2_data *k2, const struct tail_found *found);
 /* A request has come: the ticks begin, if they are not under way. */
 void k2_tuner_kick(struct k2_data *k2);
 /* @rq is about to give its slot back. Any context. */

@@ -6,6 +6,7 @@
 #include <linux/seq_file.h>
 #include <linux/string.h>
 
+#include "blk/tail_meter.h"
 #include "k2.h"
 
 #ifdef CONFIG_BLK_DEBUG_FS
@@ -33,38 +34,11 @@ static int k2_inflight_show(struct k2_data *k2, struct seq_file *m)
 }
 MQFAIR_DEBUGFS_SHOW(k2_inflight_show, "mq-k2")
 
-static const char *k2_auto_verdict(const struct k2_auto *a)
-{
-	if (a->state != K2_AUTO_HOLD)
-		return "not yet known";
-	if (a->is_unmet)
-		return "can not be met";
-	return a->last.is_violated || (a->is_above && a->last.is_short) ? "missed" : "met";
-}
-
 /* The window is the last that ended. */
 static int k2_auto_show(struct k2_data *k2, struct seq_file *m)
 {
-	static const char *const states[] = { "off", "reference", "search", "hold" };
-	const struct k2_auto *a = &k2->law;
-	const struct k2_auto_window *w = &a->last;
-
 	mutex_lock(&k2->auto_mutex);
-	seq_printf(m, "state %s\n", states[a->state]);
-	seq_printf(m, "bound %u\n", a->bound);
-	if (a->nr_windows) {
-		seq_printf(m, "target %s\n", k2_auto_verdict(a));
-		seq_printf(m, "windows %llu\n", a->nr_windows);
-		seq_printf(m, "window_ms %llu\n", div_u64(w->ns, NSEC_PER_MSEC));
-		seq_printf(m, "window_bound %u\n", w->bound);
-		seq_printf(m, "realtime_requests %lu\n", w->nr_rt);
-		seq_printf(m, "beyond_target %lu\n", w->nr_beyond);
-		seq_printf(m, "p999_us %llu\n", div_u64(w->p999_ns, NSEC_PER_USEC));
-		seq_printf(m, "bandwidth_kbps %llu\n", w->bytes_per_s >> 10);
-		seq_printf(m, "reference_kbps %llu\n", a->reference_bytes_per_s >> 10);
-		seq_printf(m, "best_p999_us %llu\n", div_u64(a->best_p999_ns, NSEC_PER_USEC));
-		seq_printf(m, "best_bound %u\n", a->best_bound);
-	}
+	tail_meter_show(&k2->law, m);
 	mutex_unlock(&k2->auto_mutex);
 	return 0;
 }

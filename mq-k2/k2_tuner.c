@@ -2,9 +2,9 @@
 /*
  * k2_tuner.c - the automatic bound of mq-k2: what the law is told, and what follows
  *
- * The law is k2_auto.c. With target_p999_us or target_bw_pct set, max_inflight is the largest value
- * that the bound in force may have, and the law chooses the bound. Each completion adds to the
- * counters and a histogram of its CPU, without a lock. While requests come, a work item adds up
+ * The law is lib/tail.c. With target_p999_us or target_bw_pct set, max_inflight is the largest
+ * value that the bound in force may have, and the law chooses the bound. Each completion adds to
+ * the counters and a histogram of its CPU, without a lock. While requests come, a work item adds up
  * all CPUs ten times a second, asks the law, and puts the new bound in force as a store to
  * max_inflight would. An insert starts it. It rests when a tick finds that nothing has completed
  * and nothing is in flight. Without a target, insert and completion test one flag each. Latency is
@@ -20,18 +20,14 @@
 #include <linux/string.h>
 
 #include "blk/hctx.h"
+#include "blk/tail_meter.h"
 #include "k2.h"
 #include "trace.h"
-
-enum {
-	/* One part in so many of the target is kept for what the hooks do not see. */
-	K2_UNSEEN_PART		= 64,
-};
 
 static void k2_tuner_queue(struct k2_data *k2)
 {
 	kblockd_mod_delayed_work_on(WORK_CPU_UNBOUND, &k2->tick,
-				    nsecs_to_jiffies(K2_AUTO_TICK_NS) ?: 1);
+				    nsecs_to_jiffies(TAIL_TICK_NS) ?: 1);
 }
 
 void k2_tuner_kick(struct k2_data *k2)
@@ -49,21 +45,9 @@ static u64 k2_tuner_target_ns(const struct k2_data *k2)
 	return (u64)READ_ONCE(k2->target_p999_us) * NSEC_PER_USEC;
 }
 
-/*
- * A task waits from before the insert until after the completion: system call, allocation of a
- * tag, wake-up. So the law gets a little less than the target.
- */
-static u64 k2_tuner_aim_ns(const struct k2_data *k2)
-{
-	u64 target_ns = k2_tuner_target_ns(k2);
-
-	return target_ns - target_ns / K2_UNSEEN_PART;
-}
-
 void k2_tuner_measure(struct k2_data *k2, struct request *rq)
 {
 	const struct k2_rq *kr = k2_rq(rq);
-	u64 latency_ns;
 
 	this_cpu_inc(k2->cpu_sums->nr);
 	/* Not "is the bound reached": of completions at one time only the first would see that. */
@@ -75,47 +59,14 @@ void k2_tuner_measure(struct k2_data *k2, struct request *rq)
 		if (req_op(rq) == REQ_OP_READ)
 			this_cpu_add(k2->cpu_sums->be_read_bytes, kr->bytes);
 	} else if (rq->fifo_time) {
-		latency_ns = ktime_get_ns() - rq->fifo_time;
-		this_cpu_inc(k2->cpu_sums->nr_rt);
-		if (latency_ns > k2_tuner_aim_ns(k2))
-			this_cpu_inc(k2->cpu_sums->nr_beyond);
-		this_cpu_inc(k2->cpu_sums->bin[k2_auto_bin(latency_ns)]);
-	}
-}
-
-/*
- * Completions may run meanwhile: a request may be counted as done in this sum and as beyond the
- * target in the next.
- */
-static void k2_tuner_sum(struct k2_data *k2)
-{
-	struct k2_auto_sums *sums = &k2->sums;
-	unsigned int i;
-	int cpu;
-
-	lockdep_assert_held(&k2->auto_mutex);
-
-	memset(sums, 0, sizeof(*sums));
-	for_each_possible_cpu(cpu) {
-		const struct k2_auto_sums *c = per_cpu_ptr(k2->cpu_sums, cpu);
-
-		sums->nr += READ_ONCE(c->nr);
-		sums->nr_limited += READ_ONCE(c->nr_limited);
-		sums->bytes += READ_ONCE(c->bytes);
-		sums->be_bytes += READ_ONCE(c->be_bytes);
-		sums->be_read_bytes += READ_ONCE(c->be_read_bytes);
-		sums->nr_beyond += READ_ONCE(c->nr_beyond);
-		if (!READ_ONCE(c->nr_rt))
-			continue;
-		sums->nr_rt += READ_ONCE(c->nr_rt);
-		for (i = 0; i < K2_AUTO_NR_BINS; i++)
-			sums->bin[i] += READ_ONCE(c->bin[i]);
+		tail_meter_rt(k2->cpu_sums, ktime_get_ns() - rq->fifo_time,
+			      tail_aim_ns(k2_tuner_target_ns(k2)));
 	}
 }
 
 static void k2_tuner_say_unmet(struct k2_data *k2)
 {
-	const struct k2_auto *a = &k2->law;
+	const struct tail *a = &k2->law;
 
 	lockdep_assert_held(&k2->auto_mutex);
 
@@ -123,7 +74,7 @@ static void k2_tuner_say_unmet(struct k2_data *k2)
 	 * The first window of the hold shows what the best bound gives: it may lie between aim and
 	 * target.
 	 */
-	if (k2->said_unmet || a->state != K2_AUTO_HOLD || !a->is_unmet || !a->calm ||
+	if (k2->said_unmet || a->state != TAIL_HOLD || !a->is_unmet || !a->calm ||
 	    a->best_p999_ns <= k2_tuner_target_ns(k2))
 		return;
 	k2->said_unmet = true;
@@ -143,33 +94,33 @@ static void k2_tuner_apply(struct k2_data *k2)
 
 void k2_tuner_set_targets(struct k2_data *k2)
 {
-	struct k2_auto_config config = {
-		.target_ns	= k2_tuner_aim_ns(k2),
+	struct tail_config config = {
+		.target_ns	= tail_aim_ns(k2_tuner_target_ns(k2)),
 		.bandwidth_pct	= k2->target_bw_pct,
 		.ceiling	= k2->max_inflight,
 	};
 
 	lockdep_assert_held(&k2->auto_mutex);
 
-	k2_auto_set_config(&k2->law, &config, ktime_get_ns());
+	tail_set_config(&k2->law, &config, ktime_get_ns());
 	k2->said_unmet = false;
-	WRITE_ONCE(k2->is_auto, k2_auto_is_on(&config));
+	WRITE_ONCE(k2->is_auto, tail_is_on(&config));
 	k2_tuner_apply(k2);
 }
 
 static void k2_tuner_work(struct work_struct *work)
 {
 	struct k2_data *k2 = container_of(work, struct k2_data, tick.work);
-	struct k2_auto *a = &k2->law;
+	struct tail *a = &k2->law;
 	unsigned long before;
 	u32 inflight;
 	bool again;
 
 	mutex_lock(&k2->auto_mutex);
 	before = k2->sums.nr;
-	k2_tuner_sum(k2);
+	tail_meter_sum(k2->cpu_sums, &k2->sums);
 	inflight = atomic_read(&k2->policy.inflight);
-	if (k2_auto_tick(a, &k2->sums, inflight, ktime_get_ns())) {
+	if (tail_tick(a, &k2->sums, inflight, ktime_get_ns())) {
 		trace_k2_auto(k2->q, a);
 		k2_tuner_say_unmet(k2);
 		if (a->bound != a->last.bound)
@@ -188,14 +139,14 @@ void k2_tuner_init(struct k2_data *k2, u32 max_inflight)
 {
 	mutex_init(&k2->auto_mutex);
 	k2->max_inflight = max_inflight;
-	k2_auto_init(&k2->law, max_inflight);
+	tail_init(&k2->law, max_inflight);
 	INIT_DELAYED_WORK(&k2->tick, k2_tuner_work);
 }
 
-void k2_tuner_resume(struct k2_data *k2, const struct k2_auto_found *found)
+void k2_tuner_resume(struct k2_data *k2, const struct tail_found *found)
 {
 	mutex_lock(&k2->auto_mutex);
-	k2_auto_resume(&k2->law, found);
+	tail_resume(&k2->law, found);
 	k2_tuner_apply(k2);
 	mutex_unlock(&k2->auto_mutex);
 }

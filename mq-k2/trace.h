@@ -24,7 +24,7 @@
 #include <linux/ioprio.h>
 #include <linux/tracepoint.h>
 
-#include "k2_auto.h"
+#include "tail.h"
 
 #define k2_trace_window_format	\
 	"window_ns=%llu rt=%llu beyond=%llu p999_ns=%llu bytes_per_s=%llu"
@@ -114,7 +114,7 @@ TRACE_EVENT(k2_complete,
 
 TRACE_EVENT(k2_auto,
 
-	TP_PROTO(struct request_queue *q, const struct k2_auto *a),
+	TP_PROTO(struct request_queue *q, const struct tail *a),
 
 	TP_ARGS(q, a),
 
@@ -145,9 +145,9 @@ TRACE_EVENT(k2_auto,
 	TP_printk("%d,%d state=%s bound=%u next=%u " k2_trace_window_format,
 		  MAJOR(__entry->dev), MINOR(__entry->dev),
 		  __print_symbolic(__entry->state,
-				   { K2_AUTO_REFERENCE,	"reference" },
-				   { K2_AUTO_SEARCH,	"search" },
-				   { K2_AUTO_HOLD,	"hold" }),
+				   { TAIL_REFERENCE,	"reference" },
+				   { TAIL_SEARCH,	"search" },
+				   { TAIL_HOLD,	"hold" }),
 		  __entry->bound, __entry->next_bound, __entry->window_ns, __entry->nr_rt,
 		  __entry->nr_beyond, __entry->p999_ns, __entry->bytes_per_s)
 );

@@ -387,12 +387,14 @@ static struct mqfq_data *mqfq_alloc(struct request_queue *q, const struct elevat
 		goto err_md;
 	if (mqfq_charge_init(&md->charge))
 		goto err_counters;
-	if (mqfq_share_init(md, mqfq_weight_of))
+	if (mqfq_target_init(&md->target, mqfq_open_slots(q)))
 		goto err_charge;
+	if (mqfq_share_init(md, mqfq_weight_of))
+		goto err_target;
 	md->hctx = kvcalloc(q->nr_hw_queues, sizeof(*md->hctx), GFP_KERNEL);
 	if (!md->hctx)
 		goto err_flows;
-	md->keep = keep_get(q, eq, sizeof(struct mqfq_auto_found));
+	md->keep = keep_get(q, eq, sizeof(struct mqfq_found));
 	if (!md->keep)
 		goto err_hctx;
 	if (mqfq_init_policy(md))
@@ -405,6 +407,8 @@ err_hctx:
 	kvfree(md->hctx);
 err_flows:
 	mqfq_share_exit(md);
+err_target:
+	mqfq_target_exit(&md->target);
 err_charge:
 	mqfq_charge_exit(&md->charge);
 err_counters:
@@ -420,6 +424,7 @@ static void mqfq_free(struct mqfq_data *md)
 	keep_put(md->keep);
 	kvfree(md->hctx);
 	mqfq_share_exit(md);
+	mqfq_target_exit(&md->target);
 	mqfq_charge_exit(&md->charge);
 	free_percpu(md->cpu_counters);
 	kfree(md);
@@ -428,16 +433,19 @@ static void mqfq_free(struct mqfq_data *md)
 static int mqfq_init_sched(struct request_queue *q, struct elevator_queue *eq)
 {
 	struct mqfq_data *md = mqfq_alloc(q, eq);
+	const struct mqfq_found *found;
 
 	if (!md)
 		return -ENOMEM;
+	found = md->keep->found;
 	mqfq_cgroup_attach(md);
 	hctx_run_each(q);
 	tag_share_update(q);
 	wbt_off(q);
 	eq->elevator_data = md;
-	mqfq_tuner_resume(md, md->keep->found);
+	mqfq_tuner_resume(md, &found->values);
 	keep_restore(md->keep, eq);
+	mqfq_tuner_resume_target(md, &found->tail);
 	q->elevator = eq;
 	return 0;
 }
@@ -445,6 +453,7 @@ static int mqfq_init_sched(struct request_queue *q, struct elevator_queue *eq)
 static void mqfq_exit_sched(struct elevator_queue *eq)
 {
 	struct mqfq_data *md = eq->elevator_data;
+	struct mqfq_found *found = md->keep->found;
 
 	WARN_ON_ONCE(!mqfq_is_balanced(md));
 	mqfq_cgroup_detach(md);
@@ -453,7 +462,8 @@ static void mqfq_exit_sched(struct elevator_queue *eq)
 	mqfq_tuner_exit(md);
 	wbt_back(md->q);
 	keep_save(md->keep, eq);
-	mqfq_auto_get_found(&md->tuner.law, md->keep->found);
+	mqfq_auto_get_found(&md->tuner.law, &found->values);
+	tail_get_found(&md->target.law, &found->tail);
 	mqfq_free(md);
 }
 
@@ -497,91 +507,6 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 		data->shallow_depth = used + data->nr_tags > tag_share(depth) ?
 				      tag_share_tight(data->hctx) : tag_share_shallow(data->hctx);
 	rcu_read_unlock();
-}
-
-/*
- * Called within the merge helpers, under the queue's lock. If a merge takes place, it is into the
- * request of the last call.
- */
-static bool mqfq_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
-{
-	struct mqfq_data *md = q->elevator->elevator_data;
-	struct mqfq_entry *e = mqfq_entry(rq);
-	struct mqfq_queue *mq = rq->mq_hctx->sched_data;
-
-	/* The block layer keeps cgroups and priorities apart. */
-	if (READ_ONCE(md->flow_kind) == FLOW_PROCESS &&
-	    mqfq_entry_flow(e)->key != flow_key(FLOW_PROCESS, current->tgid))
-		return false;
-	mq->offered = rq;
-	return true;
-}
-
-/*
- * The request into which the bio was merged. The merge of a discard as another range asks no
- * allow_merge, but the bio is the request's last one then. Called under the queue's lock.
- */
-static struct request *mqfq_merged_into(struct mqfq_queue *mq, struct bio *bio)
-{
-	struct request *rq;
-
-	if (mq->offered)
-		return mq->offered;
-	list_for_each_entry_reverse(rq, &mq->recent, queuelist)
-		if (rq->biotail == bio)
-			return rq;
-	return NULL;
-}
-
-static void mqfq_charge_merge(struct mqfq_data *md, struct request *rq, u32 bytes)
-{
-	struct flow *f = mqfq_entry_flow(mqfq_entry(rq));
-	u64 before = mqfq_charge_of(&md->charge, rq, blk_rq_bytes(rq) - bytes);
-	u64 after = mqfq_charge_of(&md->charge, rq, blk_rq_bytes(rq));
-
-	if (after > before)
-		flow_charge(f, mqfq_vt(&md->policy), flow_cost_vt(f, after - before));
-}
-
-/* Merges the bio into a request that waits. The flow of that request pays for it. */
-static noinline bool mqfq_merge(struct request_queue *q, struct mqfq_queue *mq,
-				struct bio *bio, unsigned int nr_segs)
-{
-	struct mqfq_data *md = q->elevator->elevator_data;
-	u32 bytes = bio->bi_iter.bi_size;
-	struct request *rq;
-	bool merged;
-
-	spin_lock(&mq->lock);
-	mq->offered = NULL;
-	merged = blk_bio_list_merge(q, &mq->recent, bio, nr_segs);
-	rq = merged ? mqfq_merged_into(mq, bio) : NULL;
-	if (rq)
-		mqfq_charge_merge(md, rq, bytes);
-	spin_unlock(&mq->lock);
-
-	if (merged)
-		this_cpu_inc(md->cpu_counters->merged);
-	return merged;
-}
-
-/*
- * Called before the bio gets a request. An urgent bio must not wait with another request, so it
- * merges with none. The merge of a discard may ask no allow_merge, which keeps processes apart: so
- * it is done only if nothing else has to keep them apart.
- */
-static bool mqfq_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
-{
-	struct mqfq_data *md = q->elevator->elevator_data;
-	struct mqfq_queue *mq = mqfair_bio_hctx(q, bio)->sched_data;
-
-	if (!READ_ONCE(mq->nr) && !READ_ONCE(mq->nr_aside))
-		return false;
-	if (bio_op(bio) == REQ_OP_DISCARD && READ_ONCE(md->flow_kind) == FLOW_PROCESS)
-		return false;
-	if (urgent_is(bio->bi_opf, current->flags) && READ_ONCE(md->urgent_kb))
-		return false;
-	return mqfq_merge(q, mq, bio, nr_segs);
 }
 
 /* Called when a tag has become a request: our state in it is the previous owner's. */
@@ -828,6 +753,8 @@ static void mqfq_finish_request(struct request *rq)
 	this_cpu_inc(md->cpu_counters->completed);
 	if (unlikely(mqfq_charge_is_time(&md->charge)))
 		mqfq_charge_completed(&md->charge, rq, e->start);
+	if (unlikely(READ_ONCE(md->target.is_on)))
+		mqfq_target_completed(md, rq, e->start, flow & MQFQ_ENTRY_RT);
 	if (slot_is_held(rq))
 		mqfq_give_back(rq, flow);
 }

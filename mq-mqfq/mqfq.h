@@ -16,6 +16,7 @@
 
 #include "blk/flow_id.h"
 #include "blk/keep.h"
+#include "blk/tail_meter.h"
 #include "compat.h"
 #include "mqfq_auto.h"
 #include "mqfq_charge.h"
@@ -26,6 +27,7 @@ enum {
 	MQFQ_THROTTLE_KB_MAX	= 1048576,
 	MQFQ_BUCKET_KB_MAX	= 65536,
 	MQFQ_URGENT_KB_MAX	= 1048576,
+	MQFQ_TARGET_US_MAX	= 10000000,
 };
 
 /* Units of virtual time in a kibibyte at weight 100, as a power of two. */
@@ -51,6 +53,7 @@ struct mqfq_cpu_counters {
  * @ended_ns:	when the last one ended
  * @sum:	the counters then
  * @window:	what was counted in it
+ * @nr_windows:	how many there were; any CPU reads it
  */
 struct mqfq_tuner {
 	struct mutex lock;
@@ -58,13 +61,42 @@ struct mqfq_tuner {
 	struct delayed_work work;
 	u64 ended_ns;
 	struct mqfq_auto_window sum, window;
+	unsigned long nr_windows;
+};
+
+/**
+ * struct mqfq_target - the slots in force follow the tail of class RT; see mqfq_target.c
+ * @p999_us:	what is wanted; 0: nothing
+ * @is_on:	something is; completions read it
+ * @is_in_force: there have been such requests lately
+ * @said_unmet:	the kernel's log says that it can not be had
+ * @law:	how many slots; the tuner's lock guards it and what follows
+ * @counts:	what is completed
+ * @sums:	of all CPUs, at the last tick
+ * @ticked_ns:	when that was
+ * @rt_ns:	when a request of class RT was seen last; 0: never
+ */
+struct mqfq_target {
+	unsigned int p999_us;
+	bool is_on, is_in_force, said_unmet;
+	struct tail law;
+	struct tail_sums __percpu *counts;
+	struct tail_sums sums;
+	u64 ticked_ns;
+	u64 rt_ns;
+};
+
+/* In keep->found. */
+struct mqfq_found {
+	struct mqfq_auto_found values;
+	struct tail_found tail;
 };
 
 /**
  * struct mqfq_data - the scheduler of one device
  * @q:			its queue
  * @keep:		what outlives it: weights of processes and priorities are the numbers, by
- *			mqfq_weight_index(), a struct mqfq_auto_found what was found
+ *			mqfq_weight_index(), a struct mqfq_found what was found
  * @hctx:		its hardware queues, by number
  * @policy:		what waits, and what may go
  * @flow_kind:		enum flow_kind
@@ -79,6 +111,7 @@ struct mqfq_tuner {
  * @update_lock:	for the same, and for changes of keep->numbers
  * @root_weight:	of the root cgroup's own requests
  * @tuner:		T and D
+ * @target:		a target beneath D
  * @siblings:		all devices with this scheduler, for cgroups whose weight changes
  */
 struct mqfq_data {
@@ -96,6 +129,7 @@ struct mqfq_data {
 	struct mutex update_lock;
 	unsigned int root_weight;
 	struct mqfq_tuner tuner;
+	struct mqfq_target target;
 	struct list_head siblings;
 	struct mqfq_policy policy;
 	struct flow_table flows;
@@ -140,13 +174,34 @@ void mqfq_tuner_init(struct mqfq_data *md, u32 slots, u32 throttle_kb);
 void mqfq_tuner_exit(struct mqfq_data *md);
 /* For init_sched, before the tunables are restored: goes on with what was found before. */
 void mqfq_tuner_resume(struct mqfq_data *md, const struct mqfq_auto_found *found);
+/* After that: the same for the target. */
+void mqfq_tuner_resume_target(struct mqfq_data *md, const struct tail_found *found);
 /* There are flows: windows begin, if T or D is automatic, or time is shared. Any context. */
 void mqfq_tuner_kick(struct mqfq_data *md);
+/* A request of the flow has gone with a pass. Any context. */
+void mqfq_tuner_passed(struct mqfq_data *md, struct flow *f);
 /* One of the two is automatic from now on, or set by the user. Process context. */
 void mqfq_tuner_on(struct mqfq_data *md, enum mqfq_auto_which which);
 void mqfq_tuner_off(struct mqfq_data *md, enum mqfq_auto_which which, u32 value);
 /* What is shared from now on. Process context. */
 void mqfq_tuner_share(struct mqfq_data *md, enum mqfq_charge_kind kind);
+/* The tail that class RT shall have from now on; 0: none. Process context. */
+void mqfq_tuner_aim(struct mqfq_data *md, unsigned int p999_us);
+
+/* mqfq_target.c */
+int mqfq_target_init(struct mqfq_target *t, u32 slots);
+void mqfq_target_exit(struct mqfq_target *t);
+/* A request of @bytes, of class RT or not, is completed, and there is a target. Any context. */
+void mqfq_target_completed(struct mqfq_data *md, struct request *rq, u32 bytes, bool is_rt);
+/* The following are under the tuner's lock. No more slots than this are in force. */
+u32 mqfq_target_slots(const struct mqfq_data *md);
+/* From the tuner's work: @in_flight requests have slots, and the target may leave @ceiling. */
+void mqfq_target_tick(struct mqfq_data *md, u32 in_flight, u32 ceiling);
+void mqfq_target_set(struct mqfq_data *md, unsigned int p999_us, u32 ceiling);
+
+/* mqfq_merge.c: hooks */
+bool mqfq_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio);
+bool mqfq_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs);
 
 /* mqfq_urgent.c */
 /* The start tag of an urgent request: virtual time, as long as its flow has credit. */

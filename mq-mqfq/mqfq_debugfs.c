@@ -179,6 +179,20 @@ static int mqfq_rt_show(struct mqfq_data *md, struct seq_file *m)
 }
 MQFAIR_DEBUGFS_SHOW(mqfq_rt_show, "mq-mqfq")
 
+/* The target for class RT: what is in force because of it, and what the law has seen. */
+static int mqfq_target_show(struct mqfq_data *md, struct seq_file *m)
+{
+	const struct mqfq_target *t = &md->target;
+
+	mutex_lock(&md->tuner.lock);
+	seq_printf(m, "p999_us_wanted %u\nin_force %d\nslots %d\n", t->p999_us, t->is_in_force,
+		   md->policy.tokens.slots);
+	tail_meter_show(&t->law, m);
+	mutex_unlock(&md->tuner.lock);
+	return 0;
+}
+MQFAIR_DEBUGFS_SHOW(mqfq_target_show, "mq-mqfq")
+
 /* A bio that was merged counts as inserted, too: inserted = merged + dispatched + queued. */
 static int mqfq_counters_show(struct mqfq_data *md, struct seq_file *m)
 {
@@ -204,6 +218,7 @@ const struct blk_mq_debugfs_attr mqfq_queue_debugfs_attrs[] = {
 	{"cost", 0400, mqfq_cost_show_file},
 	{"urgent", 0400, mqfq_urgent_show_file},
 	{"rt", 0400, mqfq_rt_show_file},
+	{"target", 0400, mqfq_target_show_file},
 	{"counters", 0400, mqfq_counters_show_file},
 	{},
 };

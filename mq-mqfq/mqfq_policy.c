@@ -624,6 +624,7 @@ void mqfq_insert_rt(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start, unsi
 
 	mqfq_count_in(mq, e);
 	e->start = start;
+	e->flow |= MQFQ_ENTRY_RT;
 	mqfq_rt_add(mq, e, level);
 	mqfq_line_up(mq);
 	mqfq_ask(mq);

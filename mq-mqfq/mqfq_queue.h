@@ -82,7 +82,7 @@ enum mqfq_state {
  * @reserved:	the owner's; for the kernel module, the block layer's
  * @start:	start tag
  * @flow:	flow that pays, in the bits above MQFQ_ENTRY_BITS; below, MQFQ_ENTRY_SLOW,
- *		MQFQ_ENTRY_DIRECT, MQFQ_ENTRY_PASS and the owner's
+ *		MQFQ_ENTRY_DIRECT, _PASS, _RT and the owner's
  */
 struct mqfq_entry {
 	union {
@@ -96,13 +96,15 @@ struct mqfq_entry {
 
 enum {
 	/* A flow is aligned to so many bits at least. */
-	MQFQ_ENTRY_BITS	= 5,
+	MQFQ_ENTRY_BITS	= 6,
 	/* The entry is of the slow class. */
 	MQFQ_ENTRY_SLOW	= 1 << 2,
 	/* It has a reference of its flow: it does not count in a place of its queue's @flows. */
 	MQFQ_ENTRY_DIRECT = 1 << 3,
 	/* It was taken with a pass, and holds no slot. */
 	MQFQ_ENTRY_PASS	= 1 << 4,
+	/* It is of class RT. */
+	MQFQ_ENTRY_RT	= 1 << 5,
 };
 
 static_assert(__alignof__(struct flow) >= 1 << MQFQ_ENTRY_BITS);

@@ -180,6 +180,15 @@ static int mqfq_store_root_weight(struct mqfq_data *md, unsigned int weight)
 TUNABLE(mqfq, root_weight, READ_ONCE(data->root_weight), FLOW_WEIGHT_MIN, FLOW_WEIGHT_MAX,
 	mqfq_store_root_weight(data, value))
 
+static int mqfq_store_target(struct mqfq_data *md, unsigned int p999_us)
+{
+	mqfq_tuner_aim(md, p999_us);
+	return 0;
+}
+
+TUNABLE(mqfq, target_p999_us, READ_ONCE(data->target.p999_us), 0, MQFQ_TARGET_US_MAX,
+	mqfq_store_target(data, value))
+
 #define MQFQ_ATTR(name) TUNABLE_ATTR(mqfq, name)
 MQFAIR_ATTRS_CONST struct elv_fs_entry mqfq_attrs[] = {
 	MQFQ_ATTR(flow),
@@ -188,6 +197,7 @@ MQFAIR_ATTRS_CONST struct elv_fs_entry mqfq_attrs[] = {
 	MQFQ_ATTR(cost),
 	MQFQ_ATTR(throttle_kb),
 	MQFQ_ATTR(slots),
+	MQFQ_ATTR(target_p999_us),
 	MQFQ_ATTR(bucket_kb),
 	MQFQ_ATTR(buckets),
 	MQFQ_ATTR(write_cost_pct),

@@ -5,7 +5,8 @@
  * The law is mqfq_auto.c. A work item ends a window: it reads the counters that exist anyway, asks
  * the law and sets T and D. It goes on as long as there are flows, which is until five to ten
  * seconds after the last request, and begins again when a flow is made. No hook does anything for
- * it. While time is shared, it also ends the windows in which costs are learned (mqfq_charge.c).
+ * it. While time is shared, it also ends the windows in which costs are learned (mqfq_charge.c),
+ * and with a target it looks at the tail (mqfq_target.c).
  *
  * D begins with all the tags that the driver has, which hold nothing back.
  */
@@ -19,12 +20,15 @@ enum {
 	MQFQ_TUNER_LOOK_AT	= 64,
 	/* A window that was so long does not count: there was a pause. */
 	MQFQ_TUNER_LATE_MS	= 1000,
+	/* A flow is apart for so many windows after a request went with a pass. */
+	MQFQ_TUNER_APART_WINDOWS = 100,
 };
 
-/* In flow.notes. */
+/* In flow.notes: @passed_in is the window in which a request went with a pass last, plus one. */
 struct mqfq_tuner_note {
 	u64 service_bytes;
 	struct mqfq_auto_flow law;
+	unsigned long passed_in;
 };
 
 static_assert(sizeof(struct mqfq_tuner_note) <= sizeof_field(struct flow, notes));
@@ -32,7 +36,28 @@ static_assert(sizeof(struct mqfq_tuner_note) <= sizeof_field(struct flow, notes)
 struct mqfq_tuner_flows {
 	struct mqfq_auto *law;
 	struct mqfq_auto_window *window;
+	unsigned long nr_windows;
 };
+
+void mqfq_tuner_passed(struct mqfq_data *md, struct flow *f)
+{
+	struct mqfq_tuner_note *note = (struct mqfq_tuner_note *)f->notes;
+
+	WRITE_ONCE(note->passed_in, READ_ONCE(md->tuner.nr_windows) + 1);
+}
+
+/*
+ * What nobody else wants is not shared, and what passes is not held back: no T and no D makes such
+ * flows equal to others.
+ */
+static bool mqfq_tuner_is_apart(const struct mqfq_tuner_flows *all, const struct flow *f)
+{
+	const struct mqfq_tuner_note *note = (const struct mqfq_tuner_note *)f->notes;
+	unsigned long passed_in = READ_ONCE(note->passed_in);
+
+	return f->key == MQFQ_IDLE_KEY ||
+	       (passed_in && all->nr_windows - passed_in < MQFQ_TUNER_APART_WINDOWS);
+}
 
 static void mqfq_tuner_flow(void *context, struct flow *f)
 {
@@ -43,11 +68,9 @@ static void mqfq_tuner_flow(void *context, struct flow *f)
 
 	note->service_bytes = service_bytes;
 	all->window->bytes += bytes;
-	/* What nobody else wants is not shared. */
-	if (f->key == MQFQ_IDLE_KEY)
-		return;
 	all->window->nr_flows += bytes || atomic_read(&f->refs) > 0;
-	mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes));
+	if (!mqfq_tuner_is_apart(all, f))
+		mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes));
 }
 
 /*
@@ -103,6 +126,7 @@ static void mqfq_tuner_measure(struct mqfq_data *md, u64 now_ns, struct mqfq_aut
 	struct mqfq_tuner_flows flows = { .law = &t->law, .window = w };
 	struct mqfq_auto_window sum;
 
+	flows.nr_windows = t->nr_windows + 1;
 	mqfq_tuner_sum(md, &sum);
 	mqfq_fold(&md->policy);
 	*w = sum;
@@ -116,12 +140,13 @@ static void mqfq_tuner_measure(struct mqfq_data *md, u64 now_ns, struct mqfq_aut
 	w->throttles -= t->sum.throttles;
 	t->sum = sum;
 	t->ended_ns = now_ns;
+	WRITE_ONCE(t->nr_windows, t->nr_windows + 1);
 }
 
 static void mqfq_tuner_apply(struct mqfq_data *md)
 {
 	const struct mqfq_auto *law = &md->tuner.law;
-	u32 slots = mqfq_auto_value(law, MQFQ_AUTO_SLOTS);
+	u32 slots = min(mqfq_auto_value(law, MQFQ_AUTO_SLOTS), mqfq_target_slots(md));
 	u32 throttle_kb = mqfq_auto_value(law, MQFQ_AUTO_THROTTLE_KB);
 	u64 throttle_vt = (u64)throttle_kb << MQFQ_KB_SHIFT;
 
@@ -138,7 +163,8 @@ static void mqfq_tuner_apply(struct mqfq_data *md)
 
 static bool mqfq_tuner_is_needed(const struct mqfq_data *md)
 {
-	return mqfq_auto_is_any_on(&md->tuner.law) || mqfq_charge_is_time(&md->charge);
+	return mqfq_auto_is_any_on(&md->tuner.law) || mqfq_charge_is_time(&md->charge) ||
+	       READ_ONCE(md->target.is_on);
 }
 
 void mqfq_tuner_kick(struct mqfq_data *md)
@@ -151,6 +177,12 @@ void mqfq_tuner_kick(struct mqfq_data *md)
 		schedule_delayed_work(&md->tuner.work, msecs_to_jiffies(window_ms));
 }
 
+/* What mqfq_auto.c has found is not in force. */
+static bool mqfq_tuner_is_held_down(const struct mqfq_data *md)
+{
+	return mqfq_target_slots(md) < md->tuner.law.knob[MQFQ_AUTO_SLOTS].base;
+}
+
 /*
  * All slots are taken, and a queue had to wait for one. A D that is only tried does not count: what
  * the device does with it says little of costs.
@@ -159,9 +191,10 @@ static bool mqfq_tuner_is_full(const struct mqfq_data *md)
 {
 	const struct mqfq_auto_window *w = &md->tuner.window;
 	const struct mqfq_auto *law = &md->tuner.law;
-	u32 slots = mqfq_auto_value(law, MQFQ_AUTO_SLOTS);
+	u32 slots = md->policy.tokens.slots;
 
-	return w->slot_waits && w->in_flight >= slots && slots == law->knob[MQFQ_AUTO_SLOTS].base;
+	return w->slot_waits && w->in_flight >= slots &&
+	       (mqfq_tuner_is_held_down(md) || slots == law->knob[MQFQ_AUTO_SLOTS].base);
 }
 
 static void mqfq_tuner_end_window(struct mqfq_data *md)
@@ -175,8 +208,9 @@ static void mqfq_tuner_end_window(struct mqfq_data *md)
 	if (mqfq_charge_is_time(&md->charge))
 		mqfq_charge_window(&md->charge, was_late ? 0 : t->window.ns,
 				   mqfq_tuner_is_full(md));
-	if (!was_late && mqfq_auto_is_any_on(&t->law))
+	if (!was_late && mqfq_auto_is_any_on(&t->law) && !mqfq_tuner_is_held_down(md))
 		mqfq_auto_window(&t->law, &t->window);
+	mqfq_target_tick(md, t->window.in_flight, t->law.knob[MQFQ_AUTO_SLOTS].base);
 	mqfq_tuner_apply(md);
 }
 
@@ -226,6 +260,22 @@ void mqfq_tuner_share(struct mqfq_data *md, enum mqfq_charge_kind kind)
 	}
 	mutex_unlock(&md->tuner.lock);
 	mqfq_tuner_kick(md);
+}
+
+void mqfq_tuner_aim(struct mqfq_data *md, unsigned int p999_us)
+{
+	mutex_lock(&md->tuner.lock);
+	mqfq_target_set(md, p999_us, md->tuner.law.knob[MQFQ_AUTO_SLOTS].base);
+	mqfq_tuner_apply(md);
+	mutex_unlock(&md->tuner.lock);
+	mqfq_tuner_kick(md);
+}
+
+void mqfq_tuner_resume_target(struct mqfq_data *md, const struct tail_found *found)
+{
+	mutex_lock(&md->tuner.lock);
+	tail_resume(&md->target.law, found);
+	mutex_unlock(&md->tuner.lock);
 }
 
 void mqfq_tuner_init(struct mqfq_data *md, u32 slots, u32 throttle_kb)

@@ -42,6 +42,7 @@ void mqfq_forgive(struct mqfq_data *md, struct request *rq, struct flow *f)
 	u64 cost = mqfq_charge_of_tag(&md->charge, rq, blk_rq_bytes(rq));
 	u64 credit_vt = mqfq_credit_vt(md);
 
+	mqfq_tuner_passed(md, f);
 	if (credit_vt)
 		flow_forgive(f, mqfq_vt(&md->policy), flow_cost_vt(f, cost), credit_vt);
 }

@@ -133,6 +133,38 @@ TRACE_EVENT(mqfq_auto,
 		  __entry->probing, __entry->gain_ppm)
 );
 
+/* A window of the target has ended: what it was like, and how many slots the law wants now. */
+TRACE_EVENT(mqfq_target,
+
+	TP_PROTO(struct request_queue *q, const struct tail *law),
+
+	TP_ARGS(q, law),
+
+	TP_STRUCT__entry(
+		__field(	dev_t,		dev		)
+		__field(	u32,		bound		)
+		__field(	u32,		next		)
+		__field(	u32,		nr_rt		)
+		__field(	u32,		nr_beyond	)
+		__field(	u64,		p999_ns		)
+		__field(	bool,		is_unmet	)
+	),
+
+	TP_fast_assign(
+		__entry->dev		= q->disk ? disk_devt(q->disk) : 0;
+		__entry->bound		= law->last.bound;
+		__entry->next		= law->bound;
+		__entry->nr_rt		= law->last.nr_rt;
+		__entry->nr_beyond	= law->last.nr_beyond;
+		__entry->p999_ns	= law->last.p999_ns;
+		__entry->is_unmet	= law->is_unmet;
+	),
+
+	TP_printk("%d,%d slots=%u next=%u realtime=%u beyond=%u p999_ns=%llu unmet=%d",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->bound, __entry->next,
+		  __entry->nr_rt, __entry->nr_beyond, __entry->p999_ns, __entry->is_unmet)
+);
+
 #endif /* _MQ_MQFQ_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH

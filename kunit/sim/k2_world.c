@@ -70,7 +70,7 @@ static void complete_one(struct k2_world *w, struct k2_world_die *d)
 {
 	struct k2_world_job *r = &d->job[d->head];
 	struct k2_world_second *s = &w->second[div64_u64(w->now_ns, SEC)];
-	struct k2_auto_sums *sums = &w->sums;
+	struct tail_sums *sums = &w->sums;
 	bool waiting = w->rt_waiting || w->be_under_way < w->load.be_depth;
 	u64 latency_ns = w->now_ns - r->at_ns;
 	u32 i;
@@ -83,7 +83,7 @@ static void complete_one(struct k2_world *w, struct k2_world_die *d)
 	if (r->is_rt) {
 		sums->nr_rt++;
 		sums->nr_beyond += latency_ns > w->target_ns;
-		sums->bin[k2_auto_bin(latency_ns)]++;
+		sums->bin[tail_bin(latency_ns)]++;
 		s->nr_rt++;
 		s->nr_beyond += latency_ns > w->target_ns;
 		for (i = 0; w->rt_next_ns[i] != U64_MAX; i++)
@@ -110,9 +110,9 @@ static void note_bound(struct k2_world *w)
 
 static void tick(struct k2_world *w)
 {
-	w->tick_at_ns += K2_AUTO_TICK_NS;
+	w->tick_at_ns += TAIL_TICK_NS;
 	if (w->is_auto) {
-		k2_auto_tick(&w->law, &w->sums, w->inflight, w->now_ns);
+		tail_tick(&w->law, &w->sums, w->inflight, w->now_ns);
 		w->bound = w->law.bound;
 	}
 	note_bound(w);
@@ -163,7 +163,7 @@ void k2_world_init(struct k2_world *w, const struct k2_world_load *load, u32 bou
 	w->random = SEED;
 	w->bound = bound;
 	w->target_ns = target_ns;
-	w->tick_at_ns = K2_AUTO_TICK_NS;
+	w->tick_at_ns = TAIL_TICK_NS;
 	for (i = 0; i < NR_DIES; i++)
 		w->die[i].done_at_ns = U64_MAX;
 	for (i = 0; i < RING; i++)
@@ -173,13 +173,13 @@ void k2_world_init(struct k2_world *w, const struct k2_world_load *load, u32 bou
 
 void k2_world_law_on(struct k2_world *w, u32 start, u64 target_ns, u32 bandwidth_pct, u32 ceiling)
 {
-	struct k2_auto_config config = {
+	struct tail_config config = {
 		.target_ns = target_ns, .bandwidth_pct = bandwidth_pct, .ceiling = ceiling,
 	};
 
 	w->is_auto = true;
-	k2_auto_init(&w->law, start);
-	k2_auto_set_config(&w->law, &config, w->now_ns);
+	tail_init(&w->law, start);
+	tail_set_config(&w->law, &config, w->now_ns);
 	w->bound = w->law.bound;
 }
 
@@ -220,7 +220,7 @@ u64 k2_world_best_bytes_per_s(struct k2_world *w, const struct k2_world_load *lo
 	u32 bound, nr_bad = 0;
 	u64 best = 0;
 
-	for (bound = 1; bound < CEILING && nr_bad < 3; bound = k2_auto_up(bound)) {
+	for (bound = 1; bound < CEILING && nr_bad < 3; bound = tail_up(bound)) {
 		struct k2_world_verdict v = k2_world_fixed(w, load, bound, target_ns);
 
 		nr_bad = v.good_pct < 95 ? nr_bad + 1 : 0;

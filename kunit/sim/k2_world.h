@@ -13,7 +13,7 @@
 
 #include <linux/types.h>
 
-#include "../../mq-k2/k2_auto.h"
+#include "../../lib/tail.h"
 
 #define US	1000ULL
 #define MS	(1000 * US)
@@ -67,8 +67,8 @@ struct k2_world_second {
 };
 
 struct k2_world {
-	struct k2_auto law;
-	struct k2_auto_sums sums;
+	struct tail law;
+	struct tail_sums sums;
 	bool is_auto;
 	bool is_light;
 	bool is_slow;

@@ -41,7 +41,7 @@ WHO, AGAIN, HE = "who" + "m", "a" + "new", "h" + "e"
 OCTOKV = "tools/octokv/"
 SCHEDULER = {f"mq-k2/{name}": C for name in (
     "k2.c", "k2_policy.c", "k2_policy.h", "k2_sysfs.c", "k2_debugfs.c", "trace.h",
-    "k2_auto.c", "k2_auto.h", "k2_tuner.c")}
+    "k2_tuner.c")}
 
 
 def body(name, *calls):
@@ -237,7 +237,7 @@ CASES = {
     "sizes": [
         ({"a.c": C + "\n" * 900, "b.py": "\n" * 1000, **{f"c/{n}.h": "" for n in range(31)}},
          ["a.c:1: 901 lines", "c:1: 31 files"]),
-        ({**{f"a/{n}": "" for n in range(559)}, GIT: ["b", "first\n"]}, [".:1: 560 tracked"]),
+        ({**{f"a/{n}": "" for n in range(759)}, GIT: ["b", "first\n"]}, [".:1: 760 tracked"]),
         ({"a.c": C + "\n" * 899, **{f"b/{n}.h": "" for n in range(30)},
           **{f"tools/test/guest-tests/c/{n}": SH for n in range(31)}, GIT: ["d", "first\n"]},
          []),

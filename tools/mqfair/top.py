@@ -104,6 +104,23 @@ def _shared(device):
     return read(path) if os.path.exists(path) else "bytes"
 
 
+def _target(device):
+    """What is known of target_p999_us, or None without a target."""
+    path = device.queue("iosched/target_p999_us")
+    wanted = int(read(path)) if os.path.exists(path) else 0
+    if not wanted:
+        return None
+    lines = dict(line.split(" ", 1) for line in read(device.debug("target")).splitlines())
+    return {"p999_us": wanted, "verdict": lines.get("target", "not yet known"),
+            "slots": int(lines["slots"]), "reached_p999_us": int(lines.get("p999_us", 0))}
+
+
+def _target_words(target):
+    """The same in a line, for people."""
+    return (f"realtime: 99.9% within {target['p999_us']} us {target['verdict']}, "
+            f"{target['reached_p999_us']} us with {target['slots']} slots\n")
+
+
 def table(rows):
     """The lines of one look."""
     return [f"{'flow':32} {'weight':>6} {'due':>6} {'got':>6} {'MB/s':>9} {'requests':>8} "
@@ -127,13 +144,14 @@ def run(args):
         time.sleep(args.interval)
         after, now = flows(read(device.debug("flows"))), time.monotonic()
         rows = shares(before, after, now - at, cgroup_names())
-        shared = _shared(device)
+        shared, target = _shared(device), _target(device)
         if args.json:
             print(json.dumps({"device": device.name, "seconds": round(now - at, 3),
-                              "shared": shared, "known": len(after), "flows": rows}), flush=True)
+                              "shared": shared, "target": target, "known": len(after),
+                              "flows": rows}), flush=True)
         else:
             if sys.stdout.isatty():
                 print("\033[H\033[J", end="")
             print(f"{device.name}: {len(after)} flows known, {len(rows)} live, {shared} shared\n"
-                  + "\n".join(table(rows)), flush=True)
+                  + (_target_words(target) if target else "") + "\n".join(table(rows)), flush=True)
         before, at, looks = after, now, looks + 1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * k2_auto_kunit.c - mq-k2's automatic bound beside a device that it does not know
+ * tail_kunit.c - the bound that follows a target, beside a device that it does not know
  *
  * sim/k2_world.h says what the device and its tasks do. The law is judged second by second, by the
  * wait of the real-time requests and by the total bandwidth. The bandwidth is compared with that of
@@ -19,7 +19,7 @@
 #include <linux/module.h>
 #include <linux/string.h>
 
-#include "../mq-k2/k2_auto.c"
+#include "../lib/tail.h"
 #include "sim/k2_world.h"
 
 static struct k2_world *world(struct kunit *test)
@@ -27,7 +27,7 @@ static struct k2_world *world(struct kunit *test)
 	return test->priv;
 }
 
-static int k2_auto_test_init(struct kunit *test)
+static int tail_test_init(struct kunit *test)
 {
 	test->priv = kunit_kzalloc(test, sizeof(struct k2_world), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, test->priv);
@@ -37,9 +37,9 @@ static int k2_auto_test_init(struct kunit *test)
 /* One step of the hold. */
 static u32 step_down(u32 bound)
 {
-	u32 below = k2_auto_down(bound);
+	u32 below = tail_down(bound);
 
-	return below < K2_AUTO_COARSE ? below : k2_auto_down(below);
+	return below < TAIL_COARSE ? below : tail_down(below);
 }
 
 /* From @from_s on, @settled being the bound at that time. */
@@ -51,7 +51,7 @@ static void expect_good(struct kunit *test, struct k2_world *w, u32 from_s, u32 
 	KUNIT_EXPECT_GE_MSG(test, v.good_pct, 95U, "seconds that met the target");
 	KUNIT_EXPECT_GE_MSG(test, v.bytes_per_s * 100, best * 90, "best fixed bound's bandwidth");
 	KUNIT_EXPECT_GE_MSG(test, v.least_bound, step_down(settled), "settled at %u", settled);
-	KUNIT_EXPECT_LE_MSG(test, v.most_bound, k2_auto_up(settled), "settled at %u", settled);
+	KUNIT_EXPECT_LE_MSG(test, v.most_bound, tail_up(settled), "settled at %u", settled);
 }
 
 /* ---- small parts ---- */
@@ -62,27 +62,27 @@ static void bin_test(struct kunit *test)
 	unsigned int bin;
 
 	for (ns = 1; ns < 60 * SEC; ns += 1 + ns / 500) {
-		bin = k2_auto_bin(ns);
-		KUNIT_ASSERT_LT(test, bin, (unsigned int)K2_AUTO_NR_BINS);
-		KUNIT_ASSERT_LT(test, ns, k2_auto_bin_end_ns(bin));
-		width_ns = k2_auto_bin_end_ns(bin);
+		bin = tail_bin(ns);
+		KUNIT_ASSERT_LT(test, bin, (unsigned int)TAIL_NR_BINS);
+		KUNIT_ASSERT_LT(test, ns, tail_bin_end_ns(bin));
+		width_ns = tail_bin_end_ns(bin);
 		if (bin) {
-			KUNIT_ASSERT_GE(test, ns, k2_auto_bin_end_ns(bin - 1));
-			width_ns -= k2_auto_bin_end_ns(bin - 1);
+			KUNIT_ASSERT_GE(test, ns, tail_bin_end_ns(bin - 1));
+			width_ns -= tail_bin_end_ns(bin - 1);
 		}
 		if (ns > 64 * US)
 			KUNIT_ASSERT_LE(test, width_ns * 31, ns);
 	}
-	KUNIT_EXPECT_EQ(test, k2_auto_bin(U64_MAX), (unsigned int)K2_AUTO_NR_BINS - 1);
+	KUNIT_EXPECT_EQ(test, tail_bin(U64_MAX), (unsigned int)TAIL_NR_BINS - 1);
 }
 
 static void step_test(struct kunit *test)
 {
 	u32 bound, nr = 0;
 
-	for (bound = 1; bound < 65535; bound = k2_auto_up(bound)) {
-		KUNIT_EXPECT_GT(test, k2_auto_up(bound), bound);
-		KUNIT_EXPECT_EQ(test, k2_auto_down(k2_auto_up(bound)), bound);
+	for (bound = 1; bound < 65535; bound = tail_up(bound)) {
+		KUNIT_EXPECT_GT(test, tail_up(bound), bound);
+		KUNIT_EXPECT_EQ(test, tail_down(tail_up(bound)), bound);
 		nr++;
 	}
 	KUNIT_EXPECT_LE(test, nr, 100U);
@@ -92,17 +92,17 @@ static void step_test(struct kunit *test)
 static void p999_test(struct kunit *test)
 {
 	struct k2_world *w = world(test);
-	struct k2_auto_sums *since = &w->law.since;
+	struct tail_sums *since = &w->law.since;
 
 	w->sums.nr_rt = 2000;
-	w->sums.bin[k2_auto_bin(1 * MS)] = 1998;
-	w->sums.bin[k2_auto_bin(50 * MS)] = 2;
-	KUNIT_EXPECT_LE(test, k2_auto_p999_ns(&w->sums, since), 1 * MS + 1 * MS / 31);
-	w->sums.bin[k2_auto_bin(1 * MS)]--;
-	w->sums.bin[k2_auto_bin(50 * MS)]++;
-	KUNIT_EXPECT_GE(test, k2_auto_p999_ns(&w->sums, since), 50 * MS);
+	w->sums.bin[tail_bin(1 * MS)] = 1998;
+	w->sums.bin[tail_bin(50 * MS)] = 2;
+	KUNIT_EXPECT_LE(test, tail_p999_ns(&w->sums, since), 1 * MS + 1 * MS / 31);
+	w->sums.bin[tail_bin(1 * MS)]--;
+	w->sums.bin[tail_bin(50 * MS)]++;
+	KUNIT_EXPECT_GE(test, tail_p999_ns(&w->sums, since), 50 * MS);
 	*since = w->sums;
-	KUNIT_EXPECT_EQ(test, k2_auto_p999_ns(&w->sums, since), 0ULL);
+	KUNIT_EXPECT_EQ(test, tail_p999_ns(&w->sums, since), 0ULL);
 }
 
 /* What the device was given under the bound before is not held against the new one. */
@@ -117,13 +117,13 @@ static void settle_test(struct kunit *test)
 		w->sums.nr += 100;
 		w->sums.nr_rt += 100;
 		w->sums.nr_beyond += 100;
-		KUNIT_EXPECT_FALSE(test, k2_auto_tick(&w->law, &w->sums, 9, w->now_ns));
+		KUNIT_EXPECT_FALSE(test, tail_tick(&w->law, &w->sums, 9, w->now_ns));
 	}
-	KUNIT_EXPECT_FALSE(test, k2_auto_tick(&w->law, &w->sums, 8, w->now_ns));
+	KUNIT_EXPECT_FALSE(test, tail_tick(&w->law, &w->sums, 8, w->now_ns));
 	w->sums.nr += 100;
 	w->sums.nr_rt += 100;
 	w->now_ns += 200 * MS;
-	KUNIT_EXPECT_TRUE(test, k2_auto_tick(&w->law, &w->sums, 8, w->now_ns));
+	KUNIT_EXPECT_TRUE(test, tail_tick(&w->law, &w->sums, 8, w->now_ns));
 	KUNIT_EXPECT_FALSE(test, w->law.last.is_violated);
 }
 
@@ -235,7 +235,7 @@ static u32 smallest_for(struct k2_world *w, const struct k2_world_load *load, u3
 	u32 bound = 1;
 
 	while (k2_world_fixed(w, load, bound, 0).bytes_per_s * 100 < reference * pct)
-		bound = k2_auto_up(bound);
+		bound = tail_up(bound);
 	return bound;
 }
 
@@ -252,8 +252,8 @@ static void bandwidth_test(struct kunit *test)
 	k2_world_run(w, LONG_S * SEC);
 	v = k2_world_judge(w, SETTLED_S, LONG_S);
 	KUNIT_EXPECT_GE_MSG(test, v.bytes_per_s * 100, reference * (param->pct - 2), "bandwidth");
-	KUNIT_EXPECT_GE_MSG(test, v.least_bound, k2_auto_down(bound), "best is %u", bound);
-	KUNIT_EXPECT_LE_MSG(test, v.most_bound, k2_auto_up(bound), "best is %u", bound);
+	KUNIT_EXPECT_GE_MSG(test, v.least_bound, tail_down(bound), "best is %u", bound);
+	KUNIT_EXPECT_LE_MSG(test, v.most_bound, tail_up(bound), "best is %u", bound);
 }
 
 /* Half of the bandwidth takes a bound of 3; 9 ms would allow one of 20, 1.3 ms no more than 2. */
@@ -285,12 +285,12 @@ static void both_targets_test(struct kunit *test)
 /* A new law with the same targets, as after a reset of the controller, goes on from there. */
 static void resume(struct k2_world *w, u64 target_ns, u32 bandwidth_pct, u32 ceiling)
 {
-	struct k2_auto_found found;
+	struct tail_found found;
 
-	k2_auto_get_found(&w->law, &found);
+	tail_get_found(&w->law, &found);
 	memset(&w->sums, 0, sizeof(w->sums));
 	k2_world_law_on(w, ceiling, target_ns, bandwidth_pct, ceiling);
-	k2_auto_resume(&w->law, &found);
+	tail_resume(&w->law, &found);
 	w->bound = w->law.bound;
 }
 
@@ -305,7 +305,7 @@ static void resume_test(struct kunit *test)
 	k2_world_init(w, &load, 1, 4 * MS);
 	k2_world_law_on(w, 32, 4 * MS, 0, CEILING);
 	k2_world_run(w, SETTLED_S * SEC);
-	bound = w->law.is_trial ? k2_auto_down(w->law.bound) : w->law.bound;
+	bound = w->law.is_trial ? tail_down(w->law.bound) : w->law.bound;
 	resume(w, 4 * MS, 0, CEILING);
 	KUNIT_EXPECT_EQ(test, w->law.bound, bound);
 	k2_world_run(w, LONG_S * SEC);
@@ -328,28 +328,28 @@ static void resume_nothing_test(struct kunit *test)
 {
 	static const struct k2_world_load load = { 96, 100, 1, 2 * MS };
 	struct k2_world *w = world(test);
-	struct k2_auto_found found;
+	struct tail_found found;
 
 	k2_world_init(w, &load, 1, 4 * MS);
 	k2_world_law_on(w, 32, 4 * MS, 0, CEILING);
-	k2_auto_get_found(&w->law, &found);
+	tail_get_found(&w->law, &found);
 	KUNIT_EXPECT_EQ(test, found.bound, 0U);
 	resume(w, 4 * MS, 0, CEILING);
-	KUNIT_EXPECT_EQ(test, (u32)w->law.state, (u32)K2_AUTO_SEARCH);
+	KUNIT_EXPECT_EQ(test, (u32)w->law.state, (u32)TAIL_SEARCH);
 	k2_world_run(w, SETTLED_S * SEC);
-	KUNIT_ASSERT_EQ(test, (u32)w->law.state, (u32)K2_AUTO_HOLD);
-	k2_auto_get_found(&w->law, &found);
+	KUNIT_ASSERT_EQ(test, (u32)w->law.state, (u32)TAIL_HOLD);
+	tail_get_found(&w->law, &found);
 	KUNIT_ASSERT_GT(test, found.bound, 2U);
-	w->law.bound = k2_auto_up(found.bound);
+	w->law.bound = tail_up(found.bound);
 	w->law.is_trial = true;
 	found.bound = 0;
-	k2_auto_get_found(&w->law, &found);
-	KUNIT_EXPECT_EQ(test, k2_auto_up(found.bound), w->law.bound);
+	tail_get_found(&w->law, &found);
+	KUNIT_EXPECT_EQ(test, tail_up(found.bound), w->law.bound);
 	k2_world_law_on(w, 2, 4 * MS, 0, 2);
-	k2_auto_resume(&w->law, &found);
+	tail_resume(&w->law, &found);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 2U);
 	k2_world_law_on(w, 2, 0, 0, CEILING);
-	k2_auto_resume(&w->law, &found);
+	tail_resume(&w->law, &found);
 	KUNIT_EXPECT_EQ(test, w->law.bound, (u32)CEILING);
 }
 
@@ -364,7 +364,7 @@ static void unmet_test(struct kunit *test)
 	k2_world_init(w, &load, 1, 300 * US);
 	k2_world_law_on(w, 32, 300 * US, 0, CEILING);
 	k2_world_run(w, 20 * SEC);
-	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
+	KUNIT_EXPECT_EQ(test, w->law.state, TAIL_HOLD);
 	KUNIT_EXPECT_TRUE(test, w->law.is_unmet);
 	KUNIT_EXPECT_EQ(test, w->law.bound, w->law.best_bound);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 1U);
@@ -383,7 +383,7 @@ static void saturating_test(struct kunit *test)
 	k2_world_init(w, &load, 1, 8 * MS);
 	k2_world_law_on(w, 1, 8 * MS, 0, CEILING);
 	k2_world_run(w, 20 * SEC);
-	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
+	KUNIT_EXPECT_EQ(test, w->law.state, TAIL_HOLD);
 	KUNIT_EXPECT_FALSE(test, w->law.is_unmet);
 	KUNIT_EXPECT_GE(test, w->law.bound, 8U);
 }
@@ -447,9 +447,9 @@ static bool tick_of_window(struct k2_world *w, u32 nr_beyond, u32 read_pct)
 	w->sums.be_bytes += nr_be * 4096;
 	w->sums.be_read_bytes += nr_be * 4096 / 100 * read_pct;
 	w->sums.nr_rt += 40;
-	w->sums.bin[k2_auto_bin(1 * MS)] += 40;
+	w->sums.bin[tail_bin(1 * MS)] += 40;
 	w->sums.nr_beyond += nr_beyond;
-	return k2_auto_tick(&w->law, &w->sums, inflight, w->now_ns);
+	return tail_tick(&w->law, &w->sums, inflight, w->now_ns);
 }
 
 /* A window of a second with 400 real-time requests, @nr_beyond of them too late. */
@@ -476,8 +476,10 @@ static void start_hold(struct kunit *test)
 	w->law.low = 12;
 	w->law.high = 13;
 	w->law.bound = 12;
-	k2_auto_start_hold(&w->law, 12);
-	k2_auto_begin_window(&w->law, &w->sums, w->now_ns);
+	tail_start_hold(&w->law, 12);
+	w->law.most_inflight = 0;
+	w->law.since_ns = w->now_ns;
+	w->law.since = w->sums;
 	w->law.is_settling = false;
 }
 
@@ -507,7 +509,7 @@ static void pause_test(struct kunit *test)
 	w->now_ns += 10 * SEC;
 	windows(w, 5);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 12U);
-	KUNIT_EXPECT_EQ(test, w->law.price, (u32)K2_AUTO_PRICE_MIN);
+	KUNIT_EXPECT_EQ(test, w->law.price, (u32)TAIL_PRICE_MIN);
 	KUNIT_EXPECT_FALSE(test, w->law.last.is_short);
 }
 
@@ -602,15 +604,15 @@ static void coarse_test(struct kunit *test)
 	start_hold(test);
 	w->law.bound = 40;
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->law.bound, k2_auto_down(k2_auto_down(40)));
+	KUNIT_EXPECT_EQ(test, w->law.bound, tail_down(tail_down(40)));
 	w->law.bound = 17;
 	window(w, 1, 100);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 15U);
 
 	start_hold_above(test);
 	w->law.bound = 40;
-	windows(w, K2_AUTO_PRICE_MIN);
-	KUNIT_EXPECT_EQ(test, w->law.bound, k2_auto_down(40));
+	windows(w, TAIL_PRICE_MIN);
+	KUNIT_EXPECT_EQ(test, w->law.bound, tail_down(40));
 }
 
 /* A trial that fails goes back to where it began, although that is one step only. */
@@ -620,7 +622,7 @@ static void failed_trial_test(struct kunit *test)
 
 	start_hold(test);
 	w->law.bound = 40;
-	windows(w, K2_AUTO_PRICE_MIN);
+	windows(w, TAIL_PRICE_MIN);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 45U);
 	window(w, 1, 100);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 40U);
@@ -630,7 +632,7 @@ static void failed_trial_test(struct kunit *test)
 	/* One that has paid for a violation is none either. */
 	start_hold(test);
 	w->law.bound = 40;
-	windows(w, K2_AUTO_PRICE_MIN + K2_AUTO_COST);
+	windows(w, TAIL_PRICE_MIN + TAIL_COST);
 	window(w, 1, 100);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 45U);
 	window(w, 1, 100);
@@ -644,10 +646,10 @@ static void ceiling_test(struct kunit *test)
 
 	start_hold(test);
 	w->law.config.ceiling = 12;
-	windows(w, K2_AUTO_PRICE_MIN + 5);
+	windows(w, TAIL_PRICE_MIN + 5);
 	window(w, 1, 100);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 12U);
-	KUNIT_EXPECT_EQ(test, w->law.price, (u32)K2_AUTO_PRICE_MIN);
+	KUNIT_EXPECT_EQ(test, w->law.price, (u32)TAIL_PRICE_MIN);
 }
 
 /*
@@ -664,12 +666,12 @@ static void in_flight_test(struct kunit *test)
 	w->is_light = true;
 	w->inflight_seen = 97;
 	window(w, 1, 100);
-	KUNIT_EXPECT_EQ(test, w->law.bound, k2_auto_guarded(k2_auto_down(k2_auto_down(97))));
+	KUNIT_EXPECT_EQ(test, w->law.bound, tail_guarded(tail_down(tail_down(97))));
 	KUNIT_EXPECT_LT(test, w->law.bound, 60U);
 	w->is_light = false;
 	w->inflight_seen = 0;
 	windows(w, 1);
-	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_SEARCH);
+	KUNIT_EXPECT_EQ(test, w->law.state, TAIL_SEARCH);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 97U);
 }
 
@@ -682,7 +684,7 @@ static void old_suspect_test(struct kunit *test)
 	w->law.high = 0;
 	w->law.suspect = 97;
 	windows(w, 1);
-	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_SEARCH);
+	KUNIT_EXPECT_EQ(test, w->law.state, TAIL_SEARCH);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 24U);
 }
 
@@ -703,7 +705,7 @@ static void moment_test(struct kunit *test)
 	w->is_light = false;
 	w->inflight_seen = 0;
 	windows_below_13(w, 12);
-	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
+	KUNIT_EXPECT_EQ(test, w->law.state, TAIL_HOLD);
 	KUNIT_EXPECT_GE(test, w->law.bound, 9U);
 	KUNIT_EXPECT_LE(test, w->law.bound, 12U);
 }
@@ -734,11 +736,11 @@ static void latency_first_search_test(struct kunit *test)
 	u32 i;
 
 	k2_world_law_on(w, 32, 2 * MS, 90, CEILING);
-	for (i = 0; i < 30 && w->law.state != K2_AUTO_HOLD; i++) {
+	for (i = 0; i < 30 && w->law.state != TAIL_HOLD; i++) {
 		w->is_slow = w->law.bound < 13;
 		window(w, w->law.bound >= 13, 100);
 	}
-	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
+	KUNIT_EXPECT_EQ(test, w->law.state, TAIL_HOLD);
 	KUNIT_EXPECT_LE(test, w->law.bound, 12U);
 	KUNIT_EXPECT_GE(test, w->law.bound, 9U);
 	KUNIT_EXPECT_FALSE(test, w->law.is_above);
@@ -780,9 +782,9 @@ static void other_load_test(struct kunit *test)
 	start_hold(test);
 	windows(w, 3);
 	window(w, 0, 80);
-	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
+	KUNIT_EXPECT_EQ(test, w->law.state, TAIL_HOLD);
 	window(w, 0, 74);
-	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_SEARCH);
+	KUNIT_EXPECT_EQ(test, w->law.state, TAIL_SEARCH);
 	KUNIT_EXPECT_EQ(test, w->law.high, 0U);
 }
 
@@ -802,12 +804,12 @@ static void batch_test(struct kunit *test)
 		if (i == 0)
 			windows(w, 3);
 	}
-	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
+	KUNIT_EXPECT_EQ(test, w->law.state, TAIL_HOLD);
 	KUNIT_EXPECT_EQ(test, w->law.bound, 12U);
 	KUNIT_EXPECT_EQ(test, w->law.high, 13U);
 	/* What it does when it is there still counts. */
 	window(w, 0, 74);
-	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_SEARCH);
+	KUNIT_EXPECT_EQ(test, w->law.state, TAIL_SEARCH);
 }
 
 static void gross_test(struct kunit *test)
@@ -817,14 +819,14 @@ static void gross_test(struct kunit *test)
 	start_hold(test);
 	windows(w, 30);
 	window(w, 20, 100);
-	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_HOLD);
+	KUNIT_EXPECT_EQ(test, w->law.state, TAIL_HOLD);
 	windows(w, 30);
 	window(w, 21, 100);
-	KUNIT_EXPECT_EQ(test, w->law.state, K2_AUTO_SEARCH);
+	KUNIT_EXPECT_EQ(test, w->law.state, TAIL_SEARCH);
 	KUNIT_EXPECT_LT(test, w->law.bound, 9U);
 }
 
-static struct kunit_case k2_auto_cases[] = {
+static struct kunit_case tail_cases[] = {
 	KUNIT_CASE(bin_test),
 	KUNIT_CASE(step_test),
 	KUNIT_CASE(p999_test),
@@ -861,10 +863,10 @@ static struct kunit_case k2_auto_cases[] = {
 	{}
 };
 
-static struct kunit_suite k2_auto_suite = {
-	.name = "k2_auto",
-	.init = k2_auto_test_init,
-	.test_cases = k2_auto_cases,
+static struct kunit_suite tail_suite = {
+	.name = "tail",
+	.init = tail_test_init,
+	.test_cases = tail_cases,
 };
 
-kunit_test_suite(k2_auto_suite);
+kunit_test_suite(tail_suite);

@@ -1,49 +1,77 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * k2_auto.h - a bound that follows a target
+ * tail.h - a bound that follows a target
  *
- * The control law of mq-k2's automatic bound without the block layer. About ten times a second it
- * gets the counts and says which bound is in force from then on. It never sleeps,
- * allocates or reads a clock. KUnit, the user-space build under sanitizers and the kernel module
- * run the same code; k2_auto.c says what the law is and why.
+ * The control law of mq-k2's automatic bound, and of mq-mqfq's target, without the block layer.
+ * About ten times a second it gets the counts and says which bound is in force from then on. It
+ * never sleeps, allocates or reads a clock. KUnit, the user-space build under sanitizers and the
+ * kernel modules run the same code; tail.c says what the law is and why.
  *
- * Functions that take a struct k2_auto need the caller's one lock; the others need none.
+ * Functions that take a struct tail need the caller's one lock; the others need none.
  */
-#ifndef MQFAIR_K2_AUTO_H
-#define MQFAIR_K2_AUTO_H
+#ifndef MQFAIR_TAIL_H
+#define MQFAIR_TAIL_H
 
 #include <linux/bitops.h>
 #include <linux/minmax.h>
 #include <linux/types.h>
 
-/* How often k2_auto_tick() wants to be called while requests complete. */
-#define K2_AUTO_TICK_NS	100000000ULL
+/* How often tail_tick() wants to be called while requests complete. */
+#define TAIL_TICK_NS	100000000ULL
 
 enum {
 	/*
 	 * The histogram of latencies: 32 bins for each power of two, so that a bin is at most 3.2%
 	 * wide. The unit is 1024 ns; the last bin takes latencies beyond a minute.
 	 */
-	K2_AUTO_UNIT_SHIFT	= 10,
-	K2_AUTO_BINS_SHIFT	= 5,
-	K2_AUTO_BINS		= 1 << K2_AUTO_BINS_SHIFT,
-	K2_AUTO_NR_BINS	= 22 * K2_AUTO_BINS,
+	TAIL_UNIT_SHIFT	= 10,
+	TAIL_BINS_SHIFT	= 5,
+	TAIL_BINS	= 1 << TAIL_BINS_SHIFT,
+	TAIL_NR_BINS	= 22 * TAIL_BINS,
+};
+
+/* What the law is made of; tail.c says why. */
+enum {
+	/* A window with fewer requests shows nothing. */
+	TAIL_NR_MIN	= 32,
+
+	/* From this bound on steps are small, and a guard costs little. */
+	TAIL_GUARDED	= 8,
+	TAIL_TIGHT_PART	= 8,
+	TAIL_GUARD_PART	= 4,
+	/* From this bound on one step down changes little: the hold makes two. */
+	TAIL_COARSE	= 14,
+
+	/* In windows of the hold. */
+	TAIL_COST	= 40,
+	TAIL_PRICE_MIN	= 60,
+	TAIL_PRICE_MAX	= 480,
+
+	/* The bound limits if requests wait here at one in so many completions. */
+	TAIL_LIMITED_PART	= 4,
+	/* One in so many beyond the target is a gross violation. */
+	TAIL_GROSS_PART	= 20,
+	TAIL_GROSS_NR	= 3,
+	TAIL_GROSS_FALL	= 4,
+
+	TAIL_MIX_PCT	= 25,
+	TAIL_SLACK_PCT	= 3,
 };
 
 /**
- * struct k2_auto_config - what is wanted
+ * struct tail_config - what is wanted
  * @target_ns:		99.9th percentile of the real-time requests' latency; 0: no target
  * @bandwidth_pct:	bandwidth, in percent of what @ceiling gives; 0: no target
  * @ceiling:		the largest bound
  */
-struct k2_auto_config {
+struct tail_config {
 	u64 target_ns;
 	u32 bandwidth_pct;
 	u32 ceiling;
 };
 
 /**
- * struct k2_auto_sums - what has been counted since the beginning
+ * struct tail_sums - what has been counted since the beginning
  * @nr:			requests that have completed
  * @nr_limited:		of these, those at which others were waiting for a slot
  * @bytes:		their data
@@ -51,11 +79,11 @@ struct k2_auto_config {
  * @be_read_bytes:	the part of @be_bytes that was read
  * @nr_rt:		completed real-time requests whose latency is known
  * @nr_beyond:		of these, those that took longer than the target
- * @bin:		histogram of their latencies, k2_auto_bin()
+ * @bin:		histogram of their latencies, tail_bin()
  *
  * They wrap; only differences matter.
  */
-struct k2_auto_sums {
+struct tail_sums {
 	unsigned long nr;
 	unsigned long nr_limited;
 	unsigned long bytes;
@@ -63,18 +91,18 @@ struct k2_auto_sums {
 	unsigned long be_read_bytes;
 	unsigned long nr_rt;
 	unsigned long nr_beyond;
-	u32 bin[K2_AUTO_NR_BINS];
+	u32 bin[TAIL_NR_BINS];
 };
 
-enum k2_auto_state {
-	K2_AUTO_OFF,
-	K2_AUTO_REFERENCE,	/* at the ceiling, to measure the bandwidth */
-	K2_AUTO_SEARCH,	/* between too low and too high */
-	K2_AUTO_HOLD,		/* found; a step up or down now and then */
+enum tail_state {
+	TAIL_OFF,
+	TAIL_REFERENCE,	/* at the ceiling, to measure the bandwidth */
+	TAIL_SEARCH,	/* between too low and too high */
+	TAIL_HOLD,		/* found; a step up or down now and then */
 };
 
 /**
- * struct k2_auto_window - what a window has shown
+ * struct tail_window - what a window has shown
  * @bound:		the bound that was in force
  * @ns:			its length
  * @nr:			requests
@@ -89,7 +117,7 @@ enum k2_auto_state {
  * @is_tight:		a step up would probably be too much
  * @is_short:		less bandwidth than was asked for
  */
-struct k2_auto_window {
+struct tail_window {
 	u32 bound;
 	u64 ns;
 	unsigned long nr;
@@ -106,9 +134,9 @@ struct k2_auto_window {
 };
 
 /**
- * struct k2_auto - the law's memory
+ * struct tail - the law's memory
  * @config:		what is wanted
- * @state:		enum k2_auto_state
+ * @state:		enum tail_state
  * @bound:		the bound that is in force
  * @low:		the largest bound found low enough, or @floor
  * @high:		the smallest found too high; 0: none
@@ -131,15 +159,15 @@ struct k2_auto_window {
  * @price:		good windows that it takes to try another step
  * @is_settling:	the bound has changed, the device still has older requests
  * @most_inflight:	the most requests in flight at any tick of the window
- * @ticked_ns:		the last k2_auto_tick()
+ * @ticked_ns:		the last tail_tick()
  * @since_ns:		beginning of the window
  * @since:		the sums at that time
  * @last:		the last window that has ended
  * @nr_windows:		windows that have ended
  */
-struct k2_auto {
-	struct k2_auto_config config;
-	enum k2_auto_state state;
+struct tail {
+	struct tail_config config;
+	enum tail_state state;
 	u32 bound;
 
 	/* Searching. */
@@ -169,43 +197,52 @@ struct k2_auto {
 	u32 most_inflight;
 	u64 ticked_ns;
 	u64 since_ns;
-	struct k2_auto_sums since;
-	struct k2_auto_window last;
+	struct tail_sums since;
+	struct tail_window last;
 	u64 nr_windows;
 };
 
 /**
- * struct k2_auto_found - what a later law can begin with
+ * struct tail_found - what a later law can begin with
  * @bound:		the bound that keeps the targets; 0: none was found
- * @high:		see struct k2_auto
+ * @high:		see struct tail
  * @is_above:		likewise
  * @reference_bytes_per_s: likewise
  */
-struct k2_auto_found {
+struct tail_found {
 	u32 bound;
 	u32 high;
 	bool is_above;
 	u64 reference_bytes_per_s;
 };
 
-void k2_auto_init(struct k2_auto *a, u32 bound);
+void tail_init(struct tail *a, u32 bound);
 
 /* What @a has found for its targets. */
-void k2_auto_get_found(const struct k2_auto *a, struct k2_auto_found *found);
+void tail_get_found(const struct tail *a, struct tail_found *found);
 
 /* @a, which has just got its targets, holds what was found for the same targets before. */
-void k2_auto_resume(struct k2_auto *a, const struct k2_auto_found *found);
+void tail_resume(struct tail *a, const struct tail_found *found);
 
 /**
- * k2_auto_set_config() - start again, from the bound in force
+ * tail_set_config() - start again, from the bound in force
  * @a:		the law
  * @config:	what is wanted; without a target the bound is the ceiling
  * @now_ns:	time now
  */
-void k2_auto_set_config(struct k2_auto *a, const struct k2_auto_config *config, u64 now_ns);
+void tail_set_config(struct tail *a, const struct tail_config *config, u64 now_ns);
+
+/* The 99.9th percentile of what was counted between two moments, up to a bin; 0 if nothing was. */
+u64 tail_p999_ns(const struct tail_sums *sums, const struct tail_sums *since);
+
+/* @a has found @bound, and holds it from now on. */
+void tail_start_hold(struct tail *a, u32 bound);
+
+/* No bound is larger than @ceiling from now on. */
+void tail_set_ceiling(struct tail *a, u32 ceiling);
 
 /**
- * k2_auto_tick() - look at the counts
+ * tail_tick() - look at the counts
  * @a:		the law
  * @sums:	the numbers of all CPUs
  * @inflight:	requests at the device
@@ -215,45 +252,51 @@ void k2_auto_set_config(struct k2_auto *a, const struct k2_auto_config *config, 
  *
  * Return: true if a window has ended: @a->last.
  */
-bool k2_auto_tick(struct k2_auto *a, const struct k2_auto_sums *sums, u32 inflight, u64 now_ns);
+bool tail_tick(struct tail *a, const struct tail_sums *sums, u32 inflight, u64 now_ns);
 
-static inline bool k2_auto_is_on(const struct k2_auto_config *config)
+static inline bool tail_is_on(const struct tail_config *config)
 {
 	return config->target_ns || config->bandwidth_pct;
 }
 
 /* A step is one up to 16, an eighth beyond. down(up(bound)) == bound. */
-static inline u32 k2_auto_up(u32 bound)
+static inline u32 tail_up(u32 bound)
 {
 	return bound + max(1U, bound / 8);
 }
 
-static inline u32 k2_auto_down(u32 bound)
+static inline u32 tail_down(u32 bound)
 {
 	return bound - max(1U, bound / 9);
 }
 
-static inline unsigned int k2_auto_bin(u64 latency_ns)
+/* What to hold if @bound was low enough for as long as a trial takes. */
+static inline u32 tail_guarded(u32 bound)
 {
-	u64 units = latency_ns >> K2_AUTO_UNIT_SHIFT;
+	return bound < TAIL_GUARDED ? bound : bound - bound / TAIL_GUARD_PART;
+}
+
+static inline unsigned int tail_bin(u64 latency_ns)
+{
+	u64 units = latency_ns >> TAIL_UNIT_SHIFT;
 	unsigned int shift;
 
-	if (units < K2_AUTO_BINS)
+	if (units < TAIL_BINS)
 		return units;
-	shift = fls64(units) - K2_AUTO_BINS_SHIFT - 1;
-	if (shift + 1 >= K2_AUTO_NR_BINS / K2_AUTO_BINS)
-		return K2_AUTO_NR_BINS - 1;
-	return (shift + 1) * K2_AUTO_BINS + ((units >> shift) & (K2_AUTO_BINS - 1));
+	shift = fls64(units) - TAIL_BINS_SHIFT - 1;
+	if (shift + 1 >= TAIL_NR_BINS / TAIL_BINS)
+		return TAIL_NR_BINS - 1;
+	return (shift + 1) * TAIL_BINS + ((units >> shift) & (TAIL_BINS - 1));
 }
 
 /* The shortest latency that is too long for @bin. */
-static inline u64 k2_auto_bin_end_ns(unsigned int bin)
+static inline u64 tail_bin_end_ns(unsigned int bin)
 {
 	u64 units = bin + 1;
 
-	if (bin >= K2_AUTO_BINS)
-		units = (u64)(K2_AUTO_BINS + 1 + bin % K2_AUTO_BINS) << (bin / K2_AUTO_BINS - 1);
-	return units << K2_AUTO_UNIT_SHIFT;
+	if (bin >= TAIL_BINS)
+		units = (u64)(TAIL_BINS + 1 + bin % TAIL_BINS) << (bin / TAIL_BINS - 1);
+	return units << TAIL_UNIT_SHIFT;
 }
 
-#endif /* MQFAIR_K2_AUTO_H */
+#endif /* MQFAIR_TAIL_H */

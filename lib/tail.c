@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * k2_auto.c - a bound that follows a target
+ * tail.c - a bound that follows a target
  *
  * The problem
  * ===========
@@ -100,134 +100,109 @@
  *
  * In simulated time on devices with 4 dies, with reads, writes and both, the targets are met in 95%
  * of the seconds from the fifth on, with at least 90% of the best fixed bound's bandwidth
- * (kunit/k2_auto_kunit.c). With many more dies the violations grow so slowly with the bound that
+ * (kunit/tail_kunit.c). With many more dies the violations grow so slowly with the bound that
  * the hold needs tens of seconds to see them. With 16 dies, one run in seventeen had less than 95%
  * good seconds in its first minute, one in four less than 90% of the bandwidth, and one in three
  * moved by more than a step.
  */
+#include <linux/export.h>
 #include <linux/math.h>
 #include <linux/math64.h>
 #include <linux/string.h>
 
-#include "k2_auto.h"
+#include "tail.h"
 
-#define K2_AUTO_NS_PER_MS	1000000ULL
-#define K2_AUTO_NS_PER_S	(1000 * K2_AUTO_NS_PER_MS)
+#define TAIL_NS_PER_MS	1000000ULL
+#define TAIL_NS_PER_S	(1000 * TAIL_NS_PER_MS)
 
 /* Times: the device settles; a trial far from the goal; a trial near it; a window of the hold. */
-#define K2_AUTO_SETTLE_NS	(100 * K2_AUTO_NS_PER_MS)
-#define K2_AUTO_FAR_NS		(200 * K2_AUTO_NS_PER_MS)
-#define K2_AUTO_NEAR_NS		(700 * K2_AUTO_NS_PER_MS)
-#define K2_AUTO_HOLD_NS		K2_AUTO_NS_PER_S
+#define TAIL_SETTLE_NS	(100 * TAIL_NS_PER_MS)
+#define TAIL_FAR_NS		(200 * TAIL_NS_PER_MS)
+#define TAIL_NEAR_NS		(700 * TAIL_NS_PER_MS)
+#define TAIL_HOLD_NS		TAIL_NS_PER_S
 /* So long without a tick is a pause. */
-#define K2_AUTO_PAUSE_NS	K2_AUTO_NS_PER_S
-
-enum {
-	/* A window with fewer requests shows nothing. */
-	K2_AUTO_NR_MIN		= 32,
-
-	/* From this bound on steps are small, and a guard costs little. */
-	K2_AUTO_GUARDED	= 8,
-	K2_AUTO_TIGHT_PART	= 8,
-	K2_AUTO_GUARD_PART	= 4,
-	/* From this bound on one step down changes little. */
-	K2_AUTO_COARSE		= 14,
-
-	/* In windows of the hold. */
-	K2_AUTO_COST		= 40,
-	K2_AUTO_PRICE_MIN	= 60,
-	K2_AUTO_PRICE_MAX	= 480,
-
-	/* The bound limits if requests wait here at one in so many completions. */
-	K2_AUTO_LIMITED_PART	= 4,
-	/* One in so many beyond the target is a gross violation. */
-	K2_AUTO_GROSS_PART	= 20,
-	K2_AUTO_GROSS_NR	= 3,
-	K2_AUTO_GROSS_FALL	= 4,
-
-	K2_AUTO_MIX_PCT	= 25,
-	K2_AUTO_SLACK_PCT	= 3,
-};
+#define TAIL_PAUSE_NS	TAIL_NS_PER_S
 
 /* ---- windows ---- */
 
-static u64 k2_auto_p999_ns(const struct k2_auto_sums *sums, const struct k2_auto_sums *since)
+u64 tail_p999_ns(const struct tail_sums *sums, const struct tail_sums *since)
 {
 	unsigned long nr = 0, beyond = (sums->nr_rt - since->nr_rt) / 1000;
-	unsigned int bin = K2_AUTO_NR_BINS;
+	unsigned int bin = TAIL_NR_BINS;
 
 	while (bin--) {
 		nr += (u32)(sums->bin[bin] - since->bin[bin]);
 		if (nr > beyond)
-			return k2_auto_bin_end_ns(bin);
+			return tail_bin_end_ns(bin);
 	}
 	return 0;
 }
+EXPORT_SYMBOL_GPL(tail_p999_ns);
 
 /* Less than @pct percent of the bandwidth that was asked for. */
-static bool k2_auto_lacks(const struct k2_auto *a, u64 bytes_per_s, u32 pct)
+static bool tail_lacks(const struct tail *a, u64 bytes_per_s, u32 pct)
 {
 	return bytes_per_s * 10000 < a->reference_bytes_per_s * a->config.bandwidth_pct * pct;
 }
 
-static void k2_auto_look(const struct k2_auto *a, const struct k2_auto_sums *sums, u64 now_ns,
-			  struct k2_auto_window *w)
+static void tail_look(const struct tail *a, const struct tail_sums *sums, u64 now_ns,
+		      struct tail_window *w)
 {
-	const struct k2_auto_sums *since = &a->since;
+	const struct tail_sums *since = &a->since;
 	unsigned long be_bytes = sums->be_bytes - since->be_bytes;
 	u64 target_ns = a->config.target_ns;
 
-	*w = (struct k2_auto_window) {
+	*w = (struct tail_window) {
 		.bound		= a->bound,
 		.ns		= now_ns - a->since_ns,
 		.nr		= sums->nr - since->nr,
 		.nr_rt		= sums->nr_rt - since->nr_rt,
 		.nr_beyond	= sums->nr_beyond - since->nr_beyond,
-		.p999_ns	= k2_auto_p999_ns(sums, since),
+		.p999_ns	= tail_p999_ns(sums, since),
 	};
-	w->bytes_per_s = mul_u64_u64_div_u64(sums->bytes - since->bytes, K2_AUTO_NS_PER_S,
+	w->bytes_per_s = mul_u64_u64_div_u64(sums->bytes - since->bytes, TAIL_NS_PER_S,
 					     max(w->ns, 1ULL));
-	w->has_mix = be_bytes && w->nr >= w->nr_rt + K2_AUTO_NR_MIN;
+	w->has_mix = be_bytes && w->nr >= w->nr_rt + TAIL_NR_MIN;
 	if (w->has_mix)
 		w->read_pct = div64_u64((u64)(sums->be_read_bytes - since->be_read_bytes) * 100,
 					be_bytes);
-	w->is_limited = (sums->nr_limited - since->nr_limited) * K2_AUTO_LIMITED_PART > w->nr;
+	w->is_limited = (sums->nr_limited - since->nr_limited) * TAIL_LIMITED_PART > w->nr;
 	w->is_violated = target_ns && w->nr_beyond * 1000 > w->nr_rt;
-	w->is_tight = target_ns && w->bound >= K2_AUTO_GUARDED &&
-		      w->p999_ns + w->p999_ns / K2_AUTO_TIGHT_PART > target_ns;
+	w->is_tight = target_ns && w->bound >= TAIL_GUARDED &&
+		      w->p999_ns + w->p999_ns / TAIL_TIGHT_PART > target_ns;
 	/* Where no request waits for the bound, a larger one would give no more. */
 	w->is_short = w->is_limited &&
-		      k2_auto_lacks(a, w->bytes_per_s,
-				     a->state == K2_AUTO_HOLD ? 100 - K2_AUTO_SLACK_PCT : 100);
+		      tail_lacks(a, w->bytes_per_s,
+				 a->state == TAIL_HOLD ? 100 - TAIL_SLACK_PCT : 100);
 }
 
-static bool k2_auto_is_gross(const struct k2_auto_window *w)
+static bool tail_is_gross(const struct tail_window *w)
 {
-	return w->is_violated && w->nr_beyond >= K2_AUTO_GROSS_NR &&
-	       w->nr_beyond * K2_AUTO_GROSS_PART > w->nr_rt;
+	return w->is_violated && w->nr_beyond >= TAIL_GROSS_NR &&
+	       w->nr_beyond * TAIL_GROSS_PART > w->nr_rt;
 }
 
-static bool k2_auto_is_over(const struct k2_auto *a, const struct k2_auto_window *w)
+static bool tail_is_over(const struct tail *a, const struct tail_window *w)
 {
-	bool has_target = a->config.target_ns && a->state != K2_AUTO_REFERENCE;
-	u64 need_ns = K2_AUTO_NEAR_NS;
+	bool has_target = a->config.target_ns && a->state != TAIL_REFERENCE;
+	u64 need_ns = TAIL_NEAR_NS;
 
-	if ((has_target ? w->nr_rt : w->nr) < K2_AUTO_NR_MIN)
+	if ((has_target ? w->nr_rt : w->nr) < TAIL_NR_MIN)
 		return false;
-	if (a->state == K2_AUTO_HOLD)
-		need_ns = K2_AUTO_HOLD_NS;
-	else if (a->state == K2_AUTO_SEARCH && (w->is_violated || w->is_tight))
+	if (a->state == TAIL_HOLD)
+		need_ns = TAIL_HOLD_NS;
+	else if (a->state == TAIL_SEARCH && (w->is_violated || w->is_tight))
 		need_ns = 0;
-	else if (a->state == K2_AUTO_SEARCH && (!a->high || a->high > 2 * a->low))
-		need_ns = K2_AUTO_FAR_NS;
+	else if (a->state == TAIL_SEARCH && (!a->high || a->high > 2 * a->low))
+		need_ns = TAIL_FAR_NS;
 	return w->ns >= need_ns;
 }
 
 /* ---- the search ---- */
 
-static void k2_auto_start_search(struct k2_auto *a, u32 low, u32 high)
+static void tail_start_search(struct tail *a, u32 low, u32 high)
 {
-	a->state = K2_AUTO_SEARCH;
+	a->state = TAIL_SEARCH;
 	a->low = low;
 	a->high = high;
 	a->suspect = 0;
@@ -239,70 +214,65 @@ static void k2_auto_start_search(struct k2_auto *a, u32 low, u32 high)
 }
 
 /* Nothing is known. */
-static void k2_auto_start(struct k2_auto *a)
+static void tail_start(struct tail *a)
 {
-	k2_auto_start_search(a, 0, 0);
-	a->price = K2_AUTO_PRICE_MIN;
+	tail_start_search(a, 0, 0);
+	a->price = TAIL_PRICE_MIN;
 	if (a->config.bandwidth_pct) {
-		a->state = K2_AUTO_REFERENCE;
+		a->state = TAIL_REFERENCE;
 		a->bound = a->config.ceiling;
 	}
 }
 
-static void k2_auto_start_hold(struct k2_auto *a, u32 bound)
+void tail_start_hold(struct tail *a, u32 bound)
 {
-	a->state = K2_AUTO_HOLD;
+	a->state = TAIL_HOLD;
 	a->bound = bound;
 	a->suspect = 0;
 	a->is_above = a->high_is_fine;
 	a->is_unmet = !a->high_is_fine && a->low == a->floor;
 	a->has_mix = false;
 	a->is_trial = false;
-	a->credit = K2_AUTO_COST / 2;
+	a->credit = TAIL_COST / 2;
 	a->calm = 0;
 }
-
-/* What to hold if @bound was low enough for as long as a trial takes. */
-static u32 k2_auto_guarded(u32 bound)
-{
-	return bound < K2_AUTO_GUARDED ? bound : bound - bound / K2_AUTO_GUARD_PART;
-}
+EXPORT_SYMBOL_GPL(tail_start_hold);
 
 /* High and low are a step apart, and high is too much for real time. */
-static void k2_auto_end_search(struct k2_auto *a)
+static void tail_end_search(struct tail *a)
 {
 	if (a->low > a->floor) {
-		k2_auto_start_hold(a, max(k2_auto_guarded(a->low), a->proven));
+		tail_start_hold(a, max(tail_guarded(a->low), a->proven));
 	} else if (a->best_bound == a->most_tried && a->most_tried < a->config.ceiling) {
 		a->floor = a->most_tried;
 		a->low = a->floor;
 		a->high = 0;
 		a->bound = min(2 * a->floor, a->config.ceiling);
 	} else {
-		k2_auto_start_hold(a, a->best_bound);
+		tail_start_hold(a, a->best_bound);
 	}
 }
 
 /* No request waits, and no more are in flight than when the latency was missed like this. */
-static bool k2_auto_is_suspect(const struct k2_auto *a, const struct k2_auto_window *w)
+static bool tail_is_suspect(const struct tail *a, const struct tail_window *w)
 {
 	return !a->high && !w->is_limited && a->suspect && a->most_inflight <= a->suspect;
 }
 
 /* Back to the bound of the step down: this is the load that it was for. */
-static void k2_auto_go_back(struct k2_auto *a)
+static void tail_go_back(struct tail *a)
 {
 	a->high = a->suspect;
-	k2_auto_start_hold(a, a->proven);
+	tail_start_hold(a, a->proven);
 }
 
 /* A suspect further away belongs to another load. */
-static u32 k2_auto_next_up(const struct k2_auto *a, u32 bound)
+static u32 tail_next_up(const struct tail *a, u32 bound)
 {
 	return a->suspect > bound && a->suspect < 2 * bound ? a->suspect : 2 * bound;
 }
 
-static void k2_auto_search(struct k2_auto *a, const struct k2_auto_window *w)
+static void tail_search(struct tail *a, const struct tail_window *w)
 {
 	bool is_too_much = w->is_violated || w->is_tight;
 
@@ -311,8 +281,8 @@ static void k2_auto_search(struct k2_auto *a, const struct k2_auto_window *w)
 		a->best_bound = w->bound;
 		a->best_p999_ns = w->p999_ns;
 	}
-	if (!is_too_much && k2_auto_is_suspect(a, w)) {
-		k2_auto_go_back(a);
+	if (!is_too_much && tail_is_suspect(a, w)) {
+		tail_go_back(a);
 		return;
 	}
 	if (is_too_much || (a->config.bandwidth_pct && !w->is_short)) {
@@ -323,21 +293,21 @@ static void k2_auto_search(struct k2_auto *a, const struct k2_auto_window *w)
 	}
 
 	if (!a->high && (!w->is_limited || a->low >= a->config.ceiling))
-		k2_auto_start_hold(a, a->low);
+		tail_start_hold(a, a->low);
 	else if (!a->high)
-		a->bound = min(k2_auto_next_up(a, w->bound), a->config.ceiling);
-	else if (k2_auto_up(a->low) < a->high)
+		a->bound = min(tail_next_up(a, w->bound), a->config.ceiling);
+	else if (tail_up(a->low) < a->high)
 		a->bound = clamp((u32)int_sqrt((unsigned long)max(a->low, 1U) * a->high),
 				 a->low + 1, a->high - 1);
 	else if (a->high_is_fine)
-		k2_auto_start_hold(a, a->high);
+		tail_start_hold(a, a->high);
 	else
-		k2_auto_end_search(a);
+		tail_end_search(a);
 }
 
-static void k2_auto_take_reference(struct k2_auto *a, const struct k2_auto_window *w)
+static void tail_take_reference(struct tail *a, const struct tail_window *w)
 {
-	k2_auto_start_search(a, 0, w->bound);
+	tail_start_search(a, 0, w->bound);
 	a->high_is_fine = true;
 	a->reference_bytes_per_s = w->bytes_per_s;
 	a->bound = max_t(u32, int_sqrt(w->bound), 1);
@@ -345,13 +315,13 @@ static void k2_auto_take_reference(struct k2_auto *a, const struct k2_auto_windo
 
 /* ---- holding ---- */
 
-static void k2_auto_raise_price(struct k2_auto *a)
+static void tail_raise_price(struct tail *a)
 {
-	a->price = min_t(u32, 2 * a->price, K2_AUTO_PRICE_MAX);
+	a->price = min_t(u32, 2 * a->price, TAIL_PRICE_MAX);
 }
 
 /* Where a step down starts. The number in flight comes from ten looks: a suspect, no more. */
-static u32 k2_auto_step_from(struct k2_auto *a, const struct k2_auto_window *w)
+static u32 tail_step_from(struct tail *a, const struct tail_window *w)
 {
 	if (w->is_limited || a->most_inflight >= a->bound)
 		return a->bound;
@@ -360,47 +330,47 @@ static u32 k2_auto_step_from(struct k2_auto *a, const struct k2_auto_window *w)
 	return a->most_inflight;
 }
 
-static u32 k2_auto_lower(struct k2_auto *a, const struct k2_auto_window *w)
+static u32 tail_lower(struct tail *a, const struct tail_window *w)
 {
-	u32 from = k2_auto_step_from(a, w), bound = k2_auto_down(max(from, 2U));
+	u32 from = tail_step_from(a, w), bound = tail_down(max(from, 2U));
 
 	/* Below a trial lies the proven bound. */
-	if (w->is_violated && !a->is_trial && bound >= K2_AUTO_COARSE)
-		bound = k2_auto_down(bound);
-	return from < a->bound ? k2_auto_guarded(bound) : bound;
+	if (w->is_violated && !a->is_trial && bound >= TAIL_COARSE)
+		bound = tail_down(bound);
+	return from < a->bound ? tail_guarded(bound) : bound;
 }
 
-static void k2_auto_step(struct k2_auto *a, const struct k2_auto_window *w, bool is_up,
-			  u32 credit)
+static void tail_step(struct tail *a, const struct tail_window *w, bool is_up,
+		      u32 credit)
 {
-	a->bound = is_up ? min(k2_auto_up(a->bound), a->config.ceiling) : k2_auto_lower(a, w);
+	a->bound = is_up ? min(tail_up(a->bound), a->config.ceiling) : tail_lower(a, w);
 	a->is_trial = false;
 	a->credit = credit;
 	a->calm = 0;
 }
 
 /* A step on no credit. If latency and bandwidth are both good, a lower bound may do as well. */
-static void k2_auto_try(struct k2_auto *a, const struct k2_auto_window *w)
+static void tail_try(struct tail *a, const struct tail_window *w)
 {
 	if (a->config.bandwidth_pct && !w->is_short)
 		a->is_above = true;
 	if (!a->is_above && a->bound == a->config.ceiling)
 		return;
-	k2_auto_step(a, w, !a->is_above, 0);
+	tail_step(a, w, !a->is_above, 0);
 	a->is_trial = !a->is_above;
 }
 
-static void k2_auto_miss(struct k2_auto *a, const struct k2_auto_window *w)
+static void tail_miss(struct tail *a, const struct tail_window *w)
 {
 	/* The latency goes first, else a short window below would undo the step in a second. */
 	if (w->is_violated)
 		a->is_above = false;
-	k2_auto_step(a, w, !w->is_violated, K2_AUTO_COST / 2);
-	k2_auto_raise_price(a);
+	tail_step(a, w, !w->is_violated, TAIL_COST / 2);
+	tail_raise_price(a);
 }
 
 /* The first window of a hold that has best effort says what the load is. */
-static bool k2_auto_is_other_load(struct k2_auto *a, const struct k2_auto_window *w)
+static bool tail_is_other_load(struct tail *a, const struct tail_window *w)
 {
 	if (!w->has_mix)
 		return false;
@@ -408,157 +378,169 @@ static bool k2_auto_is_other_load(struct k2_auto *a, const struct k2_auto_window
 		a->has_mix = true;
 		a->read_pct = w->read_pct;
 	}
-	return w->read_pct > a->read_pct + K2_AUTO_MIX_PCT ||
-	       w->read_pct + K2_AUTO_MIX_PCT < a->read_pct;
+	return w->read_pct > a->read_pct + TAIL_MIX_PCT ||
+	       w->read_pct + TAIL_MIX_PCT < a->read_pct;
 }
 
 /* There is more bandwidth than the search could know of. */
-static bool k2_auto_has_room(const struct k2_auto *a, const struct k2_auto_window *w)
+static bool tail_has_room(const struct tail *a, const struct tail_window *w)
 {
 	if (!w->is_limited || w->is_violated || w->is_tight)
 		return false;
 	if (!a->high)
 		return a->bound < a->config.ceiling;
 	return a->config.bandwidth_pct &&
-	       w->bytes_per_s * 100 > a->reference_bytes_per_s * (100 + K2_AUTO_SLACK_PCT);
+	       w->bytes_per_s * 100 > a->reference_bytes_per_s * (100 + TAIL_SLACK_PCT);
 }
 
 /* Requests wait, and no bound is known to be too high. */
-static void k2_auto_search_up(struct k2_auto *a, const struct k2_auto_window *w)
+static void tail_search_up(struct tail *a, const struct tail_window *w)
 {
 	u32 suspect = a->suspect;
 
-	k2_auto_start_search(a, w->bound, 0);
+	tail_start_search(a, w->bound, 0);
 	a->suspect = suspect;
-	k2_auto_search(a, w);
+	tail_search(a, w);
 }
 
 /* True if a new search has begun. */
-static bool k2_auto_starts_over(struct k2_auto *a, const struct k2_auto_window *w)
+static bool tail_starts_over(struct tail *a, const struct tail_window *w)
 {
-	if (k2_auto_is_other_load(a, w)) {
-		k2_auto_start(a);
-	} else if (k2_auto_has_room(a, w)) {
+	if (tail_is_other_load(a, w)) {
+		tail_start(a);
+	} else if (tail_has_room(a, w)) {
 		if (a->high)
-			k2_auto_start(a);
+			tail_start(a);
 		else
-			k2_auto_search_up(a, w);
+			tail_search_up(a, w);
 	} else if (a->is_unmet && a->calm >= a->price) {
-		k2_auto_raise_price(a);
-		k2_auto_start_search(a, 0, 0);
-	} else if (!a->is_unmet && k2_auto_is_gross(w)) {
-		k2_auto_start_search(a, w->bound / K2_AUTO_GROSS_FALL, w->bound);
-		k2_auto_search(a, w);
+		tail_raise_price(a);
+		tail_start_search(a, 0, 0);
+	} else if (!a->is_unmet && tail_is_gross(w)) {
+		tail_start_search(a, w->bound / TAIL_GROSS_FALL, w->bound);
+		tail_search(a, w);
 	} else {
 		return false;
 	}
 	return true;
 }
 
-static void k2_auto_hold(struct k2_auto *a, const struct k2_auto_window *w)
+static void tail_hold(struct tail *a, const struct tail_window *w)
 {
 	a->calm++;
-	if (k2_auto_starts_over(a, w))
+	if (tail_starts_over(a, w))
 		return;
 	if (a->is_unmet) {
 		a->is_unmet = w->is_violated;
 		a->best_p999_ns = w->p999_ns;
 	} else if (!w->is_violated && !(a->is_above && w->is_short)) {
-		a->credit = min_t(u32, a->credit + 1, K2_AUTO_COST);
+		a->credit = min_t(u32, a->credit + 1, TAIL_COST);
 		if (w->is_limited && a->calm >= a->price)
-			k2_auto_try(a, w);
-	} else if (a->credit >= K2_AUTO_COST) {
-		a->credit -= K2_AUTO_COST;
+			tail_try(a, w);
+	} else if (a->credit >= TAIL_COST) {
+		a->credit -= TAIL_COST;
 		a->is_trial = false;
 	} else {
-		k2_auto_miss(a, w);
+		tail_miss(a, w);
 	}
 }
 
 /* ---- interface ---- */
 
-void k2_auto_init(struct k2_auto *a, u32 bound)
+void tail_init(struct tail *a, u32 bound)
 {
 	memset(a, 0, sizeof(*a));
 	a->bound = bound;
 	a->config.ceiling = bound;
 }
+EXPORT_SYMBOL_GPL(tail_init);
 
-void k2_auto_set_config(struct k2_auto *a, const struct k2_auto_config *config, u64 now_ns)
+void tail_set_config(struct tail *a, const struct tail_config *config, u64 now_ns)
 {
 	a->config = *config;
 	a->bound = min(a->bound, config->ceiling);
 	a->is_settling = true;
 	a->since_ns = now_ns;
 	a->nr_windows = 0;
-	if (k2_auto_is_on(config)) {
-		k2_auto_start(a);
+	if (tail_is_on(config)) {
+		tail_start(a);
 	} else {
-		a->state = K2_AUTO_OFF;
+		a->state = TAIL_OFF;
 		a->bound = config->ceiling;
 	}
 }
+EXPORT_SYMBOL_GPL(tail_set_config);
 
-void k2_auto_get_found(const struct k2_auto *a, struct k2_auto_found *found)
+void tail_get_found(const struct tail *a, struct tail_found *found)
 {
-	*found = (struct k2_auto_found) {};
-	if (a->state != K2_AUTO_HOLD || a->is_unmet)
+	*found = (struct tail_found) {};
+	if (a->state != TAIL_HOLD || a->is_unmet)
 		return;
-	found->bound = a->is_trial ? k2_auto_down(a->bound) : a->bound;
+	found->bound = a->is_trial ? tail_down(a->bound) : a->bound;
 	found->high = a->high;
 	found->is_above = a->is_above;
 	found->reference_bytes_per_s = a->reference_bytes_per_s;
 }
+EXPORT_SYMBOL_GPL(tail_get_found);
 
-void k2_auto_resume(struct k2_auto *a, const struct k2_auto_found *found)
+void tail_resume(struct tail *a, const struct tail_found *found)
 {
-	if (!k2_auto_is_on(&a->config) || !found->bound || found->bound > a->config.ceiling)
+	if (!tail_is_on(&a->config) || !found->bound || found->bound > a->config.ceiling)
 		return;
 	a->low = found->bound;
 	a->high = found->high;
-	k2_auto_start_hold(a, found->bound);
+	tail_start_hold(a, found->bound);
 	a->is_above = found->is_above;
 	a->reference_bytes_per_s = found->reference_bytes_per_s;
 }
+EXPORT_SYMBOL_GPL(tail_resume);
 
-static void k2_auto_begin_window(struct k2_auto *a, const struct k2_auto_sums *sums, u64 now_ns)
+void tail_set_ceiling(struct tail *a, u32 ceiling)
+{
+	a->config.ceiling = ceiling;
+	a->bound = min(a->bound, ceiling);
+}
+EXPORT_SYMBOL_GPL(tail_set_ceiling);
+
+static void tail_begin_window(struct tail *a, const struct tail_sums *sums, u64 now_ns)
 {
 	a->most_inflight = 0;
 	a->since_ns = now_ns;
 	a->since = *sums;
 }
 
-bool k2_auto_tick(struct k2_auto *a, const struct k2_auto_sums *sums, u32 inflight, u64 now_ns)
+bool tail_tick(struct tail *a, const struct tail_sums *sums, u32 inflight, u64 now_ns)
 {
-	struct k2_auto_window w;
+	struct tail_window w;
 
-	if (a->state == K2_AUTO_OFF)
+	if (a->state == TAIL_OFF)
 		return false;
 	/* After such a pause, the time before it and the time after make no window together. */
-	if (now_ns - a->ticked_ns > K2_AUTO_PAUSE_NS)
-		k2_auto_begin_window(a, sums, now_ns);
+	if (now_ns - a->ticked_ns > TAIL_PAUSE_NS)
+		tail_begin_window(a, sums, now_ns);
 	a->ticked_ns = now_ns;
 	if (a->is_settling) {
-		if (now_ns - a->since_ns >= K2_AUTO_SETTLE_NS && inflight <= a->bound) {
+		if (now_ns - a->since_ns >= TAIL_SETTLE_NS && inflight <= a->bound) {
 			a->is_settling = false;
-			k2_auto_begin_window(a, sums, now_ns);
+			tail_begin_window(a, sums, now_ns);
 		}
 		return false;
 	}
 
 	a->most_inflight = max(a->most_inflight, inflight);
-	k2_auto_look(a, sums, now_ns, &w);
-	if (!k2_auto_is_over(a, &w))
+	tail_look(a, sums, now_ns, &w);
+	if (!tail_is_over(a, &w))
 		return false;
 	a->last = w;
 	a->nr_windows++;
-	if (a->state == K2_AUTO_REFERENCE)
-		k2_auto_take_reference(a, &w);
-	else if (a->state == K2_AUTO_SEARCH)
-		k2_auto_search(a, &w);
+	if (a->state == TAIL_REFERENCE)
+		tail_take_reference(a, &w);
+	else if (a->state == TAIL_SEARCH)
+		tail_search(a, &w);
 	else
-		k2_auto_hold(a, &w);
+		tail_hold(a, &w);
 	a->is_settling = a->bound != w.bound;
-	k2_auto_begin_window(a, sums, now_ns);
+	tail_begin_window(a, sums, now_ns);
 	return true;
 }
+EXPORT_SYMBOL_GPL(tail_tick);
