@@ -667,6 +667,10 @@ static void mqfq_serve(struct mqfq_queue *mq, struct request *rq)
 		flow_local_serve(mqfq_place_of(mq, e), bytes);
 	else
 		atomic64_add(bytes, &mqfq_entry_flow(e)->service_bytes);
+	if (unlikely(e->flow & MQFQ_ENTRY_PASS)) {
+		mqfq_tuner_passed(mqfq_entry_flow(e), bytes);
+		mqfq_forgive(md, rq, mqfq_entry_flow(e));
+	}
 }
 
 /* Called from a run of @hctx, after has_work said yes. */
@@ -693,9 +697,6 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if (trace_mqfq_dispatch_enabled())
 		trace_mqfq_dispatch(rq, blk_rq_bytes(rq), mqfq_entry_flow(e)->key,
 				    e->start - mqfq_vt(mq->policy));
-	if (unlikely(e->flow & MQFQ_ENTRY_PASS))
-		mqfq_forgive(container_of(mq->policy, struct mqfq_data, policy), rq,
-			     mqfq_entry_flow(e));
 	/* No longer the tag but the size: a finished request has given up its bios. */
 	e->start = blk_rq_bytes(rq);
 	if (!slot_is_held(rq))

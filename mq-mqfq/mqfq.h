@@ -53,7 +53,6 @@ struct mqfq_cpu_counters {
  * @ended_ns:	when the last one ended
  * @sum:	the counters then
  * @window:	what was counted in it
- * @nr_windows:	how many there were; any CPU reads it
  */
 struct mqfq_tuner {
 	struct mutex lock;
@@ -61,7 +60,6 @@ struct mqfq_tuner {
 	struct delayed_work work;
 	u64 ended_ns;
 	struct mqfq_auto_window sum, window;
-	unsigned long nr_windows;
 };
 
 /**
@@ -178,8 +176,8 @@ void mqfq_tuner_resume(struct mqfq_data *md, const struct mqfq_auto_found *found
 void mqfq_tuner_resume_target(struct mqfq_data *md, const struct tail_found *found);
 /* There are flows: windows begin, if T or D is automatic, or time is shared. Any context. */
 void mqfq_tuner_kick(struct mqfq_data *md);
-/* A request of the flow has gone with a pass. Any context. */
-void mqfq_tuner_passed(struct mqfq_data *md, struct flow *f);
+/* The flow was served @bytes with a pass. Any context. */
+void mqfq_tuner_passed(struct flow *f, u64 bytes);
 /* One of the two is automatic from now on, or set by the user. Process context. */
 void mqfq_tuner_on(struct mqfq_data *md, enum mqfq_auto_which which);
 void mqfq_tuner_off(struct mqfq_data *md, enum mqfq_auto_which which, u32 value);
@@ -207,7 +205,7 @@ bool mqfq_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_se
 /* The start tag of an urgent request: virtual time, as long as its flow has credit. */
 u64 mqfq_tag_urgent(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt);
 /* A request of class RT has gone with a pass: its flow's debt is bounded. */
-void mqfq_forgive(struct mqfq_data *md, struct request *rq, struct flow *f);
+void mqfq_forgive(struct mqfq_data *md, const struct request *rq, struct flow *f);
 /* Must an allocation leave a quarter of the @depth tags of a queue, of which @used are in use? */
 bool mqfq_leaves_share(struct mqfq_data *md, const struct mqfq_queue *mq, blk_opf_t opf,
 		       unsigned int used, unsigned int depth);

@@ -20,15 +20,20 @@ enum {
 	MQFQ_TUNER_LOOK_AT	= 64,
 	/* A window that was so long does not count: there was a pause. */
 	MQFQ_TUNER_LATE_MS	= 1000,
-	/* A flow is apart for so many windows after a request went with a pass. */
-	MQFQ_TUNER_APART_WINDOWS = 100,
 };
 
-/* In flow.notes: @passed_in is the window in which a request went with a pass last, plus one. */
+/**
+ * struct mqfq_tuner_note - in flow.notes
+ * @service_bytes:	flow.service_bytes when the last window ended
+ * @law:		the law's
+ * @passed:		bytes that went with passes
+ * @passed_bytes:	and how many had when the last window ended
+ */
 struct mqfq_tuner_note {
 	u64 service_bytes;
 	struct mqfq_auto_flow law;
-	unsigned long passed_in;
+	atomic64_t passed;
+	u64 passed_bytes;
 };
 
 static_assert(sizeof(struct mqfq_tuner_note) <= sizeof_field(struct flow, notes));
@@ -36,40 +41,43 @@ static_assert(sizeof(struct mqfq_tuner_note) <= sizeof_field(struct flow, notes)
 struct mqfq_tuner_flows {
 	struct mqfq_auto *law;
 	struct mqfq_auto_window *window;
-	unsigned long nr_windows;
 };
 
-void mqfq_tuner_passed(struct mqfq_data *md, struct flow *f)
+static struct mqfq_tuner_note *mqfq_tuner_note(struct flow *f)
 {
-	struct mqfq_tuner_note *note = (struct mqfq_tuner_note *)f->notes;
+	return (struct mqfq_tuner_note *)f->notes;
+}
 
-	WRITE_ONCE(note->passed_in, READ_ONCE(md->tuner.nr_windows) + 1);
+void mqfq_tuner_passed(struct flow *f, u64 bytes)
+{
+	atomic64_add(bytes, &mqfq_tuner_note(f)->passed);
 }
 
 /*
- * What nobody else wants is not shared, and what passes is not held back: no T and no D makes such
- * flows equal to others.
+ * Was the flow served these @bytes apart from the others? What nobody else wants is not shared, and
+ * what passes is not held back: if that is half, no T and no D makes the flow equal to others.
  */
-static bool mqfq_tuner_is_apart(const struct mqfq_tuner_flows *all, const struct flow *f)
+static bool mqfq_tuner_is_apart(struct flow *f, u64 bytes)
 {
-	const struct mqfq_tuner_note *note = (const struct mqfq_tuner_note *)f->notes;
-	unsigned long passed_in = READ_ONCE(note->passed_in);
+	struct mqfq_tuner_note *note = mqfq_tuner_note(f);
+	u64 passed_bytes = atomic64_read(&note->passed);
+	u64 passed = passed_bytes - note->passed_bytes;
 
-	return f->key == MQFQ_IDLE_KEY ||
-	       (passed_in && all->nr_windows - passed_in < MQFQ_TUNER_APART_WINDOWS);
+	note->passed_bytes = passed_bytes;
+	return f->key == MQFQ_IDLE_KEY || 2 * passed > bytes;
 }
 
 static void mqfq_tuner_flow(void *context, struct flow *f)
 {
 	struct mqfq_tuner_flows *all = context;
-	struct mqfq_tuner_note *note = (struct mqfq_tuner_note *)f->notes;
+	struct mqfq_tuner_note *note = mqfq_tuner_note(f);
 	u64 service_bytes = atomic64_read(&f->service_bytes);
 	u64 bytes = service_bytes - note->service_bytes;
 
 	note->service_bytes = service_bytes;
 	all->window->bytes += bytes;
 	all->window->nr_flows += bytes || atomic_read(&f->refs) > 0;
-	if (!mqfq_tuner_is_apart(all, f))
+	if (!mqfq_tuner_is_apart(f, bytes))
 		mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes));
 }
 
@@ -126,7 +134,6 @@ static void mqfq_tuner_measure(struct mqfq_data *md, u64 now_ns, struct mqfq_aut
 	struct mqfq_tuner_flows flows = { .law = &t->law, .window = w };
 	struct mqfq_auto_window sum;
 
-	flows.nr_windows = t->nr_windows + 1;
 	mqfq_tuner_sum(md, &sum);
 	mqfq_fold(&md->policy);
 	*w = sum;
@@ -140,7 +147,6 @@ static void mqfq_tuner_measure(struct mqfq_data *md, u64 now_ns, struct mqfq_aut
 	w->throttles -= t->sum.throttles;
 	t->sum = sum;
 	t->ended_ns = now_ns;
-	WRITE_ONCE(t->nr_windows, t->nr_windows + 1);
 }
 
 static void mqfq_tuner_apply(struct mqfq_data *md)

@@ -37,12 +37,11 @@ u64 mqfq_tag_urgent(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt)
 	return start;
 }
 
-void mqfq_forgive(struct mqfq_data *md, struct request *rq, struct flow *f)
+void mqfq_forgive(struct mqfq_data *md, const struct request *rq, struct flow *f)
 {
 	u64 cost = mqfq_charge_of_tag(&md->charge, rq, blk_rq_bytes(rq));
 	u64 credit_vt = mqfq_credit_vt(md);
 
-	mqfq_tuner_passed(md, f);
 	if (credit_vt)
 		flow_forgive(f, mqfq_vt(&md->policy), flow_cost_vt(f, cost), credit_vt);
 }
