@@ -11,6 +11,7 @@ SCHEDULERS = {"none": "#b0413e", "mq-deadline": "#8a8a8a", "kyber": "#b9a44c", "
               "bfq, tuned": "#9ccfa9", "io.cost": "#6b5b4f", "io.cost, tuned": "#b39f8f",
               "io.max": "#c9a0a0",
               "mq-mqfq": "#1f4e8c", "mq-mqfq, time": "#19a7a0",
+              "mq-mqfq, target": "#e0529c",
               "mq-k2": "#4d9fd6", "mq-tabs": "#d9730d",
               "mq-octofas": "#8e4f9e"}
 # Other colours: tenants in the order in which a benchmark names them, and octokvd's peers.
