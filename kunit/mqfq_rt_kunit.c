@@ -399,6 +399,35 @@ static void asks_again_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, take(test, 1), far);
 }
 
+/* What a queue was throttled for is gone when that has passed: so may be its flow. */
+static void throttled_test(struct kunit *test)
+{
+	int rt;
+
+	make_up(test, SLOTS);
+	fill(test, 0, true);
+	put(test, 3, 0);
+	rt = put_rt(test, 1, FAR, LEVEL);
+	KUNIT_EXPECT_EQ(test, atomic_read(&queue(test, 1)->state), (int)MQFQ_THROTTLED);
+	KUNIT_EXPECT_PTR_NE(test, queue(test, 1)->throttled_flow, NULL);
+	release(test, SLOTS);
+	KUNIT_EXPECT_EQ(test, take(test, 1), rt);
+	KUNIT_EXPECT_PTR_EQ(test, queue(test, 1)->throttled_flow, NULL);
+}
+
+/* A target lowers D, and leaves the passes. */
+static void passes_stay_test(struct kunit *test)
+{
+	unsigned int i;
+
+	make_up(test, 12);
+	mqfq_set_slots(&context(test)->policy, 1);
+	mqfq_set_passes(&context(test)->policy, 12);
+	for (i = 0; i < 12; i++)
+		KUNIT_EXPECT_EQ(test, put_rt(test, 0, 0, LEVEL), take(test, 0));
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 12);
+}
+
 /* ---- queues that are away ---- */
 
 static void look_after_ms(struct kunit *test, unsigned int ms)
@@ -457,8 +486,14 @@ static void stuck_test(struct kunit *test)
 	look_after_ms(test, 150);
 	KUNIT_EXPECT_EQ(test, take(test, 2), rt);
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 1);
+	id = put_rt(test, 0, 0, LEVEL);
+	KUNIT_EXPECT_EQ(test, take(test, 0), (int)NOTHING);
 	for (i = 0; i < PASSES; i++)
 		release(test, i);
+	/* The last payment brings the queue home, though no slot is free. */
+	KUNIT_EXPECT_TRUE(test, woken(test) & 1);
+	KUNIT_EXPECT_EQ(test, take(test, 0), id);
+	release(test, id);
 	release(test, rt);
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 0);
 }
@@ -473,6 +508,8 @@ static struct kunit_case mqfq_rt_cases[] = {
 	KUNIT_CASE(next_head_test),
 	KUNIT_CASE(gives_its_slot_test),
 	KUNIT_CASE(asks_again_test),
+	KUNIT_CASE(throttled_test),
+	KUNIT_CASE(passes_stay_test),
 	KUNIT_CASE(stopped_test),
 	KUNIT_CASE(stuck_test),
 	{}

@@ -826,6 +826,31 @@ static void gross_test(struct kunit *test)
 	KUNIT_EXPECT_LT(test, w->law.bound, 9U);
 }
 
+/* While it is not in force nothing counts, and what is there at the end is settled first. */
+static void rest_test(struct kunit *test)
+{
+	struct k2_world *w = world(test);
+	u32 i;
+
+	start_hold(test);
+	for (i = 0; i < 20; i++) {
+		w->sums.nr += 1000;
+		w->sums.nr_rt += 1000;
+		w->sums.nr_beyond += 500;
+		w->now_ns += TAIL_TICK_NS;
+		tail_rest(&w->law, w->now_ns);
+	}
+	for (i = 0; i < 20; i++) {
+		w->sums.nr += 1000;
+		w->sums.nr_rt += 1000;
+		w->now_ns += TAIL_TICK_NS;
+		tail_tick(&w->law, &w->sums, 12, w->now_ns);
+	}
+	KUNIT_EXPECT_EQ(test, w->law.bound, 12U);
+	KUNIT_EXPECT_FALSE(test, w->law.last.is_violated);
+	KUNIT_EXPECT_EQ(test, w->law.state, TAIL_HOLD);
+}
+
 static struct kunit_case tail_cases[] = {
 	KUNIT_CASE(bin_test),
 	KUNIT_CASE(step_test),
@@ -842,6 +867,7 @@ static struct kunit_case tail_cases[] = {
 	KUNIT_CASE(saturating_test),
 	KUNIT_CASE(no_realtime_test),
 	KUNIT_CASE(light_load_test),
+	KUNIT_CASE(rest_test),
 	KUNIT_CASE(pause_test),
 	KUNIT_CASE(less_load_test),
 	KUNIT_CASE(last_window_test),

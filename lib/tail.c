@@ -495,19 +495,20 @@ void tail_resume(struct tail *a, const struct tail_found *found)
 }
 EXPORT_SYMBOL_GPL(tail_resume);
 
-void tail_set_ceiling(struct tail *a, u32 ceiling)
-{
-	a->config.ceiling = ceiling;
-	a->bound = min(a->bound, ceiling);
-}
-EXPORT_SYMBOL_GPL(tail_set_ceiling);
-
 static void tail_begin_window(struct tail *a, const struct tail_sums *sums, u64 now_ns)
 {
 	a->most_inflight = 0;
 	a->since_ns = now_ns;
 	a->since = *sums;
 }
+
+void tail_rest(struct tail *a, u64 now_ns)
+{
+	a->is_settling = true;
+	a->since_ns = now_ns;
+	a->ticked_ns = now_ns;
+}
+EXPORT_SYMBOL_GPL(tail_rest);
 
 bool tail_tick(struct tail *a, const struct tail_sums *sums, u32 inflight, u64 now_ns)
 {

@@ -238,8 +238,8 @@ u64 tail_p999_ns(const struct tail_sums *sums, const struct tail_sums *since);
 /* @a has found @bound, and holds it from now on. */
 void tail_start_hold(struct tail *a, u32 bound);
 
-/* No bound is larger than @ceiling from now on. */
-void tail_set_ceiling(struct tail *a, u32 ceiling);
+/* The bound is not in force: what is counted now says nothing of it. Instead of tail_tick(). */
+void tail_rest(struct tail *a, u64 now_ns);
 
 /**
  * tail_tick() - look at the counts

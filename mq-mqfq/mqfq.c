@@ -228,7 +228,7 @@ static u32 mqfq_weight_of(void *context, u64 key, void *css)
 
 	mqfq_share_kick(md);
 	mqfq_tuner_kick(md);
-	if (key == MQFQ_IDLE_KEY && READ_ONCE(md->flow_kind) != FLOW_IOPRIO)
+	if (key == MQFQ_IDLE_KEY)
 		return FLOW_WEIGHT_MIN;
 	if (flow_key_kind(key) == FLOW_CGROUP)
 		return mqfq_cgroup_weight(md, css);
@@ -492,7 +492,8 @@ static void mqfq_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 	unsigned int depth = tag_share_sched_depth(data->hctx), used;
 
 	if (!(data->hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED) &&
-	    READ_ONCE(mq->nr) + READ_ONCE(mq->nr_aside) + READ_ONCE(md->policy.tokens.slots) +
+	    READ_ONCE(mq->nr) + READ_ONCE(mq->nr_aside) + READ_ONCE(mq->rt.nr) +
+	    READ_ONCE(md->policy.tokens.slots) + atomic_read(&md->policy.passes.nr_out) +
 	    data->nr_tags <= depth / 2)
 		return;
 	if (tag_share_spend_room(data, &mq->tag_room, depth / 2))
@@ -529,6 +530,13 @@ static const void *mqfq_bio_owner(const struct bio *bio)
 #endif
 }
 
+/* It goes when nobody else wants, and nobody waits for it. */
+static bool mqfq_is_put_off(const struct mqfq_data *md, struct request *rq)
+{
+	return mqfq_is_idle(md, rq) &&
+	       !urgent_is(rq->cmd_flags, mqfq_submitter(rq)->task_flags);
+}
+
 /*
  * The flow of a request, for mqfq_entry.flow: until it is finished the request counts in a place
  * of the queue, or has a reference. Most batches are of one flow.
@@ -540,7 +548,7 @@ static unsigned long mqfq_rq_flow(struct mqfq_data *md, struct mqfq_queue *mq, s
 	struct cgroup_subsys_state *css = NULL;
 	u64 key = MQFQ_IDLE_KEY;
 
-	if (unlikely(mqfq_is_idle(md, rq))) {
+	if (unlikely(mqfq_is_put_off(md, rq))) {
 		if (f && f->key != key)
 			f = NULL;
 	} else if (!f || flow_key_kind(f->key) != FLOW_CGROUP ||
@@ -559,13 +567,6 @@ static unsigned long mqfq_rq_flow(struct mqfq_data *md, struct mqfq_queue *mq, s
 		last->place = flow_local_of(&mq->flows, f->key);
 	}
 	return (unsigned long)f | (flow_is_local(last->place, f) ? 0 : MQFQ_ENTRY_DIRECT);
-}
-
-/* It goes when nobody else wants, and nobody waits for it. */
-static bool mqfq_is_put_off(const struct mqfq_data *md, struct request *rq)
-{
-	return mqfq_is_idle(md, rq) &&
-	       !urgent_is(rq->cmd_flags, mqfq_submitter(rq)->task_flags);
 }
 
 /* The start tag of a request that comes. */

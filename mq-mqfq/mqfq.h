@@ -53,6 +53,7 @@ struct mqfq_cpu_counters {
  * @ended_ns:	when the last one ended
  * @sum:	the counters then
  * @window:	what was counted in it
+ * @was_held_down: by the target, when the last one ended
  */
 struct mqfq_tuner {
 	struct mutex lock;
@@ -60,6 +61,7 @@ struct mqfq_tuner {
 	struct delayed_work work;
 	u64 ended_ns;
 	struct mqfq_auto_window sum, window;
+	bool was_held_down;
 };
 
 /**
@@ -133,8 +135,8 @@ struct mqfq_data {
 	struct flow_table flows;
 };
 
-/* The flow of all requests of class IDLE. */
-#define MQFQ_IDLE_KEY	flow_key(FLOW_IOPRIO, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0))
+/* The flow of all requests of class IDLE: no priority has this number. */
+#define MQFQ_IDLE_KEY	flow_key(FLOW_IOPRIO, 1 << 16)
 
 static inline struct mqfq_entry *mqfq_entry(struct request *rq)
 {
@@ -193,9 +195,9 @@ void mqfq_target_exit(struct mqfq_target *t);
 void mqfq_target_completed(struct mqfq_data *md, struct request *rq, u32 bytes, bool is_rt);
 /* The following are under the tuner's lock. No more slots than this are in force. */
 u32 mqfq_target_slots(const struct mqfq_data *md);
-/* From the tuner's work: @in_flight requests have slots, and the target may leave @ceiling. */
-void mqfq_target_tick(struct mqfq_data *md, u32 in_flight, u32 ceiling);
-void mqfq_target_set(struct mqfq_data *md, unsigned int p999_us, u32 ceiling);
+/* From the tuner's work: @in_flight requests have slots. */
+void mqfq_target_tick(struct mqfq_data *md, u32 in_flight);
+void mqfq_target_set(struct mqfq_data *md, unsigned int p999_us);
 
 /* mqfq_merge.c: hooks */
 bool mqfq_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio);

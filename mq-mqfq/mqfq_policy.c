@@ -455,22 +455,6 @@ static void mqfq_come_back_slow(struct mqfq_queue *mq)
 	mqfq_park(mq);
 }
 
-/* The queue was recalled. */
-static noinline void mqfq_come_back(struct mqfq_queue *mq)
-{
-	lockdep_assert_held(&mq->lock);
-
-	WRITE_ONCE(mq->is_recalled, false);
-	/* A permit would be lost on a queue that waits for its own requests. */
-	if (atomic_read(&mq->state) == MQFQ_STUCK) {
-		mqfq_recall_slow(mq->policy);
-		mqfq_recall_rt(mq->policy);
-		return;
-	}
-	mqfq_come_back_slow(mq);
-	mqfq_rt_come_back(mq);
-}
-
 /* ---- debts ---- */
 
 /* The queue gives its permits back, and @more: it cannot use them. Entries without step aside. */
@@ -492,7 +476,8 @@ static noinline bool mqfq_pay(struct mqfq_queue *mq)
 	token_tree_paid(&mq->policy->tokens);
 	WRITE_ONCE(mq->is_recalled, true);
 	/* Debt before state, by mqfq_tally_pay(). Pairs with smp_mb() in mqfq_come_home(). */
-	mqfq_wake(mq, MQFQ_STUCK);
+	if (!mqfq_wake(mq, MQFQ_STUCK) && !mqfq_tally_lent(atomic64_read(&mq->tally)))
+		mq->policy->ops->run(mq->policy->context, mq->number, MQFQ_ASIDE);
 	return true;
 }
 
@@ -551,6 +536,22 @@ static noinline bool mqfq_come_home(struct mqfq_queue *mq)
 	mqfq_rt_settle(mq);
 	mqfq_line_up(mq);
 	return true;
+}
+
+/* The queue was recalled. */
+static noinline void mqfq_come_back(struct mqfq_queue *mq)
+{
+	lockdep_assert_held(&mq->lock);
+
+	WRITE_ONCE(mq->is_recalled, false);
+	/* A permit would be lost on a queue that waits for its own requests. */
+	if (atomic_read(&mq->state) == MQFQ_STUCK || (mq->is_away && !mqfq_come_home(mq))) {
+		mqfq_recall_slow(mq->policy);
+		mqfq_recall_rt(mq->policy);
+		return;
+	}
+	mqfq_come_back_slow(mq);
+	mqfq_rt_come_back(mq);
 }
 
 void mqfq_release_slow(struct mqfq_queue *mq)
@@ -637,8 +638,12 @@ static struct mqfq_entry *mqfq_take_pass(struct mqfq_queue *mq)
 
 	if (!e)
 		return NULL;
-	if (e == head)
+	if (e == head) {
+		/* The flow may be gone when the queue is throttled the next time. */
+		if (mq->throttled_flow == mqfq_entry_flow(e))
+			mqfq_note_unthrottled(mq);
 		mqfq_step_out(mq, e);
+	}
 	mqfq_line_up(mq);
 	mqfq_count_out(mq, e);
 	mqfq_ask(mq);
@@ -762,6 +767,20 @@ void mqfq_set_throttle(struct mqfq_policy *p, u64 throttle_vt)
 	mqfq_wake_throttled(p);
 }
 
+static void mqfq_store_passes(struct mqfq_policy *p, unsigned int slots)
+{
+	WRITE_ONCE(p->nr_passes, clamp_t(int, slots, MQFQ_PASSES_LEAST, MQFQ_PASSES_MOST));
+}
+
+/* As many passes as with @slots, until the next mqfq_set_slots(). */
+void mqfq_set_passes(struct mqfq_policy *p, unsigned int slots)
+{
+	mqfq_store_passes(p, slots);
+	/* There may be more passes. Pairs with ready_set_add() in mqfq_rt_park(). */
+	smp_mb();
+	mqfq_recall_rt(p);
+}
+
 /**
  * mqfq_set_slots() - change D
  * @p:		policy
@@ -770,6 +789,7 @@ void mqfq_set_throttle(struct mqfq_policy *p, u64 throttle_vt)
 void mqfq_set_slots(struct mqfq_policy *p, unsigned int slots)
 {
 	token_tree_resize(&p->tokens, slots);
+	mqfq_store_passes(p, slots);
 	/* Tokens before bits. Pairs with ready_set_add() in mqfq_seek_slot(). */
 	smp_mb();
 	mqfq_share_out(&p->queue[0]);
@@ -835,6 +855,7 @@ int mqfq_policy_init(struct mqfq_policy *p, const struct topology_place *place,
 		mqfq_queue_init(p, i);
 	atomic64_set(&p->alone.word, MQFQ_NOBODY);
 	mqfq_store_throttle(p, config->throttle_vt);
+	mqfq_store_passes(p, config->slots);
 	return 0;
 
 err_passes:

@@ -104,6 +104,7 @@ void mqfq_look(struct mqfq_policy *p, u64 now_ns);
 
 void mqfq_set_throttle(struct mqfq_policy *p, u64 throttle_vt);
 void mqfq_set_slots(struct mqfq_policy *p, unsigned int slots);
+void mqfq_set_passes(struct mqfq_policy *p, unsigned int slots);
 void mqfq_set_wheel(struct mqfq_policy *p, struct vt_wheel_geometry geometry);
 
 /**

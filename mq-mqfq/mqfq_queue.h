@@ -294,6 +294,7 @@ struct mqfq_look {
  * @grain_vt:		by how much a leaf of the mindicator may lag behind its queue
  * @nr_queues:		of @queue, by number
  * @passes:		permits of class RT
+ * @nr_passes:		how many there are
  * @alone:		which flow is alone
  */
 struct mqfq_policy {
@@ -311,6 +312,7 @@ struct mqfq_policy {
 	struct ready_set ready;
 	struct mqfq_slow slow;
 	struct mqfq_permits passes;
+	int nr_passes;
 	struct mqfq_look look;
 	struct mqfq_alone alone;
 };

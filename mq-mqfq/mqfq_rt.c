@@ -7,11 +7,11 @@
  * for any other request: the tags of the flow's later requests are later, so that a tenant has no
  * more than its share if its other requests can make up for it.
  *
- * The bound. A device has P passes, as many as D but from 4 to 16. An entry with a pass goes; it
- * takes no slot, so D entries of the others are at the device as before, and P more at most. A
- * flood of RT requests therefore leaves the others the part D / (D + P) of what the device takes in
- * turn: half of it at least, if D is 4 or more, and a fifth if D is 1. No entry of the others waits
- * longer because of it than D / (D + P) of the device needs for what is before it.
+ * The bound. A device has P passes, as many as D but from 4 to 16; a target (mqfq_target.c) lowers
+ * D and not P. An entry with a pass goes; it takes no slot, so D entries are at the device as
+ * before, and P more at most. A flood of RT requests therefore leaves the part D / (D + P) of what
+ * the device takes in turn to those that have slots: half of it at least, if D is 4 or more and
+ * there is no target. In that part the flood has its share by weight, as any other tenant.
  *
  * An entry that finds no pass waits in a line of its queue, one line per level; level 0 goes first,
  * and in a line the oldest. When a pass is free again, a queue with such entries is recalled
@@ -43,7 +43,7 @@
 
 static int mqfq_nr_passes(const struct mqfq_policy *p)
 {
-	return clamp(READ_ONCE(p->tokens.slots), (int)MQFQ_PASSES_LEAST, (int)MQFQ_PASSES_MOST);
+	return READ_ONCE(p->nr_passes);
 }
 
 void mqfq_recall_rt(struct mqfq_policy *p)
@@ -204,8 +204,14 @@ void mqfq_release_pass(struct mqfq_queue *mq)
 {
 	s64 tally = atomic64_add_return(MQFQ_TALLY_ONE, &mq->rt_tally);
 
-	if (mqfq_tally_lent(tally) && mqfq_tally_pay(&mq->rt_tally))
+	if (mqfq_tally_lent(tally) && mqfq_tally_pay(&mq->rt_tally)) {
+		if (mqfq_tally_lent(atomic64_read(&mq->rt_tally)))
+			return;
+		/* The queue may have passes again. */
+		WRITE_ONCE(mq->is_recalled, true);
+		mq->policy->ops->run(mq->policy->context, mq->number, MQFQ_ASIDE);
 		return;
+	}
 	/* Full barrier: pass before bits. Pairs with ready_set_add() in mqfq_rt_park(). */
 	atomic_dec_return(&mq->policy->passes.nr_out);
 	mqfq_recall_rt(mq->policy);

@@ -197,6 +197,7 @@ static void mqfq_see_others(struct mqfq_policy *p, const struct mqfq_sums *sums,
 	/* Permits before bits. Pairs with ready_set_add() in mqfq_park(). */
 	smp_mb();
 	mqfq_recall_slow(p);
+	mqfq_recall_rt(p);
 }
 
 void mqfq_look(struct mqfq_policy *p, u64 now_ns)

@@ -6,8 +6,8 @@
  * before. The fewer slots the others have, the shorter that is, and the less the drive can do at
  * once. With target_p999_us set, the law of mq-k2's automatic bound (lib/tail.c) finds the largest
  * number of slots with which 999 of 1000 requests of class RT take no longer, from the allocation
- * to the completion. That many are in force, beneath what mqfq_auto.c finds for throughput, or what
- * is given. The others share them as they always do.
+ * to the completion. That many are in force, or what mqfq_auto.c finds for throughput, or what is
+ * given, if that is less. The others share them as they always do.
  *
  * While the target holds D down, mqfq_auto.c rests: it would compare values that are not in force.
  * The target counts as long as there is something to keep it for. MQFQ_TARGET_IDLE_NS after the
@@ -74,7 +74,7 @@ static void mqfq_target_say_unmet(struct mqfq_data *md)
 		div_u64(a->best_p999_ns, NSEC_PER_USEC), a->best_bound);
 }
 
-void mqfq_target_tick(struct mqfq_data *md, u32 in_flight, u32 ceiling)
+void mqfq_target_tick(struct mqfq_data *md, u32 in_flight)
 {
 	struct mqfq_target *t = &md->target;
 	u64 now_ns = ktime_get_ns();
@@ -85,10 +85,11 @@ void mqfq_target_tick(struct mqfq_data *md, u32 in_flight, u32 ceiling)
 	if (!t->is_on || now_ns - t->ticked_ns < TAIL_TICK_NS)
 		return;
 	t->ticked_ns = now_ns;
-	tail_set_ceiling(&t->law, ceiling);
 	tail_meter_sum(t->counts, &t->sums);
 	if (t->sums.nr_rt != nr_rt)
 		t->rt_ns = now_ns;
+	if (!t->is_in_force)
+		tail_rest(&t->law, now_ns);
 	t->is_in_force = t->rt_ns && now_ns - t->rt_ns < MQFQ_TARGET_IDLE_NS;
 	if (!tail_tick(&t->law, &t->sums, in_flight, now_ns))
 		return;
@@ -96,10 +97,10 @@ void mqfq_target_tick(struct mqfq_data *md, u32 in_flight, u32 ceiling)
 	mqfq_target_say_unmet(md);
 }
 
-void mqfq_target_set(struct mqfq_data *md, unsigned int p999_us, u32 ceiling)
+void mqfq_target_set(struct mqfq_data *md, unsigned int p999_us)
 {
 	struct mqfq_target *t = &md->target;
-	struct tail_config config = { .ceiling = ceiling };
+	struct tail_config config = { .ceiling = md->tuner.law.open_slots };
 
 	lockdep_assert_held(&md->tuner.lock);
 

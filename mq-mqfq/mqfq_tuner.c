@@ -76,9 +76,10 @@ static void mqfq_tuner_flow(void *context, struct flow *f)
 
 	note->service_bytes = service_bytes;
 	all->window->bytes += bytes;
+	if (mqfq_tuner_is_apart(f, bytes))
+		return;
 	all->window->nr_flows += bytes || atomic_read(&f->refs) > 0;
-	if (!mqfq_tuner_is_apart(f, bytes))
-		mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes));
+	mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes));
 }
 
 /*
@@ -160,8 +161,11 @@ static void mqfq_tuner_apply(struct mqfq_data *md)
 
 	if (slots == md->policy.tokens.slots && throttle_vt == md->policy.throttle_vt)
 		return;
-	if (slots != md->policy.tokens.slots)
+	if (slots != md->policy.tokens.slots) {
 		mqfq_set_slots(&md->policy, slots);
+		/* A request of class RT that has no pass waits here, which no target means. */
+		mqfq_set_passes(&md->policy, mqfq_auto_value(law, MQFQ_AUTO_SLOTS));
+	}
 	if (throttle_vt != md->policy.throttle_vt)
 		mqfq_set_throttle(&md->policy, throttle_vt);
 	trace_mqfq_auto(md->q, slots, throttle_kb, law->probing, law->gain_ppm);
@@ -186,7 +190,7 @@ void mqfq_tuner_kick(struct mqfq_data *md)
 /* What mqfq_auto.c has found is not in force. */
 static bool mqfq_tuner_is_held_down(const struct mqfq_data *md)
 {
-	return mqfq_target_slots(md) < md->tuner.law.knob[MQFQ_AUTO_SLOTS].base;
+	return mqfq_target_slots(md) < mqfq_auto_value(&md->tuner.law, MQFQ_AUTO_SLOTS);
 }
 
 /*
@@ -203,6 +207,17 @@ static bool mqfq_tuner_is_full(const struct mqfq_data *md)
 	       (mqfq_tuner_is_held_down(md) || slots == law->knob[MQFQ_AUTO_SLOTS].base);
 }
 
+/* The law compares from the values that it has found: what is tried is not in force any more. */
+static void mqfq_tuner_begin_again(struct mqfq_data *md)
+{
+	struct mqfq_auto *law = &md->tuner.law;
+	enum mqfq_auto_which which;
+
+	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
+		if (mqfq_auto_is_on(law, which))
+			mqfq_auto_on(law, which);
+}
+
 static void mqfq_tuner_end_window(struct mqfq_data *md)
 {
 	struct mqfq_tuner *t = &md->tuner;
@@ -214,9 +229,13 @@ static void mqfq_tuner_end_window(struct mqfq_data *md)
 	if (mqfq_charge_is_time(&md->charge))
 		mqfq_charge_window(&md->charge, was_late ? 0 : t->window.ns,
 				   mqfq_tuner_is_full(md));
-	if (!was_late && mqfq_auto_is_any_on(&t->law) && !mqfq_tuner_is_held_down(md))
+	if (!was_late && mqfq_auto_is_any_on(&t->law) && !t->was_held_down)
 		mqfq_auto_window(&t->law, &t->window);
-	mqfq_target_tick(md, t->window.in_flight, t->law.knob[MQFQ_AUTO_SLOTS].base);
+	mqfq_target_tick(md, t->window.in_flight);
+	if (mqfq_tuner_is_held_down(md) != t->was_held_down) {
+		t->was_held_down = !t->was_held_down;
+		mqfq_tuner_begin_again(md);
+	}
 	mqfq_tuner_apply(md);
 }
 
@@ -253,16 +272,11 @@ void mqfq_tuner_off(struct mqfq_data *md, enum mqfq_auto_which which, u32 value)
 
 void mqfq_tuner_share(struct mqfq_data *md, enum mqfq_charge_kind kind)
 {
-	struct mqfq_auto *law = &md->tuner.law;
-	enum mqfq_auto_which which;
-
 	mutex_lock(&md->tuner.lock);
 	if (kind != md->charge.kind) {
 		mqfq_charge_set_kind(&md->charge, kind);
-		/* What was served so far is in another unit: no comparison goes on. */
-		for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
-			if (mqfq_auto_is_on(law, which))
-				mqfq_auto_on(law, which);
+		/* What was served so far is in another unit. */
+		mqfq_tuner_begin_again(md);
 	}
 	mutex_unlock(&md->tuner.lock);
 	mqfq_tuner_kick(md);
@@ -271,7 +285,7 @@ void mqfq_tuner_share(struct mqfq_data *md, enum mqfq_charge_kind kind)
 void mqfq_tuner_aim(struct mqfq_data *md, unsigned int p999_us)
 {
 	mutex_lock(&md->tuner.lock);
-	mqfq_target_set(md, p999_us, md->tuner.law.knob[MQFQ_AUTO_SLOTS].base);
+	mqfq_target_set(md, p999_us);
 	mqfq_tuner_apply(md);
 	mutex_unlock(&md->tuner.lock);
 	mqfq_tuner_kick(md);

@@ -6,9 +6,9 @@
  * many go next, whatever the flow's weight, and its later requests pay. A flow that sends nothing
  * but metadata gets its share and no more: its debt is paid back as virtual time goes on.
  *
- * Requests of class RT with a pass (mqfq_rt.c) go whatever the debt is. What is more than urgent_kb
- * is forgiven: else a flow whose RT requests take more than its share would have nothing left for
- * its other requests, which wait until virtual time has come by urgent_kb.
+ * Requests of class RT with a pass (mqfq_rt.c) go whatever the debt is. What is more than
+ * urgent_kb, and more than T, is forgiven: else a flow whose RT requests take more than its share
+ * would have nothing left for its other requests. These wait for no more than that.
  */
 #include <linux/ioprio.h>
 #include <linux/percpu.h>
@@ -40,10 +40,9 @@ u64 mqfq_tag_urgent(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt)
 void mqfq_forgive(struct mqfq_data *md, const struct request *rq, struct flow *f)
 {
 	u64 cost = mqfq_charge_of_tag(&md->charge, rq, blk_rq_bytes(rq));
-	u64 credit_vt = mqfq_credit_vt(md);
+	u64 ahead_vt = max(mqfq_credit_vt(md), READ_ONCE(md->policy.throttle_vt));
 
-	if (credit_vt)
-		flow_forgive(f, mqfq_vt(&md->policy), flow_cost_vt(f, cost), credit_vt);
+	flow_forgive(f, mqfq_vt(&md->policy), flow_cost_vt(f, cost), ahead_vt);
 }
 
 /*
@@ -55,7 +54,7 @@ static unsigned int mqfq_nr_tags_of(struct mqfq_data *md, const struct mqfq_queu
 				    const struct flow *f, unsigned int used)
 {
 	bool are_shared = md->q->tag_set->flags & BLK_MQ_F_TAG_HCTX_SHARED;
-	unsigned int nr = READ_ONCE(mq->nr) + READ_ONCE(mq->nr_aside);
+	unsigned int nr = READ_ONCE(mq->nr) + READ_ONCE(mq->nr_aside) + READ_ONCE(mq->rt.nr);
 	unsigned int waiting = mqfq_nr_queued(mq, f);
 	unsigned int all = are_shared ? mqfq_nr_requests(&md->policy, f) :
 					flow_nr_direct(f) + flow_local_nr(&mq->flows, f);
@@ -66,16 +65,20 @@ static unsigned int mqfq_nr_tags_of(struct mqfq_data *md, const struct mqfq_queu
 /*
  * Write-back comes from a kernel thread, and not from the task that made the pages dirty. It is
  * held to its share, whatever that thread's flow has. An urgent request that may go next may have
- * the last tag, and so may a task of class RT. Called under rcu_read_lock().
+ * the last tag, and so may a task of class RT, unless its like waits here. Called under
+ * rcu_read_lock().
  */
 bool mqfq_leaves_share(struct mqfq_data *md, const struct mqfq_queue *mq, blk_opf_t opf,
 		       unsigned int used, unsigned int depth)
 {
+	unsigned int kind = READ_ONCE(md->flow_kind);
+	int class = IOPRIO_PRIO_CLASS(get_current_ioprio());
 	const struct flow *f;
 
-	if (IOPRIO_PRIO_CLASS(get_current_ioprio()) == IOPRIO_CLASS_RT)
+	if (class == IOPRIO_CLASS_RT && !READ_ONCE(mq->rt.nr))
 		return false;
-	f = flow_find(&md->flows, flow_key_of_current(READ_ONCE(md->flow_kind)));
+	f = flow_find(&md->flows, class == IOPRIO_CLASS_IDLE && kind != FLOW_IOPRIO ?
+				  MQFQ_IDLE_KEY : flow_key_of_current(kind));
 	if (urgent_is(opf, current->flags) && READ_ONCE(md->urgent_kb) &&
 	    (!f || flow_has_credit(f, mqfq_vt(&md->policy), mqfq_credit_vt(md))))
 		return false;

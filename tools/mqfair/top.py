@@ -63,8 +63,13 @@ def process_name(number):
         return str(number)
 
 
+IDLE = 1 << 16      # the number of that flow: mq-mqfq/mqfq.h
+
+
 def ioprio_name(number):
-    """class/level, and the hint if there is one."""
+    """class/level, and the hint if there is one; all of class idle are one flow beside cgroups."""
+    if number == IDLE:
+        return "idle"
     name = f"{('none', 'realtime', 'best-effort', 'idle')[number >> 13 & 3]}/{number & 7}"
     return name + (f" hint {number >> 3 & 1023}" if number >> 3 & 1023 else "")
 
