@@ -322,17 +322,23 @@ def smoke(report, name):
         run_list(report, LAB, [*vm, "--cpus", "4"], plan.plan(named=SMOKE).runs, prefix=f"{name}/")
 
 
+def numbers(name):
+    """A series as a tuple of numbers; empty if @name is no series."""
+    return tuple(map(int, name.split("."))) if re.fullmatch(r"\d+\.\d+", name) else ()
+
+
 def series(report):
     """Every series in the archive that is newer than the tested ones: build, load, smoke test."""
     report.begin("list of series")
     argv = enter_argv(base_root(), ["sh", "-c", SERIES_SCRIPT], [], "/", network=True)
     status, out, err = report.command(argv, timeout_s=300)
-    names = [name for name in out.split() if tuple(map(int, name.split("."))) > (7, 2)]
+    tested = max(map(numbers, (*SHARES, *LONG_SHARES)))
+    names = [name for name in out.split() if numbers(name) > tested]
     if status != 0 or "6.12" not in out.split():
         report.fail("list", "cannot list the kernel series of the archive", detail=err)
         return
     if not names:
-        report.skip("list", "the archive has no series newer than 7.2")
+        report.skip("list", f"the archive has no series newer than {'.'.join(map(str, tested))}")
     for name in names:
         smoke(report, name)
 
@@ -344,9 +350,9 @@ def flavours(report):
 
 
 def lines_of(report, program):
-    """A program that prints a line `ok NAME`, `FAIL NAME: why` or `skip NAME: why` for each check.
+    """A program that prints a line for each check; its parts are its arguments.
 
-    Its parts are its arguments.
+    The line is `ok NAME`, `FAIL NAME: why` or `skip NAME: why`.
     """
     report.begin(program)
     argv = [os.path.join(CHECKOUT, "tools/package", program), *report.parts]
@@ -373,14 +379,19 @@ def recipes(report):
 LIFE = (r"^every/(?:load_|unload_|switch_|nr_requests|cpu_hotplug|hw_queues_|remove_|"
         r"nvme_tcp_reset|single_tag)")
 # In the short run, User-Mode Linux has the whole list. With KASAN and lockdep it has the tests that
-# look for races and use after free. Each stock kernel has half of the list, because emulation is
-# slow. The turns differ, so that a test of every scheduler runs with three of the four.
+# look for races and use after free. Each stock kernel of the short run has half of the list,
+# because emulation is slow. The turns differ, so that a test of every scheduler runs with three of
+# the four.
 DEBUG_SHARE = plan.Share(turn=0, slow=True)
 SHARE_6_12 = plan.Share(turn=1, stock="6.12")
 SHARE_7_2 = plan.Share(turn=2, stock="7.2")
+# The newest series is in the long run only, with every test and every scheduler. Named by itself it
+# runs every test that is not of the long run, each with one scheduler.
+SHARE_7_3 = plan.Share(turn=3)
 UML_SHARE = plan.Share(turn=3, thorough=True)
 
 SHARES = {"6.12": SHARE_6_12, "7.2": SHARE_7_2, "uml": UML_SHARE, "uml-debug": DEBUG_SHARE}
+LONG_SHARES = {"7.3": SHARE_7_3}
 HALVES = {"debug-life": LIFE, "debug": ""}
 TABLE = os.path.join(CHECKOUT, "Documentation", "design", "tests.inc")
 
@@ -389,7 +400,7 @@ def tests_table(report):
     """The manual's table of tests and kernels is what the heads of the tests say."""
     report.begin("table")
     with open(TABLE, encoding="utf-8") as handle:
-        same = handle.read() == plan.table(SHARES, HALVES)
+        same = handle.read() == plan.table({**SHARES, **LONG_SHARES}, HALVES)
     report.expect("table", None if same else "tests.inc is old: run tools/test/run --table")
 
 
@@ -426,5 +437,6 @@ GROUPS = [
           recipes, long=True),
     Group("flavours", "Debian's cloud and real-time flavours of 6.12: build, and smoke tests",
           flavours, long=True),
-    Group("series", "kernel series of the archive that are newer than 7.2", series, long=True),
+    vm_group("7.3", "the list on stock 7.3", "7.3", long=True, share=SHARE_7_3),
+    Group("series", "kernel series of the archive that no other group tests", series, long=True),
 ]

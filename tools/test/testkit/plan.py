@@ -157,7 +157,8 @@ MADE = "Made by `tools/test/run --table` from the heads of the tests: do not edi
 def table(shares, halves):
     """The table of tests and kernels, as text.
 
-    @shares: {kernel: Share} of the short run; @halves: {group: pattern of its tests}.
+    @shares: {kernel: Share} of the short run, and of groups of the long run that are named by
+    themselves; @halves: {group: pattern of its tests}.
     """
     rows = [["test", *shares, "long run"]]
     for test in tests():
