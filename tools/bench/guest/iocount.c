@@ -13,8 +13,11 @@
  * submission to the last completion of any worker. The first window warms up and is not counted.
  * The program prints a line per window: nanoseconds per I/O of all workers together.
  *
- *	iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...] [FLOWS [GROUPS [NAME[:START-END]...]]]
+ *	iocount DEVICE DEPTH[p|w] BATCH N WINDOWS CPU[,CPU...]
+ *		[FLOWS [GROUPS [NAME[:START-END]...]]]
  *
+ * With a p after DEPTH the device is polled for completions, without interrupts; with a w the I/Os
+ * are writes.
  * The batches have FLOWS (1 to 16, default 1) I/O priorities in turn, all of the best-effort class.
  * With GROUPS (default 0) the workers are processes instead of threads, and worker k enters cgroup
  * (k modulo GROUPS) below /sys/fs/cgroup, whose names are iocount0, iocount1 and so on. NAME makes
@@ -67,7 +70,7 @@ static struct {
 	int fd;
 	unsigned int depth, batch, nr_ios, nr_windows, nr_workers, nr_flows, nr_groups;
 	uint64_t nr_blocks;
-	bool is_counted;
+	bool is_counted, is_polled, is_writing;
 	struct mark_window mark;
 	pthread_barrier_t *barrier;
 } run;
@@ -99,12 +102,16 @@ static uint64_t next_random(uint64_t *state)
 	return *state = x;
 }
 
-static void queue_read(struct worker *w, unsigned int slot)
+static void queue_io(struct worker *w, unsigned int slot)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&w->ring);
+	char *buffer = w->buffers + slot * BLOCK_BYTES;
+	uint64_t offset = next_random(&w->random) % run.nr_blocks * BLOCK_BYTES;
 
-	io_uring_prep_read_fixed(sqe, 0, w->buffers + slot * BLOCK_BYTES, BLOCK_BYTES,
-				 next_random(&w->random) % run.nr_blocks * BLOCK_BYTES, 0);
+	if (run.is_writing)
+		io_uring_prep_write_fixed(sqe, 0, buffer, BLOCK_BYTES, offset, 0);
+	else
+		io_uring_prep_read_fixed(sqe, 0, buffer, BLOCK_BYTES, offset, 0);
 	sqe->flags |= IOSQE_FIXED_FILE;
 	sqe->user_data = slot;
 	/* Eight levels, then eight with a hint that the device ignores. */
@@ -121,7 +128,7 @@ static unsigned int reap(struct worker *w, unsigned int *slots)
 
 	io_uring_for_each_cqe(&w->ring, head, cqe) {
 		if (cqe->res != BLOCK_BYTES)
-			die("read", cqe->res < 0 ? -cqe->res : EIO);
+			die("I/O", cqe->res < 0 ? -cqe->res : EIO);
 		slots[nr++] = cqe->user_data;
 	}
 	io_uring_cq_advance(&w->ring, nr);
@@ -143,7 +150,7 @@ static void window(struct worker *w, unsigned int nr_ios)
 
 		while (nr_idle >= run.batch && queued < nr_ios) {
 			for (i = 0; i < run.batch; i++)
-				queue_read(w, idle[--nr_idle]);
+				queue_io(w, idle[--nr_idle]);
 			w->flow = (w->flow + 1) % run.nr_flows;
 			queued += run.batch;
 			nr_new += run.batch;
@@ -187,7 +194,8 @@ static void *work(void *arg)
 	CPU_SET(w->cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set))
 		die("cpu", errno);
-	error = io_uring_queue_init(run.depth, &w->ring, 0);
+	error = io_uring_queue_init(run.depth, &w->ring,
+				    run.is_polled ? IORING_SETUP_IOPOLL : 0);
 	if (!error)
 		error = io_uring_register_buffers(&w->ring, &iov, 1);
 	if (!error)
@@ -335,11 +343,13 @@ int main(int argc, char **argv)
 	uint64_t bytes;
 
 	if (argc < 7 || argc > 10) {
-		fprintf(stderr, "usage: iocount DEVICE DEPTH BATCH N WINDOWS CPU[,CPU...] "
+		fprintf(stderr, "usage: iocount DEVICE DEPTH[p|w] BATCH N WINDOWS CPU[,CPU...] "
 			"[FLOWS [GROUPS [NAME[:START-END]...]]]\n");
 		return 2;
 	}
 	run.depth = atoi(argv[2]);
+	run.is_polled = strchr(argv[2], 'p');
+	run.is_writing = strchr(argv[2], 'w');
 	run.batch = atoi(argv[3]);
 	run.nr_ios = atoi(argv[4]);
 	run.nr_windows = atoi(argv[5]);
@@ -355,7 +365,7 @@ int main(int argc, char **argv)
 			MAX_DEPTH, MAX_WINDOWS, MAX_FLOWS);
 		return 2;
 	}
-	run.fd = open(argv[1], O_RDONLY | O_DIRECT);
+	run.fd = open(argv[1], (run.is_writing ? O_RDWR : O_RDONLY) | O_DIRECT);
 	if (run.fd < 0 || ioctl(run.fd, BLKGETSIZE64, &bytes))
 		die(argv[1], errno);
 	run.nr_blocks = bytes / BLOCK_BYTES;

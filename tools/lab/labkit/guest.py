@@ -102,7 +102,7 @@ def _uml_argv(kernel, modules, request, run, console_fd, out_fd, err_fd):
 
 
 def _initramfs(kernel, kind):
-    """The initramfs that mounts the root of a stock kernel; @kind: shared or sealed."""
+    """The initramfs that mounts the root; @kind: shared or sealed."""
     script = os.path.join(GUEST_DIR, "make-initramfs")
     with open(script, "rb") as handle:
         key = cache.key_of(kernel.identity, os.path.basename(kernel.root), kind, handle.read())
@@ -158,7 +158,7 @@ def _vm_argv(kernel, modules, request, run, console_fd, out_fd, err_fd):
     argv += _output_argv(request, console_fd, out_fd, err_fd)
     if request.counted:
         argv += coherence.argv(kernel.root, request.counted, run)
-    if kernel.initramfs:
+    if kernel.initramfs or request.virtual_time:
         argv += ["-initrd", _initramfs(kernel, "sealed" if request.virtual_time else "shared")]
     else:
         append += ["root=/dev/root", "rootfstype=9p", "rw",

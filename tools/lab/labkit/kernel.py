@@ -7,7 +7,11 @@
   uml-debug        the same with KASAN and lockdep
   debug            7.2 with KASAN and lockdep, for --backend vm
   kcsan            7.2 with the concurrency sanitizer and kmemleak
+  sealed           7.2 for --backend vm --virtual-time, to compare with a patched one
+  sealed-upstream  the same with the patches of Documentation/design/upstream
+  uml-upstream     uml with those patches
 """
+import glob
 import os
 import re
 from dataclasses import dataclass
@@ -17,13 +21,21 @@ from .root import (SERIES, base_root, derived_root, enter_argv, installed_series
                    package_version)
 from .say import LabError, run_logged
 
-CONFIG_DIR = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "config")
+LAB_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CONFIG_DIR = os.path.join(LAB_DIR, "config")
+UPSTREAM_DIR = os.path.join(os.path.dirname(os.path.dirname(LAB_DIR)),
+                            "Documentation", "design", "upstream")
 BUILT = {
     "uml": ("um", ("common", "uml")),
     "uml-debug": ("um", ("common", "uml", "debug")),
     "debug": ("x86_64", ("common", "vm", "debug")),
     "kcsan": ("x86_64", ("common", "vm", "kcsan")),
+    "sealed": ("x86_64", ("vm", "sealed")),
+    "sealed-upstream": ("x86_64", ("vm", "sealed")),
+    "uml-upstream": ("um", ("common", "uml")),
 }
+SEALED = ("sealed", "sealed-upstream")
+PATCHED = ("sealed-upstream", "uml-upstream")
 SOURCE_SERIES = "7.2"
 FLAVOURS = ("cloud", "rt")
 
@@ -153,16 +165,50 @@ sed -i '/^void flush_tlb_mm(/,/^}/{s/^\tfor_each_vma/\trcu_read_lock();\n&/;"""
 """)
 
 
-def _source(root):
-    """The kernel source of SOURCE_SERIES, unpacked once."""
+# $1 the folder, $2 the package, then the patches.
+_PATCH = r"""
+set -e
+folder=$1; shift 2
+for patch; do
+    patch -d "$folder" -p1 --no-backup-if-mismatch -F0 -i "$patch" ||
+        { echo "${patch##*/} does not apply"; exit 1; }
+done
+"""
+
+
+def upstream_patches():
+    """The patches for the kernel, in their order."""
+    return sorted(glob.glob(os.path.join(UPSTREAM_DIR, "*.patch")))
+
+
+def _diff(text):
+    """What a patch changes: its message makes no other kernel."""
+    return text[text.index("\ndiff --git "):text.rindex("\n-- \n")]
+
+
+def _texts(paths):
+    found = []
+    for path in paths:
+        with open(path, encoding="utf-8") as handle:
+            found.append(handle.read())
+    return found
+
+
+def source(root, patched=False):
+    """The kernel source of SOURCE_SERIES, unpacked once; @patched: with our patches for it."""
     package = f"/usr/src/linux-source-{SOURCE_SERIES}.tar.xz"
+    patches = upstream_patches() if patched else []
+    name = f"linux-{SOURCE_SERIES}" + ("-upstream" if patched else "")
+    scripts = [_UNPACK, *([_PATCH, *map(_diff, _texts(patches))] if patched else [])]
 
     def make(path):
-        run_logged(f"kernel source {SOURCE_SERIES}: unpacking",
-                   enter_argv(root, ["sh", "-c", _UNPACK, "unpack", path, package], [], "/"),
-                   os.path.join(cache.cache_dir(), "log", "source.log"))
-    return cache.artifact(f"linux-{SOURCE_SERIES}",
-                          cache.key_of(_source_versions(root)[0], _UNPACK), make, 4 << 30)
+        for script in scripts[:2]:
+            run_logged(f"kernel source {SOURCE_SERIES}: unpacking" if script is _UNPACK else
+                       f"kernel source {SOURCE_SERIES}: {len(patches)} patches",
+                       enter_argv(root, ["sh", "-c", script, "unpack", path, package, *patches],
+                                  [UPSTREAM_DIR], "/"),
+                       os.path.join(cache.cache_dir(), "log", "source.log"))
+    return cache.artifact(name, cache.key_of(_source_versions(root)[0], *scripts), make, 4 << 30)
 
 
 # $1 source, $2 output folder, $3 architecture, then the fragments; a later one overrides those
@@ -206,15 +252,11 @@ def _built(name):
     arch, fragments = BUILT[name]
     root = base_root()
     paths = [os.path.join(CONFIG_DIR, f"{fragment}.config") for fragment in fragments]
-    texts = []
-    for path in paths:
-        with open(path, encoding="utf-8") as handle:
-            texts.append(handle.read())
-    source = None
+    texts, patched = _texts(paths), name in PATCHED
+    patches = [_PATCH, *map(_diff, _texts(upstream_patches()))] if patched else []
 
     def make(path):
-        nonlocal source
-        source = _source(root)
+        unpacked = source(root, patched)
         copies = []
         for fragment, text in zip(fragments, texts):
             copies.append(os.path.join(path, f"{fragment}.fragment"))
@@ -222,13 +264,14 @@ def _built(name):
                 handle.write(text)
         run_logged(f"kernel {name}: building {SOURCE_SERIES} from Debian's source (5 to 15 min on "
                    "2 cores)",
-                   enter_argv(root, ["sh", "-c", _COMPILE, "compile", source, path, arch, *copies],
-                              [], "/"),
+                   enter_argv(root, ["sh", "-c", _COMPILE, "compile", unpacked, path, arch,
+                                     *copies], [], "/"),
                    os.path.join(cache.cache_dir(), "log", f"kernel-{name}.log"))
 
     out = cache.artifact(f"kernel-{name}", cache.key_of(*_source_versions(root), _UNPACK, _COMPILE,
-                                                        *map(_options, texts)), make, 5 << 30)
-    _source(root)       # modules build against it
+                                                        *map(_options, texts), *patches),
+                         make, 5 << 30)
+    source(root, patched)      # modules build against it
     release = os.listdir(os.path.join(out, "install/lib/modules"))[0]
     image = os.path.join(out, "linux" if arch == "um" else "arch/x86/boot/bzImage")
     return Kernel(name, release, root, image, out,

@@ -126,7 +126,10 @@ def _run_image(run, kernel, modules, request):
     # The command starts there, also if it has no file.
     os.makedirs(os.path.join(stage, "checkout", os.path.relpath(request.cwd, request.checkout)),
                 exist_ok=True)
-    shutil.copytree(os.path.join(modules, "updates"), os.path.join(stage, "modules", "updates"))
+    # A stock kernel's own modules are in the root filesystem.
+    own = ("updates",) if kernel.initramfs else ("updates", "kernel")
+    for folder in own:
+        shutil.copytree(os.path.join(modules, folder), os.path.join(stage, "modules", folder))
     for name in os.listdir(modules):
         if name.startswith("modules."):
             shutil.copy(os.path.join(modules, name), os.path.join(stage, "modules"))
