@@ -349,14 +349,14 @@ def flavours(report):
         smoke(report, name)
 
 
-def lines_of(report, program):
-    """A program that prints a line for each check; its parts are its arguments.
+def lines_of(report, program, limit_s=3600):
+    """A program below tools/ that prints a line for each check; its parts are its arguments.
 
     The line is `ok NAME`, `FAIL NAME: why` or `skip NAME: why`.
     """
     report.begin(program)
-    argv = [os.path.join(CHECKOUT, "tools/package", program), *report.parts]
-    status, out, err = report.command(argv, timeout_s=3600)
+    argv = [os.path.join(CHECKOUT, "tools", program), *report.parts]
+    status, out, err = report.command(argv, timeout_s=limit_s)
     for line in out.splitlines():
         verdict, _, rest = line.partition(" ")
         if verdict in ("ok", "FAIL", "skip"):
@@ -367,12 +367,17 @@ def lines_of(report, program):
 
 def packages(report):
     """The Debian packages: install, boot, a kernel arrives, remove."""
-    lines_of(report, "test_packages")
+    lines_of(report, "package/test_packages")
 
 
 def recipes(report):
     """The tarball, and the recipes for Debian, Arch Linux and RPM."""
-    lines_of(report, "test_recipes")
+    lines_of(report, "package/test_recipes")
+
+
+def upstream(report):
+    """Our patches for the kernel: they apply, please checkpatch, and save what we say."""
+    lines_of(report, "check/upstream", limit_s=3 * 3600)
 
 
 # Tests in which modules, devices, hardware queues and CPUs come and go.
@@ -439,4 +444,9 @@ GROUPS = [
           flavours, long=True),
     vm_group("7.3", "the list on stock 7.3", "7.3", long=True, share=SHARE_7_3),
     Group("series", "kernel series of the archive that no other group tests", series, long=True),
+    Group("uml-upstream", "the list on User-Mode Linux 7.2 with our patches for the kernel",
+          guest_list("--kernel", "upstream", share=UML_SHARE), long=True,
+          kernels=("uml-upstream",)),
+    Group("upstream", "our patches for the kernel: they apply, and save what we say", upstream,
+          long=True),
 ]
