@@ -164,21 +164,24 @@ static inline void mqfair_unfreeze_queue(struct request_queue *q, unsigned int m
 }
 
 /*
- * Per-CPU memory for init_sched. Where no allocation may wait for reclaim, 6.12 takes only pages
- * that are there already, and has a worker bring more, so this tries again for a while. Kernels
- * since 6.15 do as they do for other memory.
+ * Per-CPU memory for init_sched, in which the queue is frozen. The allocator's mutex must not be
+ * taken there: its holder may wait for reclaim, and reclaim for this queue (a cgroup that is made
+ * while a disk with swap gets a scheduler). Without it the allocator takes only pages that are
+ * there already, and has a worker bring more, so this tries again for a while. 6.12 does so by
+ * itself; kernels since 6.15 have to be told.
  */
 #define mqfair_alloc_percpu(type)						\
 	((typeof(type) __percpu *)mqfair_alloc_percpu_bytes(sizeof(type), __alignof__(type)))
 
 static inline void __percpu *mqfair_alloc_percpu_bytes(size_t size, size_t align)
 {
+	const gfp_t gfp = GFP_NOWAIT | __GFP_NOWARN;
+	void __percpu *p = __alloc_percpu_gfp(size, align, gfp);
 	unsigned int tries = 20;
-	void __percpu *p = __alloc_percpu(size, align);
 
 	while (!p && tries--) {
 		msleep(20);
-		p = __alloc_percpu(size, align);
+		p = __alloc_percpu_gfp(size, align, gfp);
 	}
 	return p;
 }
