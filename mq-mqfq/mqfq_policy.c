@@ -511,6 +511,12 @@ static bool mqfq_must_wait(const struct mqfq_queue *mq)
 	return lent && mqfq_nr_slots_taken(mq) - mqfq_tally_released(tally) > lent;
 }
 
+static bool mqfq_is_in_debt(const struct mqfq_queue *mq)
+{
+	return mqfq_tally_lent(atomic64_read(&mq->tally)) ||
+	       mqfq_tally_lent(atomic64_read(&mq->rt_tally));
+}
+
 /* The queue was away. False if it has to wait for requests of its own: it is STUCK. */
 static noinline bool mqfq_come_home(struct mqfq_queue *mq)
 {
@@ -529,8 +535,7 @@ static noinline bool mqfq_come_home(struct mqfq_queue *mq)
 		/* If a release has seen the state, the queue runs once more. */
 		atomic_set(&mq->state, MQFQ_RUNNABLE);
 	}
-	mq->is_away = mqfq_tally_lent(atomic64_read(&mq->tally)) ||
-		      mqfq_tally_lent(atomic64_read(&mq->rt_tally));
+	mq->is_away = mqfq_is_in_debt(mq);
 	mqfq_lift(mq);
 	mqfq_park(mq);
 	mqfq_rt_settle(mq);
@@ -545,11 +550,14 @@ static noinline void mqfq_come_back(struct mqfq_queue *mq)
 
 	WRITE_ONCE(mq->is_recalled, false);
 	/* A permit would be lost on a queue that waits for its own requests. */
-	if (atomic_read(&mq->state) == MQFQ_STUCK || (mq->is_away && !mqfq_come_home(mq))) {
+	if (atomic_read(&mq->state) == MQFQ_STUCK) {
 		mqfq_recall_slow(mq->policy);
 		mqfq_recall_rt(mq->policy);
 		return;
 	}
+	/* In debt it may have to become STUCK, which a queue that waits cannot. */
+	if (mq->is_away && !mqfq_is_in_debt(mq))
+		mqfq_come_home(mq);
 	mqfq_come_back_slow(mq);
 	mqfq_rt_come_back(mq);
 }

@@ -416,8 +416,7 @@ static void check_claims(void)
 			forgotten("has a pass and was not run", i);
 		if (q->rt.nr && !q->rt.head)
 			forgotten("has entries of class RT, and no head", i);
-		if (q->rt.head && !mqfq_tally_lent(atomic64_read(&q->tally)) &&
-		    !mqfq_tally_lent(atomic64_read(&q->rt_tally)) &&
+		if (q->rt.head && !mqfq_is_in_debt(q) &&
 		    atomic_read(&policy.passes.nr_out) < mqfq_nr_passes(&policy))
 			forgotten("has entries of class RT and a pass is idle", i);
 		if (state == MQFQ_STUCK && !mqfq_must_wait(q))
