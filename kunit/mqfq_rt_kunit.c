@@ -5,113 +5,22 @@
  * What is meant, one thing at a time; the threads of mqfq_wakeup have the rules as a whole. Virtual
  * time is 0 at the beginning, and T is 0: what is ahead waits.
  */
-#include <kunit/test.h>
 #include <linux/minmax.h>
-#include <linux/module.h>
 
-#include "../mq-mqfq/mqfq_policy.h"
-#ifndef __KERNEL__
-/* In the kernel the suite mqfq_policy has them. */
-#include "../mq-mqfq/mqfq_permit.c"
-#include "../mq-mqfq/mqfq_policy.c"
-#include "../mq-mqfq/mqfq_rescale.c"
-#include "../mq-mqfq/mqfq_rt.c"
-#include "../mq-mqfq/mqfq_slots.c"
-#include "../mq-mqfq/mqfq_stuck.c"
-#endif
+#include "mqfq_fixture.h"
 
 enum {
-	NR_QUEUES	= 4,
-	NR_ENTRIES	= 64,
-	NOTHING		= -1,
-	SLOTS		= 4,
+	SLOTS	= 4,
 	/* With so many slots. */
-	PASSES		= 4,
-	LEVEL		= 4,
-	FAR		= 1000,
+	PASSES	= 4,
+	LEVEL	= 4,
+	FAR	= 1000,
 };
-
-#define MS	(1000 * 1000ULL)
-
-struct context {
-	struct mqfq_policy policy;
-	bool made;
-	struct flow flow;
-	struct mqfq_entry entry[NR_ENTRIES];
-	int queue_of[NR_ENTRIES];
-	int nr_entries;
-	u32 woken;
-	u64 now_ns;
-};
-
-static struct context *context(struct kunit *test)
-{
-	return test->priv;
-}
-
-static void ask_to_run(void *priv, unsigned int number, enum mqfq_state was)
-{
-	struct context *c = priv;
-
-	(void)was;
-	c->woken |= 1U << number;
-}
-
-static u64 clock_ns(void)
-{
-	return 0;
-}
-
-static const struct mqfq_policy_ops ops = {
-	.run		= ask_to_run,
-	.clock_ns	= clock_ns,
-};
-
-static int mqfq_rt_init(struct kunit *test)
-{
-	test->priv = kunit_kzalloc(test, sizeof(struct context), GFP_KERNEL);
-	return test->priv ? 0 : -ENOMEM;
-}
-
-static void mqfq_rt_exit(struct kunit *test)
-{
-	if (test->priv && context(test)->made)
-		mqfq_policy_destroy(&context(test)->policy);
-}
-
-static void make_up(struct kunit *test, unsigned int slots)
-{
-	const struct mqfq_config config = { 0, slots, { 4, 6 } };
-	struct topology_place place[NR_QUEUES] = {};
-	struct context *c = context(test);
-
-	KUNIT_ASSERT_EQ(test, mqfq_policy_init(&c->policy, place, NR_QUEUES, 0, &config, &ops, c,
-					       GFP_KERNEL), 0);
-	c->made = true;
-	c->now_ns = MS;
-	mqfq_look(&c->policy, c->now_ns);
-}
-
-static struct mqfq_queue *queue(struct kunit *test, unsigned int number)
-{
-	return &context(test)->policy.queue[number];
-}
-
-static int new_entry(struct kunit *test, unsigned int number)
-{
-	struct context *c = context(test);
-	int id = c->nr_entries++;
-
-	KUNIT_ASSERT_LT(test, id, (int)NR_ENTRIES);
-	c->entry[id].flow = (unsigned long)&c->flow;
-	c->queue_of[id] = number;
-	return id;
-}
 
 static int put(struct kunit *test, unsigned int number, u64 tag)
 {
 	struct mqfq_queue *q = queue(test, number);
-	int id = new_entry(test, number);
+	int id = new_entry(test, number, 0);
 
 	spin_lock(&q->lock);
 	mqfq_insert(q, &context(test)->entry[id], tag);
@@ -122,7 +31,7 @@ static int put(struct kunit *test, unsigned int number, u64 tag)
 static int put_rt(struct kunit *test, unsigned int number, u64 tag, unsigned int level)
 {
 	struct mqfq_queue *q = queue(test, number);
-	int id = new_entry(test, number);
+	int id = new_entry(test, number, 0);
 
 	spin_lock(&q->lock);
 	mqfq_insert_rt(q, &context(test)->entry[id], tag, level);
@@ -130,20 +39,10 @@ static int put_rt(struct kunit *test, unsigned int number, u64 tag, unsigned int
 	return id;
 }
 
-/* What a run of the queue gets first, if there is work: an entry's number, or NOTHING. */
-static int take(struct kunit *test, unsigned int number)
+/* What a run of the queue gets first, if there is work. */
+static int run(struct kunit *test, unsigned int number)
 {
-	struct context *c = context(test);
-	struct mqfq_queue *q = queue(test, number);
-	struct mqfq_entry *e;
-
-	c->woken &= ~(1U << number);
-	if (!mqfq_has_work(q))
-		return NOTHING;
-	spin_lock(&q->lock);
-	e = mqfq_take(q);
-	spin_unlock(&q->lock);
-	return e ? (int)(e - c->entry) : NOTHING;
+	return mqfq_has_work(queue(test, number)) ? take(test, number) : NOTHING;
 }
 
 static bool has_pass(struct kunit *test, int id)
@@ -161,14 +60,6 @@ static void release(struct kunit *test, int id)
 		mqfq_release(q);
 }
 
-static u32 woken(struct kunit *test)
-{
-	u32 mask = context(test)->woken;
-
-	context(test)->woken = 0;
-	return mask;
-}
-
 static int nr_passes_out(struct kunit *test)
 {
 	return atomic_read(&context(test)->policy.passes.nr_out);
@@ -180,9 +71,9 @@ static void fill(struct kunit *test, unsigned int number, bool passes_too)
 	unsigned int i;
 
 	for (i = 0; i < SLOTS; i++)
-		KUNIT_ASSERT_EQ(test, put(test, number, 0), take(test, number));
+		KUNIT_ASSERT_EQ(test, put(test, number, 0), run(test, number));
 	for (i = 0; passes_too && i < PASSES; i++)
-		KUNIT_ASSERT_EQ(test, put_rt(test, number, 0, LEVEL), take(test, number));
+		KUNIT_ASSERT_EQ(test, put_rt(test, number, 0, LEVEL), run(test, number));
 }
 
 /* ---- passes ---- */
@@ -192,22 +83,22 @@ static void waits_for_nothing_test(struct kunit *test)
 {
 	int waiting, rt;
 
-	make_up(test, SLOTS);
+	make_up(test, 0, SLOTS);
 	fill(test, 0, false);
 	waiting = put(test, 0, 1);
-	KUNIT_EXPECT_EQ(test, take(test, 0), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
 	rt = put_rt(test, 0, FAR, LEVEL);
-	KUNIT_EXPECT_EQ(test, take(test, 0), rt);
+	KUNIT_EXPECT_EQ(test, run(test, 0), rt);
 	KUNIT_EXPECT_TRUE(test, has_pass(test, rt));
-	KUNIT_EXPECT_EQ(test, take(test, 0), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
 	KUNIT_EXPECT_EQ(test, mqfq_vt(&context(test)->policy), 1ULL);
 
 	/* Its pass is no slot. */
 	release(test, rt);
-	KUNIT_EXPECT_EQ(test, take(test, 0), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
 	release(test, 0);
 	KUNIT_EXPECT_EQ(test, woken(test), 1U);
-	KUNIT_EXPECT_EQ(test, take(test, 0), waiting);
+	KUNIT_EXPECT_EQ(test, run(test, 0), waiting);
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 0);
 }
 
@@ -230,12 +121,12 @@ static void bound_test(struct kunit *test)
 	const struct bound *param = test->param_value;
 	unsigned int i, nr = 0;
 
-	make_up(test, param->slots);
+	make_up(test, 0, param->slots);
 	for (i = 0; i < param->slots; i++)
-		KUNIT_ASSERT_EQ(test, put(test, 0, 0), take(test, 0));
+		KUNIT_ASSERT_EQ(test, put(test, 0, 0), run(test, 0));
 	for (i = 0; i < MQFQ_PASSES_MOST + 2; i++) {
 		put_rt(test, i % NR_QUEUES, 0, LEVEL);
-		nr += take(test, i % NR_QUEUES) != NOTHING;
+		nr += run(test, i % NR_QUEUES) != NOTHING;
 	}
 	KUNIT_EXPECT_EQ(test, nr, param->passes);
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), (int)param->passes);
@@ -246,13 +137,13 @@ static void more_slots_test(struct kunit *test)
 {
 	int rt;
 
-	make_up(test, SLOTS);
+	make_up(test, 0, SLOTS);
 	fill(test, 0, true);
 	rt = put_rt(test, 1, 0, LEVEL);
-	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, run(test, 1), (int)NOTHING);
 	mqfq_set_slots(&context(test)->policy, SLOTS + 1);
 	KUNIT_EXPECT_TRUE(test, woken(test) & 2);
-	KUNIT_EXPECT_EQ(test, take(test, 1), rt);
+	KUNIT_EXPECT_EQ(test, run(test, 1), rt);
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), PASSES + 1);
 	KUNIT_EXPECT_EQ(test, token_tree_nr_free(&context(test)->policy.tokens), 1);
 }
@@ -264,25 +155,25 @@ static void levels_test(struct kunit *test)
 {
 	int low, first, second, high;
 
-	make_up(test, SLOTS);
+	make_up(test, 0, SLOTS);
 	fill(test, 0, true);
 	low = put_rt(test, 1, 1, 7);
 	first = put_rt(test, 1, 9, 3);
 	second = put_rt(test, 1, 5, 3);
 	high = put_rt(test, 1, 7, 0);
-	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, run(test, 1), (int)NOTHING);
 
 	release(test, SLOTS);
 	KUNIT_EXPECT_EQ(test, woken(test), 2U);
-	KUNIT_EXPECT_EQ(test, take(test, 1), high);
+	KUNIT_EXPECT_EQ(test, run(test, 1), high);
 	release(test, high);
-	KUNIT_EXPECT_EQ(test, take(test, 1), first);
+	KUNIT_EXPECT_EQ(test, run(test, 1), first);
 	release(test, first);
-	KUNIT_EXPECT_EQ(test, take(test, 1), second);
+	KUNIT_EXPECT_EQ(test, run(test, 1), second);
 	release(test, second);
-	KUNIT_EXPECT_EQ(test, take(test, 1), low);
+	KUNIT_EXPECT_EQ(test, run(test, 1), low);
 	release(test, low);
-	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, run(test, 1), (int)NOTHING);
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), PASSES - 1);
 }
 
@@ -291,7 +182,7 @@ static void turns_test(struct kunit *test)
 {
 	int of_1[2], of_2[2];
 
-	make_up(test, SLOTS);
+	make_up(test, 0, SLOTS);
 	fill(test, 0, true);
 	of_1[0] = put_rt(test, 1, 0, LEVEL);
 	of_1[1] = put_rt(test, 1, 0, LEVEL);
@@ -300,16 +191,16 @@ static void turns_test(struct kunit *test)
 
 	release(test, SLOTS);
 	KUNIT_EXPECT_EQ(test, woken(test), 1U << 1);
-	KUNIT_EXPECT_EQ(test, take(test, 1), of_1[0]);
+	KUNIT_EXPECT_EQ(test, run(test, 1), of_1[0]);
 	release(test, SLOTS + 1);
 	KUNIT_EXPECT_EQ(test, woken(test), 1U << 2);
-	KUNIT_EXPECT_EQ(test, take(test, 2), of_2[0]);
+	KUNIT_EXPECT_EQ(test, run(test, 2), of_2[0]);
 	release(test, SLOTS + 2);
 	KUNIT_EXPECT_EQ(test, woken(test), 1U << 1);
-	KUNIT_EXPECT_EQ(test, take(test, 1), of_1[1]);
+	KUNIT_EXPECT_EQ(test, run(test, 1), of_1[1]);
 	release(test, SLOTS + 3);
 	KUNIT_EXPECT_EQ(test, woken(test), 1U << 2);
-	KUNIT_EXPECT_EQ(test, take(test, 2), of_2[1]);
+	KUNIT_EXPECT_EQ(test, run(test, 2), of_2[1]);
 }
 
 /* ---- in the order of tags ---- */
@@ -319,7 +210,7 @@ static void has_its_share_test(struct kunit *test)
 {
 	int before, rt, after;
 
-	make_up(test, SLOTS);
+	make_up(test, 0, SLOTS);
 	fill(test, 0, true);
 	before = put(test, 1, 5);
 	rt = put_rt(test, 1, 10, LEVEL);
@@ -327,13 +218,13 @@ static void has_its_share_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mqfq_vt(&context(test)->policy), 5ULL);
 
 	release(test, 0);
-	KUNIT_EXPECT_EQ(test, take(test, 1), before);
+	KUNIT_EXPECT_EQ(test, run(test, 1), before);
 	release(test, 1);
-	KUNIT_EXPECT_EQ(test, take(test, 1), rt);
+	KUNIT_EXPECT_EQ(test, run(test, 1), rt);
 	KUNIT_EXPECT_FALSE(test, has_pass(test, rt));
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), (int)PASSES);
 	release(test, 2);
-	KUNIT_EXPECT_EQ(test, take(test, 1), after);
+	KUNIT_EXPECT_EQ(test, run(test, 1), after);
 }
 
 /* When one has gone with a slot, the next one lines up, at virtual time if its tag is before. */
@@ -341,17 +232,17 @@ static void next_head_test(struct kunit *test)
 {
 	int first, second;
 
-	make_up(test, SLOTS);
+	make_up(test, 0, SLOTS);
 	fill(test, 0, true);
 	first = put_rt(test, 1, 10, LEVEL);
 	second = put_rt(test, 1, 3, LEVEL);
 	KUNIT_EXPECT_EQ(test, mqfq_vt(&context(test)->policy), 10ULL);
 	release(test, 0);
-	KUNIT_EXPECT_EQ(test, take(test, 1), first);
+	KUNIT_EXPECT_EQ(test, run(test, 1), first);
 	KUNIT_EXPECT_EQ(test, context(test)->entry[second].start, 10ULL);
 	release(test, 1);
-	KUNIT_EXPECT_EQ(test, take(test, 1), second);
-	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, run(test, 1), second);
+	KUNIT_EXPECT_EQ(test, run(test, 1), (int)NOTHING);
 }
 
 /* A pass takes the entry that had been armed: its slot goes to another queue. */
@@ -359,22 +250,22 @@ static void gives_its_slot_test(struct kunit *test)
 {
 	int rt, other;
 
-	make_up(test, SLOTS);
+	make_up(test, 0, SLOTS);
 	fill(test, 0, true);
 	rt = put_rt(test, 1, 0, LEVEL);
 	other = put(test, 2, 0);
 	/* Queue 1 is nearer to what comes back from itself only, so it may be either of them. */
 	release(test, 0);
 	if (atomic_read(&queue(test, 1)->state) != MQFQ_ARMED) {
-		KUNIT_EXPECT_EQ(test, take(test, 2), other);
+		KUNIT_EXPECT_EQ(test, run(test, 2), other);
 		other = put(test, 2, 0);
 		release(test, 1);
 	}
 	KUNIT_ASSERT_EQ(test, atomic_read(&queue(test, 1)->state), (int)MQFQ_ARMED);
 	release(test, SLOTS);
-	KUNIT_EXPECT_EQ(test, take(test, 1), rt);
+	KUNIT_EXPECT_EQ(test, run(test, 1), rt);
 	KUNIT_EXPECT_TRUE(test, has_pass(test, rt));
-	KUNIT_EXPECT_EQ(test, take(test, 2), other);
+	KUNIT_EXPECT_EQ(test, run(test, 2), other);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue(test, 1)->state), (int)MQFQ_RUNNABLE);
 }
 
@@ -383,20 +274,20 @@ static void asks_again_test(struct kunit *test)
 {
 	int rt, far;
 
-	make_up(test, SLOTS);
+	make_up(test, 0, SLOTS);
 	fill(test, 0, true);
 	put(test, 3, 0);
 	far = put(test, 1, FAR);
 	rt = put_rt(test, 1, 0, LEVEL);
-	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, run(test, 1), (int)NOTHING);
 	release(test, SLOTS);
-	KUNIT_EXPECT_EQ(test, take(test, 1), rt);
+	KUNIT_EXPECT_EQ(test, run(test, 1), rt);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue(test, 1)->state), (int)MQFQ_THROTTLED);
 	release(test, 0);
-	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
-	KUNIT_EXPECT_NE(test, take(test, 3), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, run(test, 1), (int)NOTHING);
+	KUNIT_EXPECT_NE(test, run(test, 3), (int)NOTHING);
 	release(test, 1);
-	KUNIT_EXPECT_EQ(test, take(test, 1), far);
+	KUNIT_EXPECT_EQ(test, run(test, 1), far);
 }
 
 /* What a queue was throttled for is gone when that has passed: so may be its flow. */
@@ -404,14 +295,14 @@ static void throttled_test(struct kunit *test)
 {
 	int rt;
 
-	make_up(test, SLOTS);
+	make_up(test, 0, SLOTS);
 	fill(test, 0, true);
 	put(test, 3, 0);
 	rt = put_rt(test, 1, FAR, LEVEL);
 	KUNIT_EXPECT_EQ(test, atomic_read(&queue(test, 1)->state), (int)MQFQ_THROTTLED);
 	KUNIT_EXPECT_PTR_NE(test, queue(test, 1)->throttled_flow, NULL);
 	release(test, SLOTS);
-	KUNIT_EXPECT_EQ(test, take(test, 1), rt);
+	KUNIT_EXPECT_EQ(test, run(test, 1), rt);
 	KUNIT_EXPECT_PTR_EQ(test, queue(test, 1)->throttled_flow, NULL);
 }
 
@@ -420,11 +311,11 @@ static void passes_stay_test(struct kunit *test)
 {
 	unsigned int i;
 
-	make_up(test, 12);
+	make_up(test, 0, 12);
 	mqfq_set_slots(&context(test)->policy, 1);
 	mqfq_set_passes(&context(test)->policy, 12);
 	for (i = 0; i < 12; i++)
-		KUNIT_EXPECT_EQ(test, put_rt(test, 0, 0, LEVEL), take(test, 0));
+		KUNIT_EXPECT_EQ(test, put_rt(test, 0, 0, LEVEL), run(test, 0));
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 12);
 }
 
@@ -444,24 +335,24 @@ static void stopped_test(struct kunit *test)
 	unsigned int i;
 	int rt;
 
-	make_up(test, SLOTS);
+	make_up(test, 0, SLOTS);
 	fill(test, 3, false);
 	for (i = 0; i < PASSES; i++)
 		put_rt(test, 0, 0, LEVEL);
 	rt = put_rt(test, 1, FAR, LEVEL);
-	KUNIT_EXPECT_EQ(test, take(test, 1), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, run(test, 1), (int)NOTHING);
 	look_after_ms(test, 50);
 	look_after_ms(test, 150);
-	KUNIT_EXPECT_EQ(test, take(test, 1), rt);
+	KUNIT_EXPECT_EQ(test, run(test, 1), rt);
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 1);
 
 	/* It comes home, and gets them again. */
 	KUNIT_EXPECT_EQ(test, queue(test, 0)->rt.nr_passes, 0U);
-	KUNIT_EXPECT_NE(test, take(test, 0), (int)NOTHING);
+	KUNIT_EXPECT_NE(test, run(test, 0), (int)NOTHING);
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), (int)PASSES);
 	for (i = 0; i < PASSES - 2; i++)
-		KUNIT_EXPECT_NE(test, take(test, 0), (int)NOTHING);
-	KUNIT_EXPECT_EQ(test, take(test, 0), (int)NOTHING);
+		KUNIT_EXPECT_NE(test, run(test, 0), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
 }
 
 /* Passes of requests that do not come back are lent, and paid for when they do. */
@@ -470,29 +361,29 @@ static void stuck_test(struct kunit *test)
 	unsigned int i;
 	int rt, id;
 
-	make_up(test, SLOTS);
+	make_up(test, 0, SLOTS);
 	for (i = 0; i < PASSES; i++)
-		KUNIT_ASSERT_EQ(test, put_rt(test, 0, 0, LEVEL), take(test, 0));
+		KUNIT_ASSERT_EQ(test, put_rt(test, 0, 0, LEVEL), run(test, 0));
 	look_after_ms(test, 50);
 	/* The others go on. */
 	for (i = 0; i < 5 * SLOTS; i++) {
 		id = put(test, 1, 0);
-		KUNIT_ASSERT_EQ(test, take(test, 1), id);
+		KUNIT_ASSERT_EQ(test, run(test, 1), id);
 		release(test, id);
 	}
 	fill(test, 1, false);
 	rt = put_rt(test, 2, 0, LEVEL);
-	KUNIT_EXPECT_EQ(test, take(test, 2), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, run(test, 2), (int)NOTHING);
 	look_after_ms(test, 150);
-	KUNIT_EXPECT_EQ(test, take(test, 2), rt);
+	KUNIT_EXPECT_EQ(test, run(test, 2), rt);
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 1);
 	id = put_rt(test, 0, 0, LEVEL);
-	KUNIT_EXPECT_EQ(test, take(test, 0), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
 	for (i = 0; i < PASSES; i++)
 		release(test, i);
 	/* The last payment brings the queue home, though no slot is free. */
 	KUNIT_EXPECT_TRUE(test, woken(test) & 1);
-	KUNIT_EXPECT_EQ(test, take(test, 0), id);
+	KUNIT_EXPECT_EQ(test, run(test, 0), id);
 	release(test, id);
 	release(test, rt);
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 0);
@@ -517,8 +408,8 @@ static struct kunit_case mqfq_rt_cases[] = {
 
 static struct kunit_suite mqfq_rt_suite = {
 	.name = "mqfq_rt",
-	.init = mqfq_rt_init,
-	.exit = mqfq_rt_exit,
+	.init = mqfq_fixture_init,
+	.exit = mqfq_fixture_exit,
 	.test_cases = mqfq_rt_cases,
 };
 kunit_test_suite(mqfq_rt_suite);

@@ -6,121 +6,23 @@
  * What is meant, one thing at a time; the simulation and the threads of mqfq_wakeup have the rules
  * as a whole. Virtual time is 0 at the beginning, T is wide unless it is told.
  */
-#include <kunit/test.h>
 #include <linux/minmax.h>
-#include <linux/module.h>
 
-#include "../mq-mqfq/mqfq_policy.h"
-#ifndef __KERNEL__
-/* In the kernel the suite mqfq_policy has them. */
-#include "../mq-mqfq/mqfq_permit.c"
-#include "../mq-mqfq/mqfq_policy.c"
-#include "../mq-mqfq/mqfq_rescale.c"
-#include "../mq-mqfq/mqfq_rt.c"
-#include "../mq-mqfq/mqfq_slots.c"
-#include "../mq-mqfq/mqfq_stuck.c"
-#endif
+#include "mqfq_fixture.h"
 
 enum {
-	NR_QUEUES	= 4,
-	NR_ENTRIES	= 256,
-	WIDE		= 1 << 30,
-	NOTHING		= -1,
+	WIDE	= 1 << 30,
 };
-
-#define MS	(1000 * 1000ULL)
-
-struct context {
-	struct mqfq_policy policy;
-	bool made;
-	struct flow flow;
-	struct mqfq_entry entry[NR_ENTRIES];
-	int queue_of[NR_ENTRIES];
-	int nr_entries;
-	u32 woken;
-	u64 now_ns;
-};
-
-static struct context *context(struct kunit *test)
-{
-	return test->priv;
-}
-
-static void ask_to_run(void *priv, unsigned int number, enum mqfq_state was)
-{
-	struct context *c = priv;
-
-	(void)was;
-	c->woken |= 1U << number;
-}
-
-static u64 clock_ns(void)
-{
-	return 0;
-}
-
-static const struct mqfq_policy_ops ops = {
-	.run		= ask_to_run,
-	.clock_ns	= clock_ns,
-};
-
-static int mqfq_waits_init(struct kunit *test)
-{
-	test->priv = kunit_kzalloc(test, sizeof(struct context), GFP_KERNEL);
-	return test->priv ? 0 : -ENOMEM;
-}
-
-static void mqfq_waits_exit(struct kunit *test)
-{
-	if (test->priv && context(test)->made)
-		mqfq_policy_destroy(&context(test)->policy);
-}
-
-static void make_up(struct kunit *test, u64 throttle_vt, unsigned int slots)
-{
-	const struct mqfq_config config = { throttle_vt, slots, { 4, 6 } };
-	struct topology_place place[NR_QUEUES] = {};
-	struct context *c = context(test);
-
-	KUNIT_ASSERT_EQ(test, mqfq_policy_init(&c->policy, place, NR_QUEUES, 0, &config, &ops, c,
-					       GFP_KERNEL), 0);
-	c->made = true;
-	c->now_ns = MS;
-	mqfq_look(&c->policy, c->now_ns);
-}
-
-static struct mqfq_queue *queue(struct kunit *test, unsigned int number)
-{
-	return &context(test)->policy.queue[number];
-}
 
 static int put(struct kunit *test, unsigned int number, u64 tag, bool slow)
 {
-	struct context *c = context(test);
 	struct mqfq_queue *q = queue(test, number);
-	int id = c->nr_entries++;
+	int id = new_entry(test, number, slow ? MQFQ_ENTRY_SLOW : 0);
 
-	KUNIT_ASSERT_LT(test, id, (int)NR_ENTRIES);
-	c->entry[id].flow = (unsigned long)&c->flow | (slow ? MQFQ_ENTRY_SLOW : 0);
-	c->queue_of[id] = number;
 	spin_lock(&q->lock);
-	mqfq_insert(q, &c->entry[id], tag);
+	mqfq_insert(q, &context(test)->entry[id], tag);
 	spin_unlock(&q->lock);
 	return id;
-}
-
-/* What a run of the queue gets first: an entry's number, or NOTHING. */
-static int take(struct kunit *test, unsigned int number)
-{
-	struct context *c = context(test);
-	struct mqfq_queue *q = queue(test, number);
-	struct mqfq_entry *e;
-
-	c->woken &= ~(1U << number);
-	spin_lock(&q->lock);
-	e = mqfq_take(q);
-	spin_unlock(&q->lock);
-	return e ? (int)(e - c->entry) : NOTHING;
 }
 
 static void release(struct kunit *test, int id)
@@ -131,14 +33,6 @@ static void release(struct kunit *test, int id)
 		mqfq_release_slow(queue(test, c->queue_of[id]));
 	else
 		mqfq_release(queue(test, c->queue_of[id]));
-}
-
-static u32 woken(struct kunit *test)
-{
-	u32 mask = context(test)->woken;
-
-	context(test)->woken = 0;
-	return mask;
 }
 
 static void look_after(struct kunit *test, u64 ms)
@@ -626,8 +520,8 @@ static struct kunit_case mqfq_waits_cases[] = {
 
 static struct kunit_suite mqfq_waits_suite = {
 	.name = "mqfq_waits",
-	.init = mqfq_waits_init,
-	.exit = mqfq_waits_exit,
+	.init = mqfq_fixture_init,
+	.exit = mqfq_fixture_exit,
 	.test_cases = mqfq_waits_cases,
 };
 

@@ -117,9 +117,9 @@
 
 /* Times: the device settles; a trial far from the goal; a trial near it; a window of the hold. */
 #define TAIL_SETTLE_NS	(100 * TAIL_NS_PER_MS)
-#define TAIL_FAR_NS		(200 * TAIL_NS_PER_MS)
-#define TAIL_NEAR_NS		(700 * TAIL_NS_PER_MS)
-#define TAIL_HOLD_NS		TAIL_NS_PER_S
+#define TAIL_FAR_NS	(200 * TAIL_NS_PER_MS)
+#define TAIL_NEAR_NS	(700 * TAIL_NS_PER_MS)
+#define TAIL_HOLD_NS	TAIL_NS_PER_S
 /* So long without a tick is a pause. */
 #define TAIL_PAUSE_NS	TAIL_NS_PER_S
 

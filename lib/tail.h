@@ -238,7 +238,7 @@ u64 tail_p999_ns(const struct tail_sums *sums, const struct tail_sums *since);
 /* @a has found @bound, and holds it from now on. */
 void tail_start_hold(struct tail *a, u32 bound);
 
-/* The bound is not in force: what is counted now says nothing of it. Instead of tail_tick(). */
+/* Instead of tail_tick(): the bound is not in force, and what is counted now says nothing of it. */
 void tail_rest(struct tail *a, u64 now_ns);
 
 /**

@@ -14,8 +14,8 @@
 
 #include "blk/keep.h"
 #include "compat.h"
-#include "tail.h"
 #include "k2_policy.h"
+#include "tail.h"
 
 /* Where a request stands; see the drawing in k2.c. */
 enum k2_rq_state {

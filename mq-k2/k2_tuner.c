@@ -48,20 +48,14 @@ static u64 k2_tuner_target_ns(const struct k2_data *k2)
 void k2_tuner_measure(struct k2_data *k2, struct request *rq)
 {
 	const struct k2_rq *kr = k2_rq(rq);
+	bool is_rt = kr->queue != K2_BE_QUEUE;
 
-	this_cpu_inc(k2->cpu_sums->nr);
 	/* Not "is the bound reached": of completions at one time only the first would see that. */
-	if (READ_ONCE(k2->policy.nonempty))
-		this_cpu_inc(k2->cpu_sums->nr_limited);
-	this_cpu_add(k2->cpu_sums->bytes, kr->bytes);
-	if (kr->queue == K2_BE_QUEUE) {
-		this_cpu_add(k2->cpu_sums->be_bytes, kr->bytes);
-		if (req_op(rq) == REQ_OP_READ)
-			this_cpu_add(k2->cpu_sums->be_read_bytes, kr->bytes);
-	} else if (rq->fifo_time) {
+	tail_meter_count(k2->cpu_sums, kr->bytes, READ_ONCE(k2->policy.nonempty), is_rt,
+			 req_op(rq) == REQ_OP_READ);
+	if (is_rt && rq->fifo_time)
 		tail_meter_rt(k2->cpu_sums, ktime_get_ns() - rq->fifo_time,
 			      tail_aim_ns(k2_tuner_target_ns(k2)));
-	}
 }
 
 static void k2_tuner_say_unmet(struct k2_data *k2)
@@ -70,12 +64,7 @@ static void k2_tuner_say_unmet(struct k2_data *k2)
 
 	lockdep_assert_held(&k2->auto_mutex);
 
-	/*
-	 * The first window of the hold shows what the best bound gives: it may lie between aim and
-	 * target.
-	 */
-	if (k2->said_unmet || a->state != TAIL_HOLD || !a->is_unmet || !a->calm ||
-	    a->best_p999_ns <= k2_tuner_target_ns(k2))
+	if (k2->said_unmet || !tail_meter_is_unmet(a, k2_tuner_target_ns(k2)))
 		return;
 	k2->said_unmet = true;
 	pr_info("%s: target_p999_us %u can not be met: the best was %llu us, with a bound of %u\n",

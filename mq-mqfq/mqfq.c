@@ -542,13 +542,13 @@ static bool mqfq_is_put_off(const struct mqfq_data *md, struct request *rq)
  * of the queue, or has a reference. Most batches are of one flow.
  */
 static unsigned long mqfq_rq_flow(struct mqfq_data *md, struct mqfq_queue *mq, struct request *rq,
-				  u64 vt, struct mqfq_last *last)
+				  u64 vt, struct mqfq_last *last, bool is_put_off)
 {
 	struct flow *f = last->flow;
 	struct cgroup_subsys_state *css = NULL;
 	u64 key = MQFQ_IDLE_KEY;
 
-	if (unlikely(mqfq_is_put_off(md, rq))) {
+	if (unlikely(is_put_off)) {
 		if (f && f->key != key)
 			f = NULL;
 	} else if (!f || flow_key_kind(f->key) != FLOW_CGROUP ||
@@ -603,9 +603,11 @@ static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *mq, struct
 		if (mqfair_adopt(rq))
 			mqfq_prepare_request(rq);
 		if (mqfq_rq_state(e) != MQFQ_RQ_REQUEUED) {
-			e->flow = mqfq_rq_flow(md, mq, rq, vt, &last);
+			bool is_put_off = mqfq_is_put_off(md, rq);
+
+			e->flow = mqfq_rq_flow(md, mq, rq, vt, &last, is_put_off);
 			if ((req_op(rq) != REQ_OP_READ && mqfq_is_slow(req_op(rq))) ||
-			    unlikely(mqfq_is_put_off(md, rq)))
+			    unlikely(is_put_off))
 				e->flow |= MQFQ_ENTRY_SLOW;
 			start = mqfq_tag(md, rq, at_head, &last, vt);
 		}
@@ -755,7 +757,7 @@ static void mqfq_finish_request(struct request *rq)
 	this_cpu_inc(md->cpu_counters->completed);
 	if (unlikely(mqfq_charge_is_time(&md->charge)))
 		mqfq_charge_completed(&md->charge, rq, e->start);
-	if (unlikely(READ_ONCE(md->target.is_on)))
+	if (unlikely(READ_ONCE(md->target.p999_us)))
 		mqfq_target_completed(md, rq, e->start, flow & MQFQ_ENTRY_RT);
 	if (slot_is_held(rq))
 		mqfq_give_back(rq, flow);

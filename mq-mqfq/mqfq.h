@@ -66,23 +66,20 @@ struct mqfq_tuner {
 
 /**
  * struct mqfq_target - the slots in force follow the tail of class RT; see mqfq_target.c
- * @p999_us:	what is wanted; 0: nothing
- * @is_on:	something is; completions read it
+ * @p999_us:	what is wanted; 0: nothing. Completions read it
  * @is_in_force: there have been such requests lately
  * @said_unmet:	the kernel's log says that it can not be had
  * @law:	how many slots; the tuner's lock guards it and what follows
  * @counts:	what is completed
  * @sums:	of all CPUs, at the last tick
- * @ticked_ns:	when that was
  * @rt_ns:	when a request of class RT was seen last; 0: never
  */
 struct mqfq_target {
 	unsigned int p999_us;
-	bool is_on, is_in_force, said_unmet;
+	bool is_in_force, said_unmet;
 	struct tail law;
 	struct tail_sums __percpu *counts;
 	struct tail_sums sums;
-	u64 ticked_ns;
 	u64 rt_ns;
 };
 

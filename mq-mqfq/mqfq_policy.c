@@ -111,11 +111,6 @@ static bool mqfq_is_latest(const struct mqfq_queue *mq, const struct mqfq_entry 
 	return !last || vt_after(e->start, rb_entry(last, struct mqfq_entry, node)->start);
 }
 
-static void mqfq_append(struct mqfq_queue *mq, struct mqfq_entry *e)
-{
-	mqfq_line_add(&mq->in_order, e);
-}
-
 /* Equal tags stay in the order in which they came. */
 void mqfq_sort(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
@@ -139,11 +134,10 @@ void mqfq_sort(struct mqfq_queue *mq, struct mqfq_entry *e)
 static void mqfq_unlink_first(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
 	WRITE_ONCE(mq->nr, mq->nr - 1);
-	if (mq->in_order.first == e) {
+	if (mq->in_order.first == e)
 		mq->in_order.first = e->next;
-		return;
-	}
-	rb_erase_cached(&e->node, &mq->others);
+	else
+		rb_erase_cached(&e->node, &mq->others);
 }
 
 static u16 *mqfq_counter(struct mqfq_queue *mq, const struct mqfq_entry *e)
@@ -197,7 +191,7 @@ static __always_inline void mqfq_enter(struct mqfq_queue *mq, struct mqfq_entry 
 {
 	e->start = start;
 	if (mqfq_is_latest(mq, e))
-		mqfq_append(mq, e);
+		mqfq_line_add(&mq->in_order, e);
 	else
 		mqfq_sort(mq, e);
 	mqfq_entered(mq, e);
@@ -387,7 +381,7 @@ static noinline void mqfq_find_slot(struct mqfq_queue *mq, struct mqfq_entry *e)
 
 /* ---- slow entries ---- */
 
-static int mqfq_permits(const struct mqfq_policy *p)
+static int mqfq_nr_permits(const struct mqfq_policy *p)
 {
 	int slots = READ_ONCE(p->tokens.slots);
 	int permits = clamp(slots / MQFQ_SLOW_PART, 1, (int)MQFQ_SLOW_MOST);
@@ -397,7 +391,7 @@ static int mqfq_permits(const struct mqfq_policy *p)
 
 void mqfq_recall_slow(struct mqfq_policy *p)
 {
-	mqfq_permit_recall(p, &p->slow.permits, mqfq_permits(p));
+	mqfq_permit_recall(p, &p->slow.permits, mqfq_nr_permits(p));
 }
 
 /* The queue is parked, unless it has nothing aside. */
@@ -418,7 +412,7 @@ static bool mqfq_has_permit(struct mqfq_queue *mq)
 	if (mq->nr_permits)
 		return true;
 	if (atomic_read(&p->slow.nr_aside) ||
-	    !mqfq_permit_take(&p->slow.permits, mqfq_permits(p)))
+	    !mqfq_permit_take(&p->slow.permits, mqfq_nr_permits(p)))
 		return false;
 	mq->nr_permits++;
 	return true;
@@ -443,7 +437,7 @@ static void mqfq_come_back_slow(struct mqfq_queue *mq)
 	struct mqfq_policy *p = mq->policy;
 	struct mqfq_entry *e = mq->aside.first;
 
-	if (e && mqfq_permit_take(&p->slow.permits, mqfq_permits(p))) {
+	if (e && mqfq_permit_take(&p->slow.permits, mqfq_nr_permits(p))) {
 		u64 vt = mqfq_vt(p);
 
 		mq->aside.first = e->next;

@@ -122,8 +122,6 @@ void mqfq_rt_settle(struct mqfq_queue *mq)
 
 	lockdep_assert_held(&mq->lock);
 
-	if (!mqfq_rt_nr_without(rt))
-		return;
 	while (!mq->is_away && mqfq_rt_nr_without(rt) &&
 	       ready_set_is_empty(&mq->policy->passes.parked) && mqfq_rt_get_pass(mq))
 		WRITE_ONCE(mq->is_recalled, true);

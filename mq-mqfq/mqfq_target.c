@@ -38,18 +38,11 @@ void mqfq_target_completed(struct mqfq_data *md, struct request *rq, u32 bytes, 
 {
 	struct tail_sums __percpu *counts = md->target.counts;
 
-	this_cpu_inc(counts->nr);
-	if (!ready_set_is_empty(&md->policy.ready))
-		this_cpu_inc(counts->nr_limited);
-	this_cpu_add(counts->bytes, bytes);
-	if (!is_rt) {
-		this_cpu_add(counts->be_bytes, bytes);
-		if (req_op(rq) == REQ_OP_READ)
-			this_cpu_add(counts->be_read_bytes, bytes);
-	} else if (rq->start_time_ns) {
+	tail_meter_count(counts, bytes, !ready_set_is_empty(&md->policy.ready), is_rt,
+			 req_op(rq) == REQ_OP_READ);
+	if (is_rt && rq->start_time_ns)
 		tail_meter_rt(counts, ktime_get_ns() - rq->start_time_ns,
 			      tail_aim_ns(mqfq_target_ns(&md->target)));
-	}
 }
 
 u32 mqfq_target_slots(const struct mqfq_data *md)
@@ -64,9 +57,7 @@ static void mqfq_target_say_unmet(struct mqfq_data *md)
 	struct mqfq_target *t = &md->target;
 	const struct tail *a = &t->law;
 
-	/* The first window of the hold shows what the best bound gives. */
-	if (t->said_unmet || a->state != TAIL_HOLD || !a->is_unmet || !a->calm ||
-	    a->best_p999_ns <= mqfq_target_ns(t))
+	if (t->said_unmet || !tail_meter_is_unmet(a, mqfq_target_ns(t)))
 		return;
 	t->said_unmet = true;
 	pr_info("%s: target_p999_us %u can not be met: the best was %llu us, with %u slots\n",
@@ -79,22 +70,22 @@ void mqfq_target_tick(struct mqfq_data *md, u32 in_flight)
 	struct mqfq_target *t = &md->target;
 	u64 now_ns = ktime_get_ns();
 	unsigned long nr_rt = t->sums.nr_rt;
+	bool was_in_force = t->is_in_force;
 
 	lockdep_assert_held(&md->tuner.lock);
 
-	if (!t->is_on || now_ns - t->ticked_ns < TAIL_TICK_NS)
+	if (!t->p999_us || now_ns - t->law.ticked_ns < TAIL_TICK_NS)
 		return;
-	t->ticked_ns = now_ns;
 	tail_meter_sum(t->counts, &t->sums);
 	if (t->sums.nr_rt != nr_rt)
 		t->rt_ns = now_ns;
-	if (!t->is_in_force)
-		tail_rest(&t->law, now_ns);
 	t->is_in_force = t->rt_ns && now_ns - t->rt_ns < MQFQ_TARGET_IDLE_NS;
-	if (!tail_tick(&t->law, &t->sums, in_flight, now_ns))
-		return;
-	trace_mqfq_target(md->q, &t->law);
-	mqfq_target_say_unmet(md);
+	if (!was_in_force) {
+		tail_rest(&t->law, now_ns);
+	} else if (tail_tick(&t->law, &t->sums, in_flight, now_ns)) {
+		trace_mqfq_target(md->q, &t->law);
+		mqfq_target_say_unmet(md);
+	}
 }
 
 void mqfq_target_set(struct mqfq_data *md, unsigned int p999_us)
@@ -110,7 +101,6 @@ void mqfq_target_set(struct mqfq_data *md, unsigned int p999_us)
 	t->said_unmet = false;
 	t->is_in_force = false;
 	t->rt_ns = 0;
-	WRITE_ONCE(t->is_on, p999_us);
 }
 
 int mqfq_target_init(struct mqfq_target *t, u32 slots)

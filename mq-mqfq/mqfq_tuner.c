@@ -54,16 +54,11 @@ void mqfq_tuner_passed(struct flow *f, u64 bytes)
 }
 
 /*
- * Was the flow served these @bytes apart from the others? What nobody else wants is not shared, and
- * what passes is not held back: if that is half, no T and no D makes the flow equal to others.
+ * Was the flow served apart from the others? What nobody else wants is not shared, and what passes
+ * is not held back: if that is half of its bytes, no T and no D makes the flow equal to others.
  */
-static bool mqfq_tuner_is_apart(struct flow *f, u64 bytes)
+static bool mqfq_tuner_is_apart(const struct flow *f, u64 bytes, u64 passed)
 {
-	struct mqfq_tuner_note *note = mqfq_tuner_note(f);
-	u64 passed_bytes = atomic64_read(&note->passed);
-	u64 passed = passed_bytes - note->passed_bytes;
-
-	note->passed_bytes = passed_bytes;
 	return f->key == MQFQ_IDLE_KEY || 2 * passed > bytes;
 }
 
@@ -72,11 +67,14 @@ static void mqfq_tuner_flow(void *context, struct flow *f)
 	struct mqfq_tuner_flows *all = context;
 	struct mqfq_tuner_note *note = mqfq_tuner_note(f);
 	u64 service_bytes = atomic64_read(&f->service_bytes);
+	u64 passed_bytes = atomic64_read(&note->passed);
 	u64 bytes = service_bytes - note->service_bytes;
+	u64 passed = passed_bytes - note->passed_bytes;
 
 	note->service_bytes = service_bytes;
+	note->passed_bytes = passed_bytes;
 	all->window->bytes += bytes;
-	if (mqfq_tuner_is_apart(f, bytes))
+	if (mqfq_tuner_is_apart(f, bytes, passed))
 		return;
 	all->window->nr_flows += bytes || atomic_read(&f->refs) > 0;
 	mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes));
@@ -174,7 +172,7 @@ static void mqfq_tuner_apply(struct mqfq_data *md)
 static bool mqfq_tuner_is_needed(const struct mqfq_data *md)
 {
 	return mqfq_auto_is_any_on(&md->tuner.law) || mqfq_charge_is_time(&md->charge) ||
-	       READ_ONCE(md->target.is_on);
+	       READ_ONCE(md->target.p999_us);
 }
 
 void mqfq_tuner_kick(struct mqfq_data *md)

@@ -126,7 +126,7 @@ static void send_to_device(struct entry *entry)
 		storm_fail("%d in flight, D is %u", inflight, setup->slots);
 	if (entry->e.flow & MQFQ_ENTRY_SLOW) {
 		inflight = __atomic_add_fetch(&nr_slow_inflight, 1, __ATOMIC_RELAXED);
-		if (!setup->tuned && !setup->stalls && inflight > mqfq_permits(&policy))
+		if (!setup->tuned && !setup->stalls && inflight > mqfq_nr_permits(&policy))
 			storm_fail("%d slow ones in flight, D is %u", inflight, setup->slots);
 	}
 	push(&at_device, entry);
@@ -422,7 +422,7 @@ static void check_claims(void)
 		if (state == MQFQ_STUCK && !mqfq_must_wait(q))
 			forgotten("is STUCK and nothing of it is in flight", i);
 		if (q->nr_aside && state != MQFQ_STUCK &&
-		    atomic_read(&policy.slow.permits.nr_out) < mqfq_permits(&policy))
+		    atomic_read(&policy.slow.permits.nr_out) < mqfq_nr_permits(&policy))
 			forgotten("has slow entries aside and a permit is idle", i);
 		if (state == MQFQ_READY && token_tree_nr_free(&policy.tokens) > 0)
 			forgotten("is READY and a slot is idle", i);
