@@ -58,7 +58,6 @@
 
 #include "mqfq_permit.h"
 #include "mqfq_policy.h"
-#include "mqfq_rt.h"
 
 /* ---- virtual time ---- */
 

@@ -21,6 +21,7 @@
 #define MQFAIR_MQFQ_POLICY_H
 
 #include "mqfq_queue.h"
+#include "mqfq_rt.h"
 #include "mqfq_slots.h"
 
 /**
@@ -90,8 +91,6 @@ static inline bool mqfq_has_work(const struct mqfq_queue *mq)
 void mqfq_release(struct mqfq_queue *mq);
 /* The same for an entry that is slow: its permit is free again, too. */
 void mqfq_release_slow(struct mqfq_queue *mq);
-/* And for one with a pass, which is free again. */
-void mqfq_release_pass(struct mqfq_queue *mq);
 
 /**
  * mqfq_look() - is a queue stuck, or stopped?

@@ -2,7 +2,8 @@
 /*
  * mqfq_rt.h - entries of class RT, for the policy's other files; see mqfq_rt.c
  *
- * All need the queue's lock, but for mqfq_recall_rt(), which may be called in any context.
+ * All need the queue's lock, but for mqfq_release_pass(), which is for the scheduler, and
+ * mqfq_recall_rt(): they may be called in any context.
  */
 #ifndef MQFAIR_MQFQ_RT_H
 #define MQFAIR_MQFQ_RT_H
@@ -21,6 +22,8 @@ struct mqfq_entry *mqfq_rt_take(struct mqfq_queue *mq);
 struct mqfq_entry *mqfq_rt_elect(struct mqfq_queue *mq);
 /* The head was taken with a slot. */
 void mqfq_rt_head_left(struct mqfq_queue *mq);
+/* An entry with a pass has completed: the pass is free again. */
+void mqfq_release_pass(struct mqfq_queue *mq);
 /* The queue gives its passes back, and @more. */
 void mqfq_give_passes(struct mqfq_queue *mq, u32 more);
 void mqfq_recall_rt(struct mqfq_policy *p);

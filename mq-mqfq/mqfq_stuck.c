@@ -59,7 +59,6 @@
 #include <linux/minmax.h>
 
 #include "mqfq_policy.h"
-#include "mqfq_rt.h"
 
 enum {
 	MQFQ_STUCK_ROUNDS	= 4,
