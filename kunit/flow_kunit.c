@@ -27,6 +27,7 @@ struct twin {
 struct context {
 	struct flow_table t;
 	u32 weight;		/* of new flows */
+	u32 target_us;		/* likewise */
 	u64 asked_key;		/* the flow whose weight the table asked for last */
 	u64 vt;
 	u32 random;
@@ -325,6 +326,38 @@ static void cost_test(struct kunit *test)
 
 /* ---- life ---- */
 
+static u32 target_of(void *context, u64 key, void *who)
+{
+	struct context *c = context;
+
+	c->asked_key = key;
+	return who ? *(u32 *)who : c->target_us;
+}
+
+/* A flow asks for its target once, and follows a change; other flows have theirs. */
+static void target_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	struct flow *before = flow_get(&c->t, 3, NULL, 0), *f, *other;
+
+	KUNIT_EXPECT_EQ(test, before->target_us, 0U);
+	c->target_us = 1000;
+	c->t.target_of = target_of;
+	f = flow_get(&c->t, 1, NULL, 0);
+	KUNIT_EXPECT_EQ(test, c->asked_key, 1ULL);
+	c->target_us = 300;
+	other = flow_get(&c->t, 2, NULL, 0);
+	KUNIT_EXPECT_EQ(test, f->target_us, 1000U);
+	KUNIT_EXPECT_EQ(test, other->target_us, 300U);
+	flow_set_target(&c->t, 1, 500);
+	flow_set_target(&c->t, 99, 7);
+	KUNIT_EXPECT_EQ(test, f->target_us, 500U);
+	KUNIT_EXPECT_EQ(test, other->target_us, 300U);
+	flow_put(other);
+	flow_put(f);
+	flow_put(before);
+}
+
 static void weight_test(struct kunit *test)
 {
 	struct context *c = test->priv;
@@ -560,6 +593,7 @@ static struct kunit_case flow_cases[] = {
 	KUNIT_CASE(disjoint_test),
 	KUNIT_CASE_PARAM(cost_test, cost_gen_params),
 	KUNIT_CASE(weight_test),
+	KUNIT_CASE(target_test),
 	KUNIT_CASE_PARAM(scaled_test, scaled_gen_params),
 	KUNIT_CASE(too_far_test),
 	KUNIT_CASE(reclaim_test),

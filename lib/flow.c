@@ -139,11 +139,13 @@ static bool flow_add(struct flow_table *t, struct flow *f, u64 key, void *who, u
 {
 	/*
 	 * Under the lock: weight_of() sees a weight that changes now, or flow_set_weight() finds
-	 * the new flow.
+	 * the new flow. So do target_of() and flow_set_target().
 	 */
 	lockdep_assert_held(&t->lock);
 
 	flow_init(f, key, t->next_number++, t->weight_of(t->context, key, who), vt);
+	if (t->target_of)
+		f->target_us = t->target_of(t->context, key, who);
 	if (!flow_tree_add(&t->tree, &f->leaf, key, who, vt))
 		return false;
 	flow_activate(t, f, vt);
@@ -236,6 +238,18 @@ void flow_set_weight(struct flow_table *t, u64 key, u32 weight)
 	spin_unlock(&t->lock);
 }
 EXPORT_SYMBOL_GPL(flow_set_weight);
+
+void flow_set_target(struct flow_table *t, u64 key, u32 target_us)
+{
+	struct flow *f;
+
+	spin_lock(&t->lock);
+	f = flow_find(t, key);
+	if (f)
+		WRITE_ONCE(f->target_us, target_us);
+	spin_unlock(&t->lock);
+}
+EXPORT_SYMBOL_GPL(flow_set_target);
 
 /* Return: has its effective weight changed? Then the flow has one more reference. */
 static bool flow_update(struct flow *f, u64 vt)

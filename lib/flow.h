@@ -93,6 +93,7 @@ struct flow_reweigh {
  * @weight:		FLOW_WEIGHT_MIN to _MAX, among its siblings
  * @effective_weight:	times 2^FLOW_EFFECTIVE_SHIFT
  * @number:		small number, for tables with an entry per flow elsewhere
+ * @target_us:		the latency that its requests shall have, for the owner; 0: none
  * @rcu:		for its end
  * @refs:		references, FLOW_DEAD when it is out of the table
  * @nr_places:		how many of them are places of queues (flow_local.h)
@@ -118,6 +119,7 @@ struct flow {
 	u32 weight;
 	u32 effective_weight;
 	u32 number;
+	u32 target_us;
 	struct rcu_head rcu;
 
 	/* What its CPUs write. */
@@ -149,7 +151,8 @@ enum {
  * struct flow_table - the flows of one device
  * @lock:	for changes to @bucket
  * @weight_of:	weight of a new flow; called under @lock
- * @context:	for @weight_of
+ * @target_of:	target of a new flow, in microseconds, likewise; or NULL
+ * @context:	for both
  * @tree:	the groups above the flows
  * @bucket:	hash by key
  * @nr_flows:	flows in it
@@ -159,6 +162,7 @@ enum {
 struct flow_table {
 	spinlock_t lock;
 	u32 (*weight_of)(void *context, u64 key, void *who);
+	u32 (*target_of)(void *context, u64 key, void *who);
 	void *context;
 	struct flow_tree tree;
 	struct hlist_head *bucket;
@@ -254,6 +258,9 @@ struct flow_reweigh flow_reweigh(struct flow *f, u32 effective_weight, u64 vt);
  * The caller calls flow_table_update() afterwards.
  */
 void flow_set_weight(struct flow_table *t, u64 key, u32 weight);
+
+/* Changes the target of a flow, if there is one for @key. */
+void flow_set_target(struct flow_table *t, u64 key, u32 target_us);
 
 /**
  * flow_table_update() - give all active flows the effective weights that they have by now

@@ -48,7 +48,8 @@
  *    It is charged if it has not been, by up to T: no tag holds a log back that is written with
  *    flushes, and its cost must not keep its owner's reads waiting.
  *  - Requests that others wait for (blk/urgent.h) get the same tag, up to a debt (mqfq_urgent.c).
- *  - Class RT waits for no tag and no slot (mqfq_rt.c). Class IDLE is a flow of weight 1, and slow.
+ *  - Class RT waits for no tag and no slot (mqfq_rt.c). Nor does, within its share, a cgroup with
+ *    a target (mqfq_target.c). Class IDLE is a flow of weight 1, and slow.
  *  - When more than half of a hardware queue's tags are in use, a flow that has more than its share
  *    of them may use three quarters only (limit_depth), so that fairness does not end at the tag
  *    allocator. If D is no less than what the device takes, all of these may be at the device.
@@ -107,14 +108,13 @@
  * ========
  * mqfq_data lives from init_sched to exit_sched; the queue is frozen in both. A change of the
  * number of hardware queues attaches us again; lib/blk/keep.h has what stays. A flow lives until it
- * has had no request, and was not ahead of virtual time, for five to ten seconds. Meanwhile, work
- * items look at flows (mqfq_share.c) and hardware queues; the tuner's only if T or D is automatic.
+ * has had no request, and was not ahead of virtual time, for five to ten seconds. Work items look
+ * at flows, hardware queues, T and D meanwhile.
  *
  * Observability
  * =============
- * sysfs: all tunables are in Documentation/reference/mq-mqfq.rst. Tracepoints: mq_mqfq:*. debugfs,
- * below /sys/kernel/debug/block/DEVICE/sched/: see the manual. inserted = dispatched + queued, and
- * dispatched = completed + requeued + in flight; exit_sched warns if they do not balance.
+ * Tunables, tracepoints, debugfs: Documentation/reference/mq-mqfq.rst. exit_sched warns if inserted
+ * is not dispatched + queued, or dispatched not completed + requeued + in flight.
  *
  * Names: md is the device's scheduler data, p its policy, mq its queue of a hardware queue, rq a
  * request, e our state in it, f a flow.
@@ -233,6 +233,12 @@ static u32 mqfq_weight_of(void *context, u64 key, void *css)
 	if (flow_key_kind(key) == FLOW_CGROUP)
 		return mqfq_cgroup_weight(md, css);
 	return mqfq_id_weight(md, key);
+}
+
+/* Likewise. */
+static u32 mqfq_target_of_flow(void *context, u64 key, void *css)
+{
+	return flow_key_kind(key) == FLOW_CGROUP ? mqfq_cgroup_target(context, css) : 0;
 }
 
 static void mqfq_look_work(struct work_struct *work)
@@ -391,6 +397,7 @@ static struct mqfq_data *mqfq_alloc(struct request_queue *q, const struct elevat
 		goto err_charge;
 	if (mqfq_share_init(md, mqfq_weight_of))
 		goto err_target;
+	md->flows.target_of = mqfq_target_of_flow;
 	md->hctx = kvcalloc(q->nr_hw_queues, sizeof(*md->hctx), GFP_KERNEL);
 	if (!md->hctx)
 		goto err_flows;
@@ -569,22 +576,36 @@ static unsigned long mqfq_rq_flow(struct mqfq_data *md, struct mqfq_queue *mq, s
 	return (unsigned long)f | (flow_is_local(last->place, f) ? 0 : MQFQ_ENTRY_DIRECT);
 }
 
-/* The start tag of a request that comes. */
+/* Its flow has a target, which is for what somebody waits for. */
+static bool mqfq_is_prompt(const struct flow *f, struct request *rq)
+{
+	return unlikely(READ_ONCE(f->target_us)) && op_is_sync(rq->cmd_flags) &&
+	       !(mqfq_entry(rq)->flow & MQFQ_ENTRY_SLOW);
+}
+
+/* The start tag of a request that comes. One that a target is for gets MQFQ_ENTRY_RT. */
 static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head,
 		    const struct mqfq_last *last, u64 vt)
 {
 	struct flow *f = last->flow;
 	u64 cost = mqfq_charge_of_tag(&md->charge, rq, blk_rq_bytes(rq));
 	u64 cost_vt = flow_cost_vt(f, cost), start = vt;
+	struct mqfq_entry *e = mqfq_entry(rq);
+	bool passes;
 
-	if (at_head)
+	if (at_head) {
 		flow_tag_at_head(f, vt, cost_vt, READ_ONCE(md->policy.throttle_vt));
-	else if (urgent_is(rq->cmd_flags, mqfq_submitter(rq)->task_flags))
+	} else if (mqfq_is_prompt(f, rq)) {
+		start = mqfq_tag_prompt(md, f, vt, cost_vt, &passes);
+		if (passes)
+			e->flow |= MQFQ_ENTRY_RT;
+	} else if (urgent_is(rq->cmd_flags, mqfq_submitter(rq)->task_flags)) {
 		start = mqfq_tag_urgent(md, f, vt, cost_vt);
-	else if (likely(!(mqfq_entry(rq)->flow & MQFQ_ENTRY_DIRECT)))
+	} else if (likely(!(e->flow & MQFQ_ENTRY_DIRECT))) {
 		start = flow_local_tag(last->place, vt, cost_vt, READ_ONCE(md->policy.throttle_vt));
-	else
+	} else {
 		start = flow_tag(f, vt, cost_vt);
+	}
 	trace_mqfq_tag(rq, blk_rq_bytes(rq), f->key, start - vt);
 	return start;
 }
@@ -615,6 +636,8 @@ static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *mq, struct
 		mqfq_set_rq_state(e, MQFQ_RQ_QUEUED);
 		if (unlikely(mqfq_prio_is(rq, IOPRIO_CLASS_RT)) && !(e->flow & MQFQ_ENTRY_SLOW))
 			mqfq_insert_rt(mq, e, start, IOPRIO_PRIO_LEVEL(req_get_ioprio(rq)));
+		else if (unlikely(e->flow & MQFQ_ENTRY_RT))
+			mqfq_insert_rt(mq, e, start, MQFQ_RT_LEVELS - 1);
 		else
 			mqfq_insert(mq, e, start);
 	}
@@ -672,7 +695,8 @@ static void mqfq_serve(struct mqfq_queue *mq, struct request *rq)
 		atomic64_add(bytes, &mqfq_entry_flow(e)->service_bytes);
 	if (unlikely(e->flow & MQFQ_ENTRY_PASS)) {
 		mqfq_tuner_passed(mqfq_entry_flow(e), bytes);
-		mqfq_forgive(md, rq, mqfq_entry_flow(e));
+		if (mqfq_prio_is(rq, IOPRIO_CLASS_RT))
+			mqfq_forgive(md, rq, mqfq_entry_flow(e));
 	}
 }
 
@@ -680,8 +704,10 @@ static void mqfq_serve(struct mqfq_queue *mq, struct request *rq)
 static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct mqfq_queue *mq = hctx->sched_data;
+	struct mqfq_data *md = container_of(mq->policy, struct mqfq_data, policy);
 	struct mqfq_entry *e;
 	struct request *rq;
+	u32 target_us = 0;
 
 	spin_lock(&mq->lock);
 	e = mqfq_take(mq);
@@ -700,8 +726,9 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if (trace_mqfq_dispatch_enabled())
 		trace_mqfq_dispatch(rq, blk_rq_bytes(rq), mqfq_entry_flow(e)->key,
 				    e->start - mqfq_vt(mq->policy));
-	/* No longer the tag but the size: a finished request has given up its bios. */
-	e->start = blk_rq_bytes(rq);
+	if (unlikely(mqfq_target_is_used(&md->target)))
+		target_us = mqfq_target_of(md, rq, e->flow);
+	*mqfq_sent(rq) = (struct mqfq_sent) { .bytes = blk_rq_bytes(rq), .target_us = target_us };
 	if (!slot_is_held(rq))
 		mqfq_give_back(rq, e->flow);
 	return rq;
@@ -746,7 +773,7 @@ static void mqfq_finish_request(struct request *rq)
 
 	if (state == MQFQ_RQ_NONE)
 		return;
-	trace_mqfq_complete(rq, e->start, mqfq_entry_flow(e)->key, 0);
+	trace_mqfq_complete(rq, mqfq_sent(rq)->bytes, mqfq_entry_flow(e)->key, 0);
 	if (likely(!(e->flow & MQFQ_ENTRY_DIRECT)))
 		flow_local_end(mqfq_place_of(mq, e));
 	else
@@ -756,9 +783,9 @@ static void mqfq_finish_request(struct request *rq)
 		return;
 	this_cpu_inc(md->cpu_counters->completed);
 	if (unlikely(mqfq_charge_is_time(&md->charge)))
-		mqfq_charge_completed(&md->charge, rq, e->start);
-	if (unlikely(READ_ONCE(md->target.p999_us)))
-		mqfq_target_completed(md, rq, e->start, flow & MQFQ_ENTRY_RT);
+		mqfq_charge_completed(&md->charge, rq, mqfq_sent(rq)->bytes);
+	if (unlikely(mqfq_target_is_used(&md->target)))
+		mqfq_target_completed(md, rq, flow & MQFQ_ENTRY_RT);
 	if (slot_is_held(rq))
 		mqfq_give_back(rq, flow);
 }

@@ -64,23 +64,34 @@ struct mqfq_tuner {
 	bool was_held_down;
 };
 
+/* Bits of mqfq_target.used. A cgroup that was seen once counts until the scheduler is detached. */
+enum mqfq_target_user {
+	MQFQ_TARGET_RT,
+	MQFQ_TARGET_CGROUPS,
+};
+
 /**
- * struct mqfq_target - the slots in force follow the tail of class RT; see mqfq_target.c
- * @p999_us:	what is wanted; 0: nothing. Completions read it
- * @is_in_force: there have been such requests lately
+ * struct mqfq_target - the slots in force follow a tail; see mqfq_target.c
+ * @p999_us:	what is wanted for class RT; 0: nothing
+ * @used:	enum mqfq_target_user: what has one. Hooks read it
+ * @aim_us:	the strictest target that has load; 0: none
+ * @seen_us:	the strictest of the requests that have completed since the last tick
+ * @is_in_force: there have been requests with @aim_us lately
  * @said_unmet:	the kernel's log says that it can not be had
  * @law:	how many slots; the tuner's lock guards it and what follows
  * @counts:	what is completed
  * @sums:	of all CPUs, at the last tick
- * @rt_ns:	when a request of class RT was seen last; 0: never
+ * @seen_ns:	when a request with @aim_us was seen last
  */
 struct mqfq_target {
 	unsigned int p999_us;
+	unsigned long used;
+	u32 aim_us, seen_us;
 	bool is_in_force, said_unmet;
 	struct tail law;
 	struct tail_sums __percpu *counts;
 	struct tail_sums sums;
-	u64 rt_ns;
+	u64 seen_ns;
 };
 
 /* In keep->found. */
@@ -140,6 +151,22 @@ static inline struct mqfq_entry *mqfq_entry(struct request *rq)
 	return (struct mqfq_entry *)&rq->rb_node;
 }
 
+/*
+ * In mqfq_entry.start of a request that was sent: it has no tag any more, and when it is finished,
+ * no bios. Its size, and the target that it counts for; 0: none.
+ */
+struct mqfq_sent {
+	u32 bytes;
+	u32 target_us;
+};
+
+static_assert(sizeof(struct mqfq_sent) == sizeof_field(struct mqfq_entry, start));
+
+static inline struct mqfq_sent *mqfq_sent(struct request *rq)
+{
+	return (struct mqfq_sent *)&mqfq_entry(rq)->start;
+}
+
 static inline bool mqfq_prio_is(struct request *rq, unsigned int class)
 {
 	return IOPRIO_PRIO_CLASS(req_get_ioprio(rq)) == class;
@@ -188,8 +215,16 @@ void mqfq_tuner_aim(struct mqfq_data *md, unsigned int p999_us);
 /* mqfq_target.c */
 int mqfq_target_init(struct mqfq_target *t, u32 slots);
 void mqfq_target_exit(struct mqfq_target *t);
-/* A request of @bytes, of class RT or not, is completed, and there is a target. Any context. */
-void mqfq_target_completed(struct mqfq_data *md, struct request *rq, u32 bytes, bool is_rt);
+/* Has anything a target? Any context. */
+static inline bool mqfq_target_is_used(const struct mqfq_target *t)
+{
+	return READ_ONCE(t->used);
+}
+
+/* The target of a request that is sent now, with the flags @flow of its entry; or 0. */
+u32 mqfq_target_of(const struct mqfq_data *md, struct request *rq, unsigned long flow);
+/* A request is completed, and there is a target. Any context. */
+void mqfq_target_completed(struct mqfq_data *md, struct request *rq, bool is_rt);
 /* The following are under the tuner's lock. No more slots than this are in force. */
 u32 mqfq_target_slots(const struct mqfq_data *md);
 /* From the tuner's work: @in_flight requests have slots. */
@@ -203,6 +238,8 @@ bool mqfq_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_se
 /* mqfq_urgent.c */
 /* The start tag of an urgent request: virtual time, as long as its flow has credit. */
 u64 mqfq_tag_urgent(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt);
+/* The same for one of a flow with a target; whether it goes next is put in @passes. */
+u64 mqfq_tag_prompt(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt, bool *passes);
 /* A request of class RT has gone with a pass: its flow's debt is bounded. */
 void mqfq_forgive(struct mqfq_data *md, const struct request *rq, struct flow *f);
 /* Must an allocation leave a quarter of the @depth tags of a queue, of which @used are in use? */
@@ -232,16 +269,21 @@ void mqfq_set_root_weight(struct mqfq_data *md, u32 weight);
 u32 mqfq_id_weight(struct mqfq_data *md, u64 key);
 int mqfq_set_id_weight(struct mqfq_data *md, u64 key, u32 weight);
 
-/* mqfq_weight.c */
-/* Weights in cgroupfs. */
+/* mqfq_cgroup.c */
+/* Weights and targets in cgroupfs. */
 #ifdef CONFIG_BLK_CGROUP
 int mqfq_cgroup_init(void);
 void mqfq_cgroup_exit(void);
-/* From now on, until mqfq_cgroup_detach(), changes of weights reach the device. */
+/* From now on, until mqfq_cgroup_detach(), changes reach the device. */
 void mqfq_cgroup_attach(struct mqfq_data *md);
 void mqfq_cgroup_detach(struct mqfq_data *md);
 /* The weight of a cgroup on a device. */
 u32 mqfq_cgroup_weight(struct mqfq_data *md, struct cgroup_subsys_state *css);
+/*
+ * Its target there in microseconds, or that of the nearest cgroup above that has one; 0: none. It
+ * is used from now on.
+ */
+u32 mqfq_cgroup_target(struct mqfq_data *md, struct cgroup_subsys_state *css);
 #else
 static inline int mqfq_cgroup_init(void)
 {
@@ -263,6 +305,11 @@ static inline void mqfq_cgroup_detach(struct mqfq_data *md)
 static inline u32 mqfq_cgroup_weight(struct mqfq_data *md, struct cgroup_subsys_state *css)
 {
 	return FLOW_WEIGHT_DEFAULT;
+}
+
+static inline u32 mqfq_cgroup_target(struct mqfq_data *md, struct cgroup_subsys_state *css)
+{
+	return 0;
 }
 #endif
 

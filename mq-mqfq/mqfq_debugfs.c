@@ -179,13 +179,13 @@ static int mqfq_rt_show(struct mqfq_data *md, struct seq_file *m)
 }
 MQFAIR_DEBUGFS_SHOW(mqfq_rt_show, "mq-mqfq")
 
-/* The target for class RT: what is in force because of it, and what the law has seen. */
+/* The target that has load: what is in force because of it, and what the law has seen. */
 static int mqfq_target_show(struct mqfq_data *md, struct seq_file *m)
 {
 	const struct mqfq_target *t = &md->target;
 
 	mutex_lock(&md->tuner.lock);
-	seq_printf(m, "p999_us_wanted %u\nin_force %d\nslots %d\n", t->p999_us, t->is_in_force,
+	seq_printf(m, "p999_us_wanted %u\nin_force %d\nslots %d\n", t->aim_us, t->is_in_force,
 		   md->policy.tokens.slots);
 	tail_meter_show(&t->law, m);
 	mutex_unlock(&md->tuner.lock);

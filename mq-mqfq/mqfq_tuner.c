@@ -172,7 +172,7 @@ static void mqfq_tuner_apply(struct mqfq_data *md)
 static bool mqfq_tuner_is_needed(const struct mqfq_data *md)
 {
 	return mqfq_auto_is_any_on(&md->tuner.law) || mqfq_charge_is_time(&md->charge) ||
-	       READ_ONCE(md->target.p999_us);
+	       mqfq_target_is_used(&md->target);
 }
 
 void mqfq_tuner_kick(struct mqfq_data *md)

@@ -6,6 +6,8 @@
  * many go next, whatever the flow's weight, and its later requests pay. A flow that sends nothing
  * but metadata gets its share and no more: its debt is paid back as virtual time goes on.
  *
+ * The same debt bounds the requests of a cgroup with a target (mqfq_target.c), which get passes.
+ *
  * Requests of class RT with a pass (mqfq_rt.c) go whatever the debt is. What is more than
  * urgent_kb, and more than T, is forgiven: else a flow whose RT requests take more than its share
  * would have nothing left for its other requests. These wait for no more than that.
@@ -37,12 +39,22 @@ u64 mqfq_tag_urgent(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt)
 	return start;
 }
 
+/* As far as a flow may be ahead with requests that pass. */
+static u64 mqfq_ahead_vt(const struct mqfq_data *md)
+{
+	return max(mqfq_credit_vt(md), READ_ONCE(md->policy.throttle_vt));
+}
+
+u64 mqfq_tag_prompt(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt, bool *passes)
+{
+	return flow_tag_urgent(f, vt, cost_vt, mqfq_ahead_vt(md), passes);
+}
+
 void mqfq_forgive(struct mqfq_data *md, const struct request *rq, struct flow *f)
 {
 	u64 cost = mqfq_charge_of_tag(&md->charge, rq, blk_rq_bytes(rq));
-	u64 ahead_vt = max(mqfq_credit_vt(md), READ_ONCE(md->policy.throttle_vt));
 
-	flow_forgive(f, mqfq_vt(&md->policy), flow_cost_vt(f, cost), ahead_vt);
+	flow_forgive(f, mqfq_vt(&md->policy), flow_cost_vt(f, cost), mqfq_ahead_vt(md));
 }
 
 /*
@@ -62,10 +74,22 @@ static unsigned int mqfq_nr_tags_of(struct mqfq_data *md, const struct mqfq_queu
 	return waiting + min(used > nr ? used - nr : 0, all > waiting ? all - waiting : 0);
 }
 
+/* A request of the flow, if there is one, that may be tagged as urgent or prompt. */
+static bool mqfq_has_credit(const struct mqfq_data *md, const struct flow *f, blk_opf_t opf)
+{
+	u64 credit_vt = 0;
+
+	if (f && READ_ONCE(f->target_us) && op_is_sync(opf))
+		credit_vt = mqfq_ahead_vt(md);
+	else if (urgent_is(opf, current->flags))
+		credit_vt = mqfq_credit_vt(md);
+	return credit_vt && (!f || flow_has_credit(f, mqfq_vt(&md->policy), credit_vt));
+}
+
 /*
  * Write-back comes from a kernel thread, and not from the task that made the pages dirty. It is
- * held to its share, whatever that thread's flow has. An urgent request that may go next may have
- * the last tag, and so may a task of class RT, unless its like waits here. Called under
+ * held to its share, whatever that thread's flow has. A request that may go next may have the
+ * last tag, and so may a task of class RT, unless its like waits here. Called under
  * rcu_read_lock().
  */
 bool mqfq_leaves_share(struct mqfq_data *md, const struct mqfq_queue *mq, blk_opf_t opf,
@@ -79,8 +103,7 @@ bool mqfq_leaves_share(struct mqfq_data *md, const struct mqfq_queue *mq, blk_op
 		return false;
 	f = flow_find(&md->flows, class == IOPRIO_CLASS_IDLE && kind != FLOW_IOPRIO ?
 				  MQFQ_IDLE_KEY : flow_key_of_current(kind));
-	if (urgent_is(opf, current->flags) && READ_ONCE(md->urgent_kb) &&
-	    (!f || flow_has_credit(f, mqfq_vt(&md->policy), mqfq_credit_vt(md))))
+	if (mqfq_has_credit(md, f, opf))
 		return false;
 	return !op_is_sync(opf) ||
 	       (f && mqfq_nr_tags_of(md, mq, f, used) * max(READ_ONCE(mq->nr_flows), 2U) > depth);

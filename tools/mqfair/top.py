@@ -110,19 +110,21 @@ def _shared(device):
 
 
 def _target(device):
-    """What is known of target_p999_us, or None without a target."""
-    path = device.queue("iosched/target_p999_us")
-    wanted = int(read(path)) if os.path.exists(path) else 0
-    if not wanted:
+    """What is known of the strictest target that has load, or None without one."""
+    path = device.debug("target")
+    # A module that was loaded before an upgrade may not have it.
+    text = read(path) if os.path.exists(path) else ""
+    lines = dict(line.split(" ", 1) for line in text.splitlines())
+    if lines.get("in_force", "0") == "0":
         return None
-    lines = dict(line.split(" ", 1) for line in read(device.debug("target")).splitlines())
-    return {"p999_us": wanted, "verdict": lines.get("target", "not yet known"),
+    return {"p999_us": int(lines["p999_us_wanted"]),
+            "verdict": lines.get("target", "not yet known"),
             "slots": int(lines["slots"]), "reached_p999_us": int(lines.get("p999_us", 0))}
 
 
 def _target_words(target):
     """The same in a line, for people."""
-    return (f"realtime: 99.9% within {target['p999_us']} us {target['verdict']}, "
+    return (f"target: 99.9% within {target['p999_us']} us {target['verdict']}, "
             f"{target['reached_p999_us']} us with {target['slots']} slots\n")
 
 
