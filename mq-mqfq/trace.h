@@ -19,6 +19,8 @@
 #include <linux/blk-mq.h>
 #include <linux/tracepoint.h>
 
+#include "tail.h"
+
 DECLARE_EVENT_CLASS(mqfq_request,
 
 	TP_PROTO(struct request *rq, u32 bytes, u64 key, s64 ahead),

@@ -104,7 +104,7 @@ def layout(report):
     run_program(report, "other-kernels",
                 ["tools/check/other_kernels", *(["--modules"] if report.long else []),
                  kdirs["6.12"], kdirs["7.2"]])
-    run_program(report, "in-tree", ["tools/check/in_tree", kernel._source(base_root())])
+    run_program(report, "in-tree", ["tools/check/in_tree", kernel.source(base_root())])
 
 
 def tools_unit(report):
