@@ -549,8 +549,12 @@ static noinline void mqfq_come_back(struct mqfq_queue *mq)
 		return;
 	}
 	/* In debt it may have to become STUCK, which a queue that waits cannot. */
-	if (mq->is_away && !mqfq_is_in_debt(mq))
+	if (mq->is_away && !mqfq_is_in_debt(mq)) {
 		mqfq_come_home(mq);
+		/* It goes on waiting for a slot, and holds virtual time again. */
+		if (atomic_read(&mq->state) == MQFQ_READY && mq->nr)
+			mqfq_publish(mq, mqfq_first(mq)->start);
+	}
 	mqfq_come_back_slow(mq);
 	mqfq_rt_come_back(mq);
 }
