@@ -833,6 +833,7 @@ static const struct simulation_param simulation_params[] = {
 	{ "tree",	SIM_TREE,	20,   3000 },
 	{ "liveness",	SIM_LIVENESS,	20,   3000 },
 	{ "shares",	SIM_SHARES,	 1, 100000 },
+	{ "time",	SIM_TIME,	 1, 200000 },
 };
 
 KUNIT_ARRAY_PARAM_DESC(simulation, simulation_params, name);

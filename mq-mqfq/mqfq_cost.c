@@ -80,7 +80,7 @@ enum {
 	/* of old sums one part in so many is left. */
 	MQFQ_COST_VOID_PART	= 8,
 	/* The spring pulls with one part in so many of what the equations say. */
-	MQFQ_COST_SPRING_PART	= 256,
+	MQFQ_COST_SPRING_PART	= 128,
 	/* Rounds in which the costs are fitted. */
 	MQFQ_COST_ROUNDS	= 256,
 
@@ -90,6 +90,9 @@ enum {
 	MQFQ_COST_STEP_RATIO	= 4,
 
 	MQFQ_COST_FUA_GUESS	= 4,
+
+	/* Fraction bits of the sums of rates. */
+	MQFQ_COST_RATE_SHIFT	= 8,
 };
 
 #define MQFQ_COST_SECTOR_BYTES	512U
@@ -255,10 +258,10 @@ void mqfq_cost_init(struct mqfq_cost *c)
 	mqfq_cost_publish(c);
 }
 
-/* Requests of a cell per second, in the step that ends now. */
+/* Requests of a cell per second, in the step that ends now; to the nearest. */
 static u64 mqfq_cost_rate(const struct mqfq_cost *c, unsigned int cell)
 {
-	return mul_u64_u32_div(c->counts.nr[cell], NSEC_PER_SEC, max(c->ns, 1ULL));
+	return (mul_u64_u32_div(c->counts.nr[cell], 2 * NSEC_PER_SEC, max(c->ns, 1ULL)) + 1) / 2;
 }
 
 /* The mean size of a cell's requests in this step: one of the cell's, whatever was counted. */
@@ -312,11 +315,16 @@ static bool mqfq_cost_is_surprised(const struct mqfq_cost *c)
 	return abs_diff(ns, (u64)NSEC_PER_SEC) > NSEC_PER_SEC / MQFQ_COST_SURPRISE_PART;
 }
 
-/* Rounded down, so that a sum to which nothing is added ends at 0. */
+/*
+ * To the nearest: where cells have nearly fixed proportions, sums that are rounded apart by a
+ * thousandth say something very different. A sum to which nothing is added ends at 0.
+ */
 static u64 mqfq_cost_fade(u64 sum, bool is_void)
 {
+	if (sum < MQFQ_COST_FADE_PART)
+		return 0;
 	return is_void ? sum / MQFQ_COST_VOID_PART :
-			 sum - div_u64(sum + MQFQ_COST_FADE_PART - 1, MQFQ_COST_FADE_PART);
+			 sum - div_u64(sum + MQFQ_COST_FADE_PART / 2, MQFQ_COST_FADE_PART);
 }
 
 /* Adds the equation of the step that ends now. */
@@ -331,7 +339,8 @@ static void mqfq_cost_add(struct mqfq_cost *c)
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
 		rate[i] = mqfq_cost_rate(c, i);
 		c->all_bytes += c->counts.bytes[i];
-		c->rates[i] = mqfq_cost_fade(c->rates[i], is_void) + rate[i];
+		c->rates[i] = mqfq_cost_fade(c->rates[i], is_void) +
+			      (rate[i] << MQFQ_COST_RATE_SHIFT);
 		for (j = 0; j <= i; j++) {
 			c->products[i][j] = mqfq_cost_fade(c->products[i][j], is_void) +
 					    rate[i] * rate[j];
@@ -373,7 +382,8 @@ static void mqfq_cost_fit(struct mqfq_cost *c)
 	for (round = 0; round < MQFQ_COST_ROUNDS; round++) {
 		for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
 			u64 square = c->products[i][i], spring = square / MQFQ_COST_SPRING_PART;
-			s64 left = c->rates[i] * (NSEC_PER_SEC << MQFQ_COST_NS_SHIFT);
+			s64 left = c->rates[i] *
+				   (NSEC_PER_SEC << MQFQ_COST_NS_SHIFT >> MQFQ_COST_RATE_SHIFT);
 
 			if (!square || c->counts.nr[i] < MQFQ_COST_FIT_REQUESTS)
 				continue;

@@ -63,7 +63,7 @@ struct mqfq_cost_cell {
  * @counts:	of the step under way
  * @ns:		how long it has been
  * @products:	of the cells' rates, over the steps so far, old ones faded
- * @rates:	their sums
+ * @rates:	their sums, with MQFQ_COST_RATE_SHIFT fraction bits
  * @all_bytes:	that were completed, faded alike
  * @all_ns:	in so much time
  * @nr_steps:	steps so far

@@ -298,7 +298,7 @@ void sim_serve(struct simulation *s, const struct sim_request *r, enum sim_measu
 	}
 }
 
-static void sim_ratio(u32 *ratio, u64 worst, u64 bound)
+void sim_ratio(u32 *ratio, u64 worst, u64 bound)
 {
 	if (bound)
 		*ratio = max_t(u64, *ratio, div64_u64(worst * 1000, bound));

@@ -31,11 +31,11 @@ static bool sim_is_slow(const struct sim_request *r)
 
 static void sim_to_device(struct simulation *s, struct sim_request *r)
 {
-	u32 service = r->bytes * s->mix.slots;
+	u32 service = r->ticks * s->mix.slots;
 
 	switch (s->mix.order) {
 	case SIM_FIFO:
-		s->device_at = max(s->device_at, s->now) + r->bytes;
+		s->device_at = max(s->device_at, s->now) + r->ticks;
 		r->done_at = s->device_at;
 		break;
 	case SIM_RANDOM:
@@ -332,6 +332,9 @@ static void sim_issue(struct simulation *s, unsigned int number, unsigned int qu
 	r->flow = number;
 	r->queue = queue;
 	r->bytes = sim_draw_bytes(s, f->mix);
+	r->ticks = r->bytes;
+	if (s->mix.kind == SIM_TIME)
+		sim_price(s, r, r->bytes);
 	r->cost_vt = flow_cost_vt(f->flow, r->bytes);
 	r->e.flow = 0;
 	if (f->mix->slow && (s->mix.kind != SIM_LIVENESS || sim_draw(s, 2)))
@@ -458,6 +461,8 @@ static void sim_complete(struct simulation *s)
 		  div_u64(((u64)r->bytes * SIM_VT_PER_BYTE) << (SIM_EXACT_SHIFT + SIM_VT_SHIFT),
 			  f->weight));
 	f->bytes += r->bytes;
+	if (s->mix.kind == SIM_TIME)
+		sim_time_completed(s, r);
 	sim_request_ends(s, r);
 	if (!--f->outstanding && s->mix.kind == SIM_TREE)
 		flow_put(f->flow);
@@ -679,17 +684,21 @@ const char *sim_run(struct simulation *s)
 {
 	/* A request is issued and completes; a flow that is not there yet looks in now and then. */
 	u64 most_steps = 1000000 + 16 * (u64)s->mix.nr_requests;
-	unsigned int mark = s->mix.nr_requests / 8, end = s->mix.nr_requests - mark;
-	bool marked = false;
+	unsigned int end = s->mix.nr_requests - s->mix.nr_requests / 8;
+	unsigned int mark = s->mix.nr_requests / (s->mix.kind == SIM_TIME ? 2 : 8);
+	bool marked = !sim_is_long(s);
 
 	while (!s->failure && sim_step(s)) {
-		if (s->mix.kind == SIM_SHARES && !marked && s->issued >= mark) {
+		if (!marked && s->issued >= mark) {
 			marked = true;
 			sim_mark(s);
+			sim_mark_time(s);
 		}
-		if (s->mix.kind == SIM_SHARES && end && s->issued >= end) {
+		if (sim_is_long(s) && end && s->issued >= end) {
 			end = 0;
 			sim_check_shares(s);
+			if (s->mix.kind == SIM_TIME)
+				sim_check_time(s);
 		}
 		/* Looks come as time goes by, however few requests there are. */
 		SIM_CHECK(s, s->step - s->nr_looks < most_steps,
@@ -768,6 +777,7 @@ struct simulation *sim_new(enum sim_kind kind, u64 seed, unsigned int nr_request
 	s->grain_vt = mix->throttle_vt / 4;
 	s->last_vt = mix->first_vt;
 	s->window_vt = mix->first_vt;
+	mqfq_cost_init(&s->law);
 	s->next_change = mix->change_every;
 	if (sim_init_policy(s))
 		goto err_simulation;

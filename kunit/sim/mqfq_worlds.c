@@ -136,7 +136,7 @@ static unsigned int sim_draw_slots(struct simulation *s)
 	case 1:
 		return 2 + sim_draw(s, 3);
 	case 4:
-		return s->mix.kind == SIM_SHARES ? 64 : 32U << sim_draw(s, 4);
+		return sim_is_long(s) ? 64 : 32U << sim_draw(s, 4);
 	default:
 		return 2 + sim_draw(s, 31);
 	}
@@ -185,6 +185,22 @@ static void sim_draw_tree(struct simulation *s, unsigned int weights)
 	}
 }
 
+/* What requests take the device, and of which operation a flow is. */
+static void sim_draw_prices(struct simulation *s)
+{
+	struct sim_mix *mix = &s->mix;
+	unsigned int op, i;
+
+	for (op = 0; op < MQFQ_COST_NR_OPS; op++) {
+		mix->base_ns[op] = 4000 + sim_draw(s, 16000);
+		mix->kib_ns[op] = 200 + sim_draw(s, 1800);
+		if (op == MQFQ_COST_FUA)
+			mix->base_ns[op] *= 1 + sim_draw(s, 10);
+	}
+	for (i = 0; i < mix->nr_flows; i++)
+		mix->flow[i].op = sim_draw(s, MQFQ_COST_NR_OPS);
+}
+
 void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 			 unsigned int nr_requests)
 {
@@ -212,7 +228,7 @@ void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 	}
 	if (kind == SIM_CHANGES || kind == SIM_LIVENESS || kind == SIM_TREE)
 		mix->change_every = 64 + sim_draw(s, 2000);
-	if (kind == SIM_SHARES) {
+	if (sim_is_long(s)) {
 		mix->throttle_vt = sim_draw_log(s, 14, 21);
 		mix->nr_flows = 2 + sim_draw(s, 4);
 	}
@@ -220,7 +236,7 @@ void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 		mix->credit_vt = sim_draw(s, 8) ? sim_draw_log(s, 12, 30) : 0;
 	weights = sim_draw(s, 4);
 	for (i = 0; i < mix->nr_flows; i++) {
-		if (kind == SIM_SHARES)
+		if (sim_is_long(s))
 			sim_draw_sharer(s, i);
 		else
 			sim_draw_flow(s, i, weights);
@@ -228,13 +244,15 @@ void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 	if (kind == SIM_TREE)
 		sim_draw_tree(s, weights);
 	/* In one of four a queue stalls. */
-	if (kind != SIM_SHARES && !sim_draw(s, 4)) {
+	if (!sim_is_long(s) && !sim_draw(s, 4)) {
 		mix->stalled = sim_draw(s, mix->nr_queues);
 		mix->stall_ticks = sim_draw_log(s, 20, 27);
 		mix->stall_every = mix->stall_ticks * (2 + sim_draw(s, 6));
 	}
 	/* In one world of three, some flows discard. The first two do not, but for liveness. */
-	if (kind == SIM_SHARES || sim_draw(s, 3))
+	if (kind == SIM_TIME)
+		sim_draw_prices(s);
+	if (sim_is_long(s) || sim_draw(s, 3))
 		return;
 	for (i = kind == SIM_LIVENESS ? 0 : 2; i < mix->nr_flows; i++)
 		mix->flow[i].slow = sim_draw(s, 2);

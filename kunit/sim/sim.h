@@ -9,6 +9,7 @@
  *	mqfq_simulation.c	the device, the tenants, runs, changes, the whole run
  *	mqfq_tags.c		tags: what they must be
  *	mqfq_claims.c		what must hold
+ *	mqfq_time.c		costs in time, true ones and learned ones
  *	mqfq_worlds.c		random worlds
  *
  * The world
@@ -65,6 +66,11 @@
  * when a relative becomes active or idle. A flow that becomes active may start late, by what its
  * groups owe.
  *
+ * Where time is shared (SIM_TIME), a request is charged what the law of mqfq_cost.c says, which has
+ * to learn it. All this holds as it is, in the time that is charged, whatever the law has learned
+ * by then. Shares of the device's true time are as good as the law: they are asserted once it has
+ * had some seconds.
+ *
  * If T, D or effective weights change in the middle, intervals end there and new ones begin; with
  * T + L in (1) replaced by how far a flow may be ahead by what it was sent before, under the old
  * rules.
@@ -110,6 +116,7 @@
 
 #include "../../lib/flow.h"
 #include "../../lib/topology.h"
+#include "../../mq-mqfq/mqfq_cost.h"
 #include "../../mq-mqfq/mqfq_policy.h"
 
 enum {
@@ -172,6 +179,7 @@ enum sim_kind {
 	SIM_CHANGES,		/* as theorem 2, with T, D, b, B and weights changing */
 	SIM_LIVENESS,		/* as changes, with delayed runs, requeues, urgent requests */
 	SIM_SHARES,		/* all always backlogged, for long */
+	SIM_TIME,		/* as shares, where time is shared and costs are learned */
 	SIM_TREE,		/* as changes, with flows in a tree that become active and idle */
 	SIM_NR_KINDS,
 };
@@ -195,6 +203,7 @@ struct sim_flow_mix {
 	u32 gap_ticks;
 	bool stays;			/* on its queue, mostly */
 	bool slow;			/* all its requests are, or half of them */
+	enum mqfq_cost_op op;		/* for SIM_TIME, of all its requests */
 	unsigned int from, until;	/* it submits while all have issued so many requests */
 };
 
@@ -219,6 +228,8 @@ struct sim_mix {
 	u64 stall_ticks, stall_every;
 	unsigned int stalled;
 	struct sim_flow_mix flow[SIM_FLOWS_MAX];
+	u32 base_ns[MQFQ_COST_NR_OPS];	/* for SIM_TIME: what a request takes */
+	u32 kib_ns[MQFQ_COST_NR_OPS];	/* and a KiB of it */
 	unsigned int nr_nodes;
 	struct sim_node node[SIM_NODES_MAX];
 	struct topology_place place[SIM_QUEUES_MAX];
@@ -228,7 +239,9 @@ struct sim_request {
 	struct mqfq_entry e;
 	struct sim_request *next_free;
 	unsigned int flow, queue;
-	u32 bytes;
+	u32 bytes;			/* that it is charged */
+	u32 ticks;			/* that it takes the device */
+	u32 size;
 	u64 cost_vt, done_at, sequence;
 	bool alive;
 };
@@ -255,6 +268,7 @@ struct sim_flow {
 	u64 ahead_until;		/* see sim_note_ahead() */
 	u64 sent_until;			/* the latest start tag that was sent */
 	u64 bytes, bytes_at_mark;
+	u64 ns, ns_at_mark;		/* for SIM_TIME: of the device's time */
 	bool was_idle_since_mark;
 	bool is_tainted;		/* it uses a queue that was found stuck */
 };
@@ -274,6 +288,7 @@ struct sim_ratios {
 	u32 theorem;		/* theorem 1 for what was sent since both were backlogged, or 2 */
 	u32 literal;		/* theorem 1 or 2, word by word; reported, not asserted for D = 1 */
 	u32 exact;		/* theorem, in unrounded bytes; reported, not asserted */
+	u32 time;		/* SIM_TIME: by how much shares of the device's time differ */
 };
 
 struct simulation {
@@ -301,6 +316,11 @@ struct simulation {
 	u64 granted_vt[SIM_QUEUES_MAX];	/* see sim_note_grants() */
 
 	u64 step, nr_looks;
+	/* For SIM_TIME: what is charged, and what has completed since the last window. */
+	struct mqfq_cost law;
+	struct mqfq_cost_counts counts;
+	u64 window_since;
+
 	struct sim_ratios ratios;
 	const char *failure;
 	u64 failed_at;
@@ -326,6 +346,12 @@ do {								\
 	}							\
 } while (0)
 
+/* All are always backlogged, and have their shares in the end. */
+static inline bool sim_is_long(const struct simulation *s)
+{
+	return s->mix.kind == SIM_SHARES || s->mix.kind == SIM_TIME;
+}
+
 struct simulation *sim_new(enum sim_kind kind, u64 seed, unsigned int nr_requests);
 const char *sim_run(struct simulation *s);
 void sim_free(struct simulation *s);
@@ -349,6 +375,14 @@ void sim_begin_window(struct simulation *s);
 void sim_check_end(struct simulation *s);
 void sim_check_shares(struct simulation *s);
 void sim_mark(struct simulation *s);
+void sim_ratio(u32 *ratio, u64 worst, u64 bound);
+
+/* ---- mqfq_time.c: for the simulation ---- */
+
+void sim_price(struct simulation *s, struct sim_request *r, u32 size);
+void sim_time_completed(struct simulation *s, const struct sim_request *r);
+void sim_mark_time(struct simulation *s);
+void sim_check_time(struct simulation *s);
 
 /* ---- mqfq_tags.c: for the simulation ---- */
 
