@@ -2,7 +2,8 @@
 """A look at a disk (capture.py) as a part of a page.
 
 It shows requests and bandwidth over time, each flow's share against its weight and how long it was
-throttled, the scheduler's counters, its settings, what doctor says, and what was missing.
+throttled, what requests cost as far as mq-mqfq has learned it, the scheduler's counters, its
+settings, what doctor says, and what was missing.
 """
 import capture
 from page import picture, plain_table, table, text, words
@@ -112,6 +113,46 @@ def draw_windows(found, plt):
     return figure
 
 
+def costs(found):
+    """What mq-mqfq has learned of costs: [(operation, bytes, ns, part of the time in %)]."""
+    rows = [line.split() for line in found["files"].get("cost", "").splitlines()]
+    return [(row[0], int(row[1]), int(row[2]), int(row[3]) / 1e4) for row in rows
+            if len(row) == 4 and row[1].isdigit()]
+
+
+def draw_costs(found, plt):
+    """A line for each operation: what a request takes, by its size; a dot's area is its share."""
+    figure, axes = plt.subplots(figsize=(10.5, 4))
+    learned = costs(found)
+    for operation, color in zip(dict.fromkeys(row[0] for row in learned), COLORS):
+        own = [row for row in learned if row[0] == operation]
+        kib, us = [row[1] / 1024 for row in own], [row[2] / 1000 for row in own]
+        axes.plot(kib, us, color=color, linewidth=1.2, label=operation)
+        axes.scatter(kib, us, color=color, s=[20 + 6 * row[3] for row in own])
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+    axes.set_xlabel("size of a request, KiB")
+    axes.set_ylabel("the disk's time, us")
+    axes.legend(frameon=False)
+    figure.tight_layout()
+    return figure
+
+
+def costs_part(found):
+    """What a request takes of the disk's time."""
+    learned = costs(found)
+    if not learned:
+        return ""
+    return ("<h3>What requests cost</h3>\n"
+            + picture(draw_costs, found, alt="time that a request takes, by operation and size")
+            + plain_table({"columns": ["operation", "mean size, KiB", "the disk's time, us",
+                                       "part of the time, %"],
+                           "rows": [[row[0], round(row[1] / 1024, 1), round(row[2] / 1000, 1),
+                                     round(row[3], 1)] for row in learned]}))
+
+
 def flows_part(found):
     """Shares against weights."""
     if not found["flows"]:
@@ -171,7 +212,7 @@ def show(found):
     if found["samples"]:
         alt = "requests at the disk, requests that wait, and bandwidth, over time"
         out += "<h3>The disk</h3>\n" + picture(draw_disk, found, alt=alt)
-    out += flows_part(found) + counters_part(found) + findings_part(found)
+    out += flows_part(found) + costs_part(found) + counters_part(found) + findings_part(found)
     if found["tunables"]:
         out += "<h3>Tunables</h3>\n" + words(found["tunables"].items())
     return out + files_part(found)
