@@ -30,36 +30,13 @@ const char *const mqfq_charge_name[MQFQ_CHARGE_NR_KINDS] = {
 	[MQFQ_CHARGE_TIME]	= "time",
 };
 
-/* What a request is, for the law. It is no slow one. */
-static enum mqfq_cost_op mqfq_charge_op(const struct request *rq)
-{
-	if (!op_is_write(req_op(rq)))
-		return MQFQ_COST_READ;
-	return rq->cmd_flags & REQ_FUA ? MQFQ_COST_FUA : MQFQ_COST_WRITE;
-}
-
-noinline u64 mqfq_charge_of_other(const struct mqfq_charge *c, const struct request *rq, u32 bytes,
-				  bool is_tag)
+noinline u64 mqfq_charge_of_other(const struct mqfq_charge *c, const struct request *rq, u32 bytes)
 {
 	if (mqfq_is_slow(req_op(rq)))
 		return div_u64(clamp_t(u64, bytes, MQFQ_SLOW_KB_MIN << 10, MQFQ_SLOW_KB_MAX << 10) *
 			       READ_ONCE(c->discard_cost_pct), 100);
-	if (mqfq_charge_is_time(c))
-		return is_tag ? mqfq_cost_of_tag(&c->law, mqfq_charge_op(rq), bytes) :
-				mqfq_cost_of(&c->law, mqfq_charge_op(rq), bytes);
 	return op_is_write(req_op(rq)) ?
 	       div_u64((u64)bytes * READ_ONCE(c->write_cost_pct), 100) : bytes;
-}
-
-void mqfq_charge_completed(struct mqfq_charge *c, const struct request *rq, u32 bytes)
-{
-	unsigned int cell;
-
-	if (mqfq_is_slow(req_op(rq)))
-		return;
-	cell = mqfq_cost_cell(mqfq_charge_op(rq), bytes);
-	this_cpu_inc(c->counts->nr[cell]);
-	this_cpu_add(c->counts->bytes[cell], bytes);
 }
 
 static void mqfq_charge_sum(const struct mqfq_charge *c, struct mqfq_cost_counts *sum)

@@ -59,9 +59,22 @@ static inline bool mqfq_charge_is_time(const struct mqfq_charge *c)
 	return READ_ONCE(c->kind) == MQFQ_CHARGE_TIME;
 }
 
-/* mqfq_charge_of() and _of_tag(), for all but reads while bytes are shared. */
-u64 mqfq_charge_of_other(const struct mqfq_charge *c, const struct request *rq, u32 bytes,
-			 bool is_tag);
+/* Time is known of these only. */
+static inline bool mqfq_is_transfer(const struct request *rq)
+{
+	return req_op(rq) == REQ_OP_READ || req_op(rq) == REQ_OP_WRITE;
+}
+
+/* What such a request is, for the law. */
+static inline enum mqfq_cost_op mqfq_charge_op(const struct request *rq)
+{
+	if (req_op(rq) == REQ_OP_READ)
+		return MQFQ_COST_READ;
+	return rq->cmd_flags & REQ_FUA ? MQFQ_COST_FUA : MQFQ_COST_WRITE;
+}
+
+/* mqfq_charge_of() and _of_tag(), for what is no read and not counted in time. */
+u64 mqfq_charge_of_other(const struct mqfq_charge *c, const struct request *rq, u32 bytes);
 
 /*
  * What a request costs, if it had @bytes: in bytes read, or in bytes that the device moves in that
@@ -72,8 +85,11 @@ static __always_inline u64 mqfq_charge_of_kind(const struct mqfq_charge *c,
 {
 	u64 cost = bytes;
 
-	if (req_op(rq) != REQ_OP_READ || unlikely(mqfq_charge_is_time(c)))
-		cost = mqfq_charge_of_other(c, rq, bytes, is_tag);
+	if (unlikely(mqfq_charge_is_time(c)) && mqfq_is_transfer(rq))
+		cost = is_tag ? mqfq_cost_of_tag(&c->law, mqfq_charge_op(rq), bytes) :
+				mqfq_cost_of(&c->law, mqfq_charge_op(rq), bytes);
+	else if (req_op(rq) != REQ_OP_READ)
+		cost = mqfq_charge_of_other(c, rq, bytes);
 	return clamp_t(u64, cost, SECTOR_SIZE, 1ULL << FLOW_COST_SHIFT_MAX);
 }
 
@@ -91,7 +107,17 @@ static inline u64 mqfq_charge_of_tag(const struct mqfq_charge *c, const struct r
 }
 
 /* A request of @bytes is completed, and time is shared. Any context. */
-void mqfq_charge_completed(struct mqfq_charge *c, const struct request *rq, u32 bytes);
+static inline void mqfq_charge_completed(struct mqfq_charge *c, const struct request *rq,
+					 u32 bytes)
+{
+	unsigned int cell;
+
+	if (!mqfq_is_transfer(rq))
+		return;
+	cell = mqfq_cost_cell(mqfq_charge_op(rq), bytes);
+	this_cpu_inc(c->counts->nr[cell]);
+	this_cpu_add(c->counts->bytes[cell], bytes);
+}
 
 /**
  * mqfq_charge_window() - a window is over, and time is shared
