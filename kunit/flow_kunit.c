@@ -326,6 +326,27 @@ static void cost_test(struct kunit *test)
 
 /* ---- life ---- */
 
+/* A flow that is no more than its credit ahead goes at once, and is charged; beyond, in turn. */
+static void prompt_tag_test(struct kunit *test)
+{
+	struct context *c = test->priv;
+	struct flow *f = flow_get(&c->t, 1, NULL, 1000);
+	bool passes;
+
+	KUNIT_EXPECT_EQ(test, flow_tag_prompt(f, 1000, 60, 100, &passes), 1000ULL);
+	KUNIT_EXPECT_TRUE(test, passes);
+	flow_charge(f, 1000, 30);
+	KUNIT_EXPECT_EQ(test, flow_tag_prompt(f, 1000, 60, 100, &passes), 1000ULL);
+	KUNIT_EXPECT_TRUE(test, passes);
+	KUNIT_EXPECT_EQ(test, f->finish, 1150ULL);
+	KUNIT_EXPECT_EQ(test, flow_tag_prompt(f, 1000, 60, 100, &passes), 1150ULL);
+	KUNIT_EXPECT_FALSE(test, passes);
+	KUNIT_EXPECT_FALSE(test, flow_is_within(f, 1109, 100));
+	KUNIT_EXPECT_TRUE(test, flow_is_within(f, 1110, 100));
+	KUNIT_EXPECT_EQ(test, f->debt_until, 1000ULL);
+	flow_put(f);
+}
+
 static u32 target_of(void *context, u64 key, void *who)
 {
 	struct context *c = context;
@@ -593,6 +614,7 @@ static struct kunit_case flow_cases[] = {
 	KUNIT_CASE(disjoint_test),
 	KUNIT_CASE_PARAM(cost_test, cost_gen_params),
 	KUNIT_CASE(weight_test),
+	KUNIT_CASE(prompt_tag_test),
 	KUNIT_CASE(target_test),
 	KUNIT_CASE_PARAM(scaled_test, scaled_gen_params),
 	KUNIT_CASE(too_far_test),

@@ -419,6 +419,34 @@ static inline u64 flow_tag_urgent(struct flow *f, u64 vt, u64 cost_vt, u64 credi
 	return *passes ? vt_add(vt, 0) : start;
 }
 
+/* Has the flow had no more than its share, and @credit_vt? */
+static inline bool flow_is_within(const struct flow *f, u64 vt, u64 credit_vt)
+{
+	return !vt_after(READ_ONCE(f->finish), vt + credit_vt);
+}
+
+/**
+ * flow_tag_prompt() - charge a request that does not wait while its flow is within its share
+ * @f:		its flow
+ * @vt:		virtual time
+ * @cost_vt:	from flow_cost_vt()
+ * @credit_vt:	how far ahead the flow may be
+ * @passes:	whether it goes next is put here
+ *
+ * All that the flow has been charged counts, whatever it was for, and what the groups owed for
+ * which it began late.
+ *
+ * Return: the start tag.
+ */
+static inline u64 flow_tag_prompt(struct flow *f, u64 vt, u64 cost_vt, u64 credit_vt, bool *passes)
+{
+	*passes = flow_is_within(f, vt, credit_vt);
+	if (!*passes)
+		return flow_tag(f, vt, cost_vt);
+	flow_tag(f, vt, cost_vt);
+	return vt_add(vt, 0);
+}
+
 /* Charges a request once more, for a bio that was merged into it. */
 static inline void flow_charge(struct flow *f, u64 vt, u64 cost_vt)
 {

@@ -452,7 +452,7 @@ static int mqfq_init_sched(struct request_queue *q, struct elevator_queue *eq)
 	eq->elevator_data = md;
 	mqfq_tuner_resume(md, &found->values);
 	keep_restore(md->keep, eq);
-	mqfq_tuner_resume_target(md, &found->tail);
+	mqfq_tuner_resume_target(md, &found->target);
 	q->elevator = eq;
 	return 0;
 }
@@ -470,7 +470,7 @@ static void mqfq_exit_sched(struct elevator_queue *eq)
 	wbt_back(md->q);
 	keep_save(md->keep, eq);
 	mqfq_auto_get_found(&md->tuner.law, &found->values);
-	tail_get_found(&md->target.law, &found->tail);
+	mqfq_target_get_found(md, &found->target);
 	mqfq_free(md);
 }
 
@@ -538,9 +538,9 @@ static const void *mqfq_bio_owner(const struct bio *bio)
 }
 
 /* It goes when nobody else wants, and nobody waits for it. */
-static bool mqfq_is_put_off(const struct mqfq_data *md, struct request *rq)
+static bool mqfq_is_put_off(const struct mqfq_data *md, struct request *rq, unsigned int class)
 {
-	return mqfq_is_idle(md, rq) &&
+	return unlikely(class == IOPRIO_CLASS_IDLE) && READ_ONCE(md->flow_kind) != FLOW_IOPRIO &&
 	       !urgent_is(rq->cmd_flags, mqfq_submitter(rq)->task_flags);
 }
 
@@ -576,13 +576,6 @@ static unsigned long mqfq_rq_flow(struct mqfq_data *md, struct mqfq_queue *mq, s
 	return (unsigned long)f | (flow_is_local(last->place, f) ? 0 : MQFQ_ENTRY_DIRECT);
 }
 
-/* Its flow has a target, which is for what somebody waits for. */
-static bool mqfq_is_prompt(const struct flow *f, struct request *rq)
-{
-	return unlikely(READ_ONCE(f->target_us)) && op_is_sync(rq->cmd_flags) &&
-	       !(mqfq_entry(rq)->flow & MQFQ_ENTRY_SLOW);
-}
-
 /* The start tag of a request that comes. One that a target is for gets MQFQ_ENTRY_RT. */
 static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head,
 		    const struct mqfq_last *last, u64 vt)
@@ -595,12 +588,12 @@ static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head,
 
 	if (at_head) {
 		flow_tag_at_head(f, vt, cost_vt, READ_ONCE(md->policy.throttle_vt));
-	} else if (mqfq_is_prompt(f, rq)) {
+	} else if (urgent_is(rq->cmd_flags, mqfq_submitter(rq)->task_flags)) {
+		start = mqfq_tag_urgent(md, f, vt, cost_vt);
+	} else if (mqfq_is_prompt(f, rq->cmd_flags)) {
 		start = mqfq_tag_prompt(md, f, vt, cost_vt, &passes);
 		if (passes)
 			e->flow |= MQFQ_ENTRY_RT;
-	} else if (urgent_is(rq->cmd_flags, mqfq_submitter(rq)->task_flags)) {
-		start = mqfq_tag_urgent(md, f, vt, cost_vt);
 	} else if (likely(!(e->flow & MQFQ_ENTRY_DIRECT))) {
 		start = flow_local_tag(last->place, vt, cost_vt, READ_ONCE(md->policy.throttle_vt));
 	} else {
@@ -620,11 +613,12 @@ static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *mq, struct
 	list_for_each_entry(rq, list, queuelist) {
 		u64 vt = mqfq_vt(&md->policy), start = vt;
 		struct mqfq_entry *e = mqfq_entry(rq);
+		unsigned int ioprio = req_get_ioprio(rq), class = IOPRIO_PRIO_CLASS(ioprio);
 
 		if (mqfair_adopt(rq))
 			mqfq_prepare_request(rq);
 		if (mqfq_rq_state(e) != MQFQ_RQ_REQUEUED) {
-			bool is_put_off = mqfq_is_put_off(md, rq);
+			bool is_put_off = mqfq_is_put_off(md, rq, class);
 
 			e->flow = mqfq_rq_flow(md, mq, rq, vt, &last, is_put_off);
 			if ((req_op(rq) != REQ_OP_READ && mqfq_is_slow(req_op(rq))) ||
@@ -634,8 +628,8 @@ static void mqfq_insert_list(struct mqfq_data *md, struct mqfq_queue *mq, struct
 		}
 		trace_block_rq_insert(rq);
 		mqfq_set_rq_state(e, MQFQ_RQ_QUEUED);
-		if (unlikely(mqfq_prio_is(rq, IOPRIO_CLASS_RT)) && !(e->flow & MQFQ_ENTRY_SLOW))
-			mqfq_insert_rt(mq, e, start, IOPRIO_PRIO_LEVEL(req_get_ioprio(rq)));
+		if (unlikely(class == IOPRIO_CLASS_RT) && !(e->flow & MQFQ_ENTRY_SLOW))
+			mqfq_insert_rt(mq, e, start, IOPRIO_PRIO_LEVEL(ioprio));
 		else if (unlikely(e->flow & MQFQ_ENTRY_RT))
 			mqfq_insert_rt(mq, e, start, MQFQ_RT_LEVELS - 1);
 		else
@@ -706,8 +700,8 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	struct mqfq_queue *mq = hctx->sched_data;
 	struct mqfq_data *md = container_of(mq->policy, struct mqfq_data, policy);
 	struct mqfq_entry *e;
+	struct mqfq_sent sent;
 	struct request *rq;
-	u32 target_us = 0;
 
 	spin_lock(&mq->lock);
 	e = mqfq_take(mq);
@@ -726,9 +720,10 @@ static struct request *mqfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	if (trace_mqfq_dispatch_enabled())
 		trace_mqfq_dispatch(rq, blk_rq_bytes(rq), mqfq_entry_flow(e)->key,
 				    e->start - mqfq_vt(mq->policy));
+	sent = (struct mqfq_sent) { .bytes = blk_rq_bytes(rq) };
 	if (unlikely(mqfq_target_is_used(&md->target)))
-		target_us = mqfq_target_of(md, rq, e->flow);
-	*mqfq_sent(rq) = (struct mqfq_sent) { .bytes = blk_rq_bytes(rq), .target_us = target_us };
+		mqfq_target_sent(rq, &sent);
+	*mqfq_sent(rq) = sent;
 	if (!slot_is_held(rq))
 		mqfq_give_back(rq, e->flow);
 	return rq;
@@ -785,7 +780,7 @@ static void mqfq_finish_request(struct request *rq)
 	if (unlikely(mqfq_charge_is_time(&md->charge)))
 		mqfq_charge_completed(&md->charge, rq, mqfq_sent(rq)->bytes);
 	if (unlikely(mqfq_target_is_used(&md->target)))
-		mqfq_target_completed(md, rq, flow & MQFQ_ENTRY_RT);
+		mqfq_target_completed(md, rq);
 	if (slot_is_held(rq))
 		mqfq_give_back(rq, flow);
 }

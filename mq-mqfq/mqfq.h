@@ -70,12 +70,20 @@ enum mqfq_target_user {
 	MQFQ_TARGET_CGROUPS,
 };
 
+struct mqfq_target_found {
+	u32 target_us;
+	struct tail_found tail;
+};
+
 /**
  * struct mqfq_target - the slots in force follow a tail; see mqfq_target.c
  * @p999_us:	what is wanted for class RT; 0: nothing
  * @used:	enum mqfq_target_user: what has one. Hooks read it
  * @aim_us:	the strictest target that has load; 0: none
  * @seen_us:	the strictest of the requests that have completed since the last tick
+ * @nr_stricter: requests with one stricter than @aim_us, since it took over or since they ceased
+ * @stricter_ns: when such requests were seen last
+ * @found:	what was found for the target before
  * @is_in_force: there have been requests with @aim_us lately
  * @said_unmet:	the kernel's log says that it can not be had
  * @law:	how many slots; the tuner's lock guards it and what follows
@@ -87,6 +95,9 @@ struct mqfq_target {
 	unsigned int p999_us;
 	unsigned long used;
 	u32 aim_us, seen_us;
+	atomic_t nr_stricter;
+	u64 stricter_ns;
+	struct mqfq_target_found found;
 	bool is_in_force, said_unmet;
 	struct tail law;
 	struct tail_sums __percpu *counts;
@@ -97,7 +108,7 @@ struct mqfq_target {
 /* In keep->found. */
 struct mqfq_found {
 	struct mqfq_auto_found values;
-	struct tail_found tail;
+	struct mqfq_target_found target;
 };
 
 /**
@@ -153,11 +164,12 @@ static inline struct mqfq_entry *mqfq_entry(struct request *rq)
 
 /*
  * In mqfq_entry.start of a request that was sent: it has no tag any more, and when it is finished,
- * no bios. Its size, and the target that it counts for; 0: none.
+ * no bios. Its size; if it counts for a target, that of its flow, and whether it is of class RT.
  */
 struct mqfq_sent {
 	u32 bytes;
-	u32 target_us;
+	u32 target_us : 31;
+	u32 is_rt : 1;
 };
 
 static_assert(sizeof(struct mqfq_sent) == sizeof_field(struct mqfq_entry, start));
@@ -199,7 +211,7 @@ void mqfq_tuner_exit(struct mqfq_data *md);
 /* For init_sched, before the tunables are restored: goes on with what was found before. */
 void mqfq_tuner_resume(struct mqfq_data *md, const struct mqfq_auto_found *found);
 /* After that: the same for the target. */
-void mqfq_tuner_resume_target(struct mqfq_data *md, const struct tail_found *found);
+void mqfq_tuner_resume_target(struct mqfq_data *md, const struct mqfq_target_found *found);
 /* There are flows: windows begin, if T or D is automatic, or time is shared. Any context. */
 void mqfq_tuner_kick(struct mqfq_data *md);
 /* The flow was served @bytes with a pass. Any context. */
@@ -221,15 +233,18 @@ static inline bool mqfq_target_is_used(const struct mqfq_target *t)
 	return READ_ONCE(t->used);
 }
 
-/* The target of a request that is sent now, with the flags @flow of its entry; or 0. */
-u32 mqfq_target_of(const struct mqfq_data *md, struct request *rq, unsigned long flow);
+/* For a request that is sent now, if there is a target. */
+void mqfq_target_sent(struct request *rq, struct mqfq_sent *sent);
 /* A request is completed, and there is a target. Any context. */
-void mqfq_target_completed(struct mqfq_data *md, struct request *rq, bool is_rt);
+void mqfq_target_completed(struct mqfq_data *md, struct request *rq);
 /* The following are under the tuner's lock. No more slots than this are in force. */
 u32 mqfq_target_slots(const struct mqfq_data *md);
 /* From the tuner's work: @in_flight requests have slots. */
 void mqfq_target_tick(struct mqfq_data *md, u32 in_flight);
 void mqfq_target_set(struct mqfq_data *md, unsigned int p999_us);
+/* What was found is known, for the same targets. */
+void mqfq_target_resume(struct mqfq_data *md, const struct mqfq_target_found *found);
+void mqfq_target_get_found(const struct mqfq_data *md, struct mqfq_target_found *found);
 
 /* mqfq_merge.c: hooks */
 bool mqfq_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio);
@@ -238,7 +253,14 @@ bool mqfq_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_se
 /* mqfq_urgent.c */
 /* The start tag of an urgent request: virtual time, as long as its flow has credit. */
 u64 mqfq_tag_urgent(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt);
-/* The same for one of a flow with a target; whether it goes next is put in @passes. */
+/* Its flow has a target, which is for what somebody waits for. */
+static inline bool mqfq_is_prompt(const struct flow *f, blk_opf_t opf)
+{
+	return unlikely(READ_ONCE(f->target_us)) && op_is_sync(opf) &&
+	       !mqfq_is_slow((__force enum req_op)(opf & REQ_OP_MASK));
+}
+
+/* The tag of such a request; whether it goes next is put in @passes. */
 u64 mqfq_tag_prompt(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt, bool *passes);
 /* A request of class RT has gone with a pass: its flow's debt is bounded. */
 void mqfq_forgive(struct mqfq_data *md, const struct request *rq, struct flow *f);

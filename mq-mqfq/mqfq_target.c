@@ -10,18 +10,19 @@
  * less. The others share them as they always do.
  *
  * target_p999_us is for class RT. io.mqfair.latency of a cgroup is for its reads and synchronous
- * writes. As long as the cgroup is within its share they go like requests of class RT of the last
- * level; they are charged in full. The share is kept by the debt that urgent requests have, too
- * (mqfq_urgent.c). A cgroup that asks for more than its share waits for its turn with the rest, as
- * without a target, and what waited so does not count: no number of slots would make it short.
+ * writes. As long as the cgroup is within its share (mqfq_urgent.c) they go like requests of class
+ * RT of the last level; they are charged in full. A cgroup that asks for more waits for its turn
+ * with the rest, as without a target, and what waited so does not count: no number of slots would
+ * make it short.
  *
  * The strictest target that has load is the law's. Only requests with that target are measured,
- * since the slots that keep it keep the others. A stricter one that is seen takes over at once. The
- * target counts as long as there is something to keep it for. MQFQ_TARGET_IDLE_NS after the last
- * such request the strictest of those that are left takes over, or all slots are back. The law
- * keeps what it has found, so that the next such request finds the bound that was right for the one
- * before, within a window. While a target holds D down, mqfq_auto.c rests: it would compare values
- * that are not in force.
+ * since the slots that keep it keep the others. A stricter one takes over when as many requests
+ * with it have completed as a window of the law needs. The target counts as long as there is
+ * something to keep it for. MQFQ_TARGET_IDLE_NS after the last such request the strictest of those
+ * that are left takes over, or all slots are back. What the law has found is kept for the target in
+ * force and for the one before, so that the next such request finds the bound that was right,
+ * within a window. While a target holds D down, mqfq_auto.c rests: it would compare values that are
+ * not in force.
  *
  * Without a target a completion tests one word. With it, each adds to counters of its CPU. The
  * work item that ends the windows of mqfq_tuner.c adds up all CPUs ten times a second and asks the
@@ -44,30 +45,36 @@ static u64 mqfq_target_ns(const struct mqfq_target *t)
 	return (u64)READ_ONCE(t->aim_us) * NSEC_PER_USEC;
 }
 
-u32 mqfq_target_of(const struct mqfq_data *md, struct request *rq, unsigned long flow)
+void mqfq_target_sent(struct request *rq, struct mqfq_sent *sent)
 {
-	u32 target_us = 0;
+	const struct mqfq_entry *e = mqfq_entry(rq);
 
-	if (!(flow & MQFQ_ENTRY_RT))
-		return 0;
-	if (mqfq_prio_is(rq, IOPRIO_CLASS_RT))
-		target_us = READ_ONCE(md->target.p999_us);
-	return min_not_zero(target_us, READ_ONCE(mqfq_entry_flow(mqfq_entry(rq))->target_us));
+	if (!(e->flow & MQFQ_ENTRY_RT))
+		return;
+	sent->target_us = READ_ONCE(mqfq_entry_flow(e)->target_us);
+	sent->is_rt = mqfq_prio_is(rq, IOPRIO_CLASS_RT);
 }
 
-void mqfq_target_completed(struct mqfq_data *md, struct request *rq, bool is_rt)
+void mqfq_target_completed(struct mqfq_data *md, struct request *rq)
 {
 	struct mqfq_target *t = &md->target;
 	struct mqfq_sent sent = *mqfq_sent(rq);
+	u32 aim_us = READ_ONCE(t->aim_us), target_us = sent.target_us;
+	bool is_aim;
 
-	tail_meter_count(t->counts, sent.bytes, !ready_set_is_empty(&md->policy.ready), is_rt,
+	if (sent.is_rt)
+		target_us = min_not_zero(READ_ONCE(t->p999_us), target_us);
+	is_aim = target_us && target_us == aim_us;
+	tail_meter_count(t->counts, sent.bytes, !ready_set_is_empty(&md->policy.ready), is_aim,
 			 req_op(rq) == REQ_OP_READ);
-	if (!sent.target_us || !rq->start_time_ns)
+	if (!target_us || !rq->start_time_ns)
 		return;
 	/* If two CPUs store different ones, the stricter is seen at its next request. */
-	if (sent.target_us < READ_ONCE(t->seen_us))
-		WRITE_ONCE(t->seen_us, sent.target_us);
-	if (sent.target_us == READ_ONCE(t->aim_us))
+	if (target_us < READ_ONCE(t->seen_us))
+		WRITE_ONCE(t->seen_us, target_us);
+	if (target_us < aim_us)
+		atomic_inc(&t->nr_stricter);
+	if (is_aim)
 		tail_meter_rt(t->counts, ktime_get_ns() - rq->start_time_ns,
 			      tail_aim_ns(mqfq_target_ns(t)));
 }
@@ -98,11 +105,20 @@ static void mqfq_target_aim(struct mqfq_data *md, u32 aim_us)
 	struct mqfq_target *t = &md->target;
 	struct tail_config config = { .ceiling = md->tuner.law.open_slots };
 
+	struct mqfq_target_found before;
+
+	mqfq_target_get_found(md, &before);
 	WRITE_ONCE(t->aim_us, aim_us);
+	atomic_set(&t->nr_stricter, 0);
 	config.target_ns = tail_aim_ns(mqfq_target_ns(t));
 	tail_set_config(&t->law, &config, ktime_get_ns());
 	t->said_unmet = false;
 	t->is_in_force = false;
+	t->seen_ns = 0;
+	if (t->found.target_us == aim_us)
+		tail_resume(&t->law, &t->found.tail);
+	if (before.target_us)
+		t->found = before;
 }
 
 /* Which target has load? */
@@ -113,7 +129,12 @@ static void mqfq_target_choose(struct mqfq_data *md, u64 now_ns)
 
 	/* What another CPU stores between the two is seen again at its next request. */
 	WRITE_ONCE(t->seen_us, U32_MAX);
-	if (seen_us < t->aim_us || (seen_us != U32_MAX && !t->is_in_force && seen_us != t->aim_us))
+	if (seen_us < t->aim_us)
+		t->stricter_ns = now_ns;
+	else if (now_ns - t->stricter_ns >= MQFQ_TARGET_IDLE_NS)
+		atomic_set(&t->nr_stricter, 0);
+	if ((seen_us < t->aim_us && atomic_read(&t->nr_stricter) >= TAIL_NR_MIN) ||
+	    (seen_us != U32_MAX && seen_us != t->aim_us && !t->is_in_force))
 		mqfq_target_aim(md, seen_us);
 	if (seen_us == t->aim_us)
 		t->seen_ns = now_ns;
@@ -143,12 +164,33 @@ void mqfq_target_tick(struct mqfq_data *md, u32 in_flight)
 
 void mqfq_target_set(struct mqfq_data *md, unsigned int p999_us)
 {
+	struct mqfq_target *t = &md->target;
+	u32 was_us = t->p999_us;
+
 	lockdep_assert_held(&md->tuner.lock);
 
-	WRITE_ONCE(md->target.p999_us, p999_us);
-	assign_bit(MQFQ_TARGET_RT, &md->target.used, p999_us);
-	mqfq_target_aim(md, p999_us);
-	md->target.seen_ns = 0;
+	if (p999_us == was_us)
+		return;
+	WRITE_ONCE(t->p999_us, p999_us);
+	assign_bit(MQFQ_TARGET_RT, &t->used, p999_us);
+	/* A cgroup's target, if that is the stricter one, goes on. */
+	if (t->aim_us == was_us || (p999_us && p999_us < t->aim_us))
+		mqfq_target_aim(md, p999_us);
+}
+
+void mqfq_target_resume(struct mqfq_data *md, const struct mqfq_target_found *found)
+{
+	struct mqfq_target *t = &md->target;
+
+	t->found = *found;
+	if (t->aim_us && t->found.target_us == t->aim_us)
+		tail_resume(&t->law, &t->found.tail);
+}
+
+void mqfq_target_get_found(const struct mqfq_data *md, struct mqfq_target_found *found)
+{
+	found->target_us = md->target.aim_us;
+	tail_get_found(&md->target.law, &found->tail);
 }
 
 int mqfq_target_init(struct mqfq_target *t, u32 slots)

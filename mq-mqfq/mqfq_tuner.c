@@ -289,10 +289,10 @@ void mqfq_tuner_aim(struct mqfq_data *md, unsigned int p999_us)
 	mqfq_tuner_kick(md);
 }
 
-void mqfq_tuner_resume_target(struct mqfq_data *md, const struct tail_found *found)
+void mqfq_tuner_resume_target(struct mqfq_data *md, const struct mqfq_target_found *found)
 {
 	mutex_lock(&md->tuner.lock);
-	tail_resume(&md->target.law, found);
+	mqfq_target_resume(md, found);
 	mutex_unlock(&md->tuner.lock);
 }
 

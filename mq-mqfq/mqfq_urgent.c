@@ -6,7 +6,8 @@
  * many go next, whatever the flow's weight, and its later requests pay. A flow that sends nothing
  * but metadata gets its share and no more: its debt is paid back as virtual time goes on.
  *
- * The same debt bounds the requests of a cgroup with a target (mqfq_target.c), which get passes.
+ * Requests of a cgroup with a target (mqfq_target.c) get passes while the flow is no further ahead
+ * than urgent_kb, or T if that is more, with all that it was charged.
  *
  * Requests of class RT with a pass (mqfq_rt.c) go whatever the debt is. What is more than
  * urgent_kb, and more than T, is forgiven: else a flow whose RT requests take more than its share
@@ -47,7 +48,7 @@ static u64 mqfq_ahead_vt(const struct mqfq_data *md)
 
 u64 mqfq_tag_prompt(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt, bool *passes)
 {
-	return flow_tag_urgent(f, vt, cost_vt, mqfq_ahead_vt(md), passes);
+	return flow_tag_prompt(f, vt, cost_vt, mqfq_ahead_vt(md), passes);
 }
 
 void mqfq_forgive(struct mqfq_data *md, const struct request *rq, struct flow *f)
@@ -74,16 +75,15 @@ static unsigned int mqfq_nr_tags_of(struct mqfq_data *md, const struct mqfq_queu
 	return waiting + min(used > nr ? used - nr : 0, all > waiting ? all - waiting : 0);
 }
 
-/* A request of the flow, if there is one, that may be tagged as urgent or prompt. */
-static bool mqfq_has_credit(const struct mqfq_data *md, const struct flow *f, blk_opf_t opf)
+/* May a request of the flow, if there is one, go next? */
+static bool mqfq_goes_next(const struct mqfq_data *md, const struct flow *f, blk_opf_t opf)
 {
-	u64 credit_vt = 0;
+	u64 vt = mqfq_vt(&md->policy);
 
-	if (f && READ_ONCE(f->target_us) && op_is_sync(opf))
-		credit_vt = mqfq_ahead_vt(md);
-	else if (urgent_is(opf, current->flags))
-		credit_vt = mqfq_credit_vt(md);
-	return credit_vt && (!f || flow_has_credit(f, mqfq_vt(&md->policy), credit_vt));
+	if (urgent_is(opf, current->flags) && READ_ONCE(md->urgent_kb) &&
+	    (!f || flow_has_credit(f, vt, mqfq_credit_vt(md))))
+		return true;
+	return f && mqfq_is_prompt(f, opf) && flow_is_within(f, vt, mqfq_ahead_vt(md));
 }
 
 /*
@@ -103,7 +103,7 @@ bool mqfq_leaves_share(struct mqfq_data *md, const struct mqfq_queue *mq, blk_op
 		return false;
 	f = flow_find(&md->flows, class == IOPRIO_CLASS_IDLE && kind != FLOW_IOPRIO ?
 				  MQFQ_IDLE_KEY : flow_key_of_current(kind));
-	if (mqfq_has_credit(md, f, opf))
+	if (mqfq_goes_next(md, f, opf))
 		return false;
 	return !op_is_sync(opf) ||
 	       (f && mqfq_nr_tags_of(md, mq, f, used) * max(READ_ONCE(mq->nr_flows), 2U) > depth);

@@ -115,7 +115,8 @@ def _target(device):
     # A module that was loaded before an upgrade may not have it.
     text = read(path) if os.path.exists(path) else ""
     lines = dict(line.split(" ", 1) for line in text.splitlines())
-    if lines.get("in_force", "0") == "0":
+    in_force = lines.get("in_force", "0") != "0"
+    if not in_force and read(device.queue("iosched/target_p999_us")) == "0":
         return None
     return {"p999_us": int(lines["p999_us_wanted"]),
             "verdict": lines.get("target", "not yet known"),
