@@ -113,10 +113,10 @@ def _target(device):
     """What is known of the strictest target that has load, or None without one."""
     path = device.debug("target")
     # A module that was loaded before an upgrade may not have it.
-    text = read(path) if os.path.exists(path) else ""
-    lines = dict(line.split(" ", 1) for line in text.splitlines())
-    in_force = lines.get("in_force", "0") != "0"
-    if not in_force and read(device.queue("iosched/target_p999_us")) == "0":
+    if not os.path.exists(path):
+        return None
+    lines = dict(line.split(" ", 1) for line in read(path).splitlines())
+    if lines["in_force"] == "0" and read(device.queue("iosched/target_p999_us")) == "0":
         return None
     return {"p999_us": int(lines["p999_us_wanted"]),
             "verdict": lines.get("target", "not yet known"),
