@@ -109,6 +109,7 @@ static void mqfq_target_aim(struct mqfq_data *md, u32 aim_us)
 
 	mqfq_target_get_found(md, &before);
 	WRITE_ONCE(t->aim_us, aim_us);
+	WRITE_ONCE(t->seen_us, U32_MAX);
 	atomic_set(&t->nr_stricter, 0);
 	config.target_ns = tail_aim_ns(mqfq_target_ns(t));
 	tail_set_config(&t->law, &config, ktime_get_ns());
@@ -174,7 +175,7 @@ void mqfq_target_set(struct mqfq_data *md, unsigned int p999_us)
 	WRITE_ONCE(t->p999_us, p999_us);
 	assign_bit(MQFQ_TARGET_RT, &t->used, p999_us);
 	/* A cgroup's target, if that is the stricter one, goes on. */
-	if (t->aim_us == was_us || (p999_us && p999_us < t->aim_us))
+	if (t->aim_us == was_us || (p999_us && p999_us < t->aim_us) || !mqfq_target_is_used(t))
 		mqfq_target_aim(md, p999_us);
 }
 
