@@ -396,6 +396,14 @@ static inline bool flow_borrow(struct flow *f, u64 vt, u64 cost_vt, u64 credit_v
 	return true;
 }
 
+/* Charges a request, and returns its start tag: virtual time, if it goes next. */
+static inline u64 flow_tag_next(struct flow *f, u64 vt, u64 cost_vt, bool passes)
+{
+	u64 start = flow_tag(f, vt, cost_vt);
+
+	return passes ? vt_add(vt, 0) : start;
+}
+
 /**
  * flow_tag_urgent() - charge a request that others wait for
  * @f:		its flow
@@ -412,11 +420,8 @@ static inline bool flow_borrow(struct flow *f, u64 vt, u64 cost_vt, u64 credit_v
  */
 static inline u64 flow_tag_urgent(struct flow *f, u64 vt, u64 cost_vt, u64 credit_vt, bool *passes)
 {
-	u64 start;
-
 	*passes = flow_borrow(f, vt, cost_vt, credit_vt);
-	start = flow_tag(f, vt, cost_vt);
-	return *passes ? vt_add(vt, 0) : start;
+	return flow_tag_next(f, vt, cost_vt, *passes);
 }
 
 /* Has the flow had no more than its share, and @credit_vt? */
@@ -441,10 +446,7 @@ static inline bool flow_is_within(const struct flow *f, u64 vt, u64 credit_vt)
 static inline u64 flow_tag_prompt(struct flow *f, u64 vt, u64 cost_vt, u64 credit_vt, bool *passes)
 {
 	*passes = flow_is_within(f, vt, credit_vt);
-	if (!*passes)
-		return flow_tag(f, vt, cost_vt);
-	flow_tag(f, vt, cost_vt);
-	return vt_add(vt, 0);
+	return flow_tag_next(f, vt, cost_vt, *passes);
 }
 
 /* Charges a request once more, for a bio that was merged into it. */

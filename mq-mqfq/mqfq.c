@@ -537,7 +537,10 @@ static const void *mqfq_bio_owner(const struct bio *bio)
 #endif
 }
 
-/* It goes when nobody else wants, and nobody waits for it. */
+/*
+ * It goes when nobody else wants, and nobody waits for it. Priorities that are flows have weights
+ * instead.
+ */
 static bool mqfq_is_put_off(const struct mqfq_data *md, struct request *rq, unsigned int class)
 {
 	return unlikely(class == IOPRIO_CLASS_IDLE) && READ_ONCE(md->flow_kind) != FLOW_IOPRIO &&

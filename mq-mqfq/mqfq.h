@@ -70,6 +70,7 @@ enum mqfq_target_user {
 	MQFQ_TARGET_CGROUPS,
 };
 
+/* What was found for a target; 0: nothing. */
 struct mqfq_target_found {
 	u32 target_us;
 	struct tail_found tail;
@@ -182,12 +183,6 @@ static inline struct mqfq_sent *mqfq_sent(struct request *rq)
 static inline bool mqfq_prio_is(struct request *rq, unsigned int class)
 {
 	return IOPRIO_PRIO_CLASS(req_get_ioprio(rq)) == class;
-}
-
-/* Priorities that are flows have weights instead. */
-static inline bool mqfq_is_idle(const struct mqfq_data *md, struct request *rq)
-{
-	return mqfq_prio_is(rq, IOPRIO_CLASS_IDLE) && READ_ONCE(md->flow_kind) != FLOW_IOPRIO;
 }
 
 /* Index of a flow in keep->numbers: processes and priorities have small numbers. */

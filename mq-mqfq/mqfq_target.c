@@ -104,7 +104,6 @@ static void mqfq_target_aim(struct mqfq_data *md, u32 aim_us)
 {
 	struct mqfq_target *t = &md->target;
 	struct tail_config config = { .ceiling = md->tuner.law.open_slots };
-
 	struct mqfq_target_found before;
 
 	mqfq_target_get_found(md, &before);

@@ -433,6 +433,7 @@ void sim_mark(struct simulation *s)
 
 	for (i = 0; i < s->mix.nr_flows; i++) {
 		s->flow[i].bytes_at_mark = s->flow[i].bytes;
+		s->flow[i].ns_at_mark = s->flow[i].ns;
 		s->flow[i].was_idle_since_mark = !s->flow[i].waiting;
 	}
 }

@@ -331,10 +331,11 @@ static void sim_issue(struct simulation *s, unsigned int number, unsigned int qu
 	r->alive = true;
 	r->flow = number;
 	r->queue = queue;
-	r->bytes = sim_draw_bytes(s, f->mix);
-	r->ticks = r->bytes;
+	r->size = sim_draw_bytes(s, f->mix);
+	r->bytes = r->size;
+	r->ticks = r->size;
 	if (s->mix.kind == SIM_TIME)
-		sim_price(s, r, r->bytes);
+		sim_price(s, r);
 	r->cost_vt = flow_cost_vt(f->flow, r->bytes);
 	r->e.flow = 0;
 	if (f->mix->slow && (s->mix.kind != SIM_LIVENESS || sim_draw(s, 2)))
@@ -692,7 +693,6 @@ const char *sim_run(struct simulation *s)
 		if (!marked && s->issued >= mark) {
 			marked = true;
 			sim_mark(s);
-			sim_mark_time(s);
 		}
 		if (sim_is_long(s) && end && s->issued >= end) {
 			end = 0;

@@ -23,14 +23,13 @@ enum {
 	SIM_TIME_OFF_PCT	= 15,
 };
 
-/* The request of @size bytes is issued: what it takes, and what it is charged. */
-void sim_price(struct simulation *s, struct sim_request *r, u32 size)
+/* A request is issued: what it takes, and what it is charged. */
+void sim_price(struct simulation *s, struct sim_request *r)
 {
 	unsigned int op = s->flow[r->flow].mix->op;
 
-	r->size = size;
-	r->ticks = s->mix.base_ns[op] + ((u64)s->mix.kib_ns[op] * size >> 10);
-	r->bytes = max_t(u64, mqfq_cost_of_tag(&s->law, op, size), SIM_SECTOR_BYTES);
+	r->ticks = s->mix.base_ns[op] + ((u64)s->mix.kib_ns[op] * r->size >> 10);
+	r->bytes = max_t(u64, mqfq_cost_of_tag(&s->law, op, r->size), SIM_SECTOR_BYTES);
 }
 
 static void sim_end_cost_window(struct simulation *s)
@@ -49,14 +48,6 @@ void sim_time_completed(struct simulation *s, const struct sim_request *r)
 	s->flow[r->flow].ns += r->ticks;
 	if (s->now - s->window_since >= SIM_TIME_WINDOW_NS)
 		sim_end_cost_window(s);
-}
-
-void sim_mark_time(struct simulation *s)
-{
-	unsigned int i;
-
-	for (i = 0; i < s->mix.nr_flows; i++)
-		s->flow[i].ns_at_mark = s->flow[i].ns;
 }
 
 /* The device's time between the marks, by weight. */

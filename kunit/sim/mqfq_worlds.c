@@ -249,9 +249,9 @@ void sim_draw_mix(struct simulation *s, enum sim_kind kind, u64 seed,
 		mix->stall_ticks = sim_draw_log(s, 20, 27);
 		mix->stall_every = mix->stall_ticks * (2 + sim_draw(s, 6));
 	}
-	/* In one world of three, some flows discard. The first two do not, but for liveness. */
 	if (kind == SIM_TIME)
 		sim_draw_prices(s);
+	/* In one world of three, some flows discard. The first two do not, but for liveness. */
 	if (sim_is_long(s) || sim_draw(s, 3))
 		return;
 	for (i = kind == SIM_LIVENESS ? 0 : 2; i < mix->nr_flows; i++)

@@ -241,7 +241,7 @@ struct sim_request {
 	unsigned int flow, queue;
 	u32 bytes;			/* that it is charged */
 	u32 ticks;			/* that it takes the device */
-	u32 size;
+	u32 size;			/* in bytes */
 	u64 cost_vt, done_at, sequence;
 	bool alive;
 };
@@ -379,9 +379,8 @@ void sim_ratio(u32 *ratio, u64 worst, u64 bound);
 
 /* ---- mqfq_time.c: for the simulation ---- */
 
-void sim_price(struct simulation *s, struct sim_request *r, u32 size);
+void sim_price(struct simulation *s, struct sim_request *r);
 void sim_time_completed(struct simulation *s, const struct sim_request *r);
-void sim_mark_time(struct simulation *s);
 void sim_check_time(struct simulation *s);
 
 /* ---- mqfq_tags.c: for the simulation ---- */
