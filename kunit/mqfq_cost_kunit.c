@@ -408,30 +408,44 @@ static void varies_test(struct kunit *test)
 	KUNIT_EXPECT_LE(test, abs_diff(sum / 16, mean) * 100, mean * 5);
 }
 
-/* Whatever is counted, a larger request costs no less than a smaller one, and no more per byte. */
+/* What is counted in a step: a larger request costs no less than a smaller, no more per byte. */
+static void expect_in_order(struct kunit *test, const struct drive *d, const u64 *seen)
+{
+	unsigned int i;
+
+	for (i = 0; i < MQFQ_COST_NR_CELLS - 1; i++) {
+		u64 ns_x8 = d->law.cell[i].ns_x8, larger_ns_x8 = d->law.cell[i + 1].ns_x8;
+
+		if (i % MQFQ_COST_NR_SIZES == MQFQ_COST_NR_SIZES - 1 ||
+		    seen[i] < MQFQ_COST_FIT_REQUESTS || seen[i + 1] < MQFQ_COST_FIT_REQUESTS)
+			continue;
+		KUNIT_EXPECT_GE(test, larger_ns_x8, ns_x8 * 99 / 100);
+		KUNIT_EXPECT_LE(test, larger_ns_x8, ns_x8 * 405 / 100);
+	}
+}
+
 static void noise_test(struct kunit *test)
 {
 	struct drive *d = new_drive(test);
 	struct mqfq_cost_counts counts = {};
-	unsigned int i, size, window;
-	u64 ns_x8, larger_ns_x8;
+	u64 seen[MQFQ_COST_NR_CELLS] = {};
+	unsigned int i, window;
 
 	for (window = 0; window < 2000; window++) {
+		u32 step = d->law.nr_steps;
+
 		for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
 			counts.nr[i] = random_below(d, 2) * random_below(d, 1000);
 			counts.bytes[i] = counts.nr[i] * mqfq_cost_middle(i);
+			seen[i] += counts.nr[i];
 		}
 		mqfq_cost_window(&d->law, WINDOW_NS, &counts, true);
-		for (i = 0; i < MQFQ_COST_NR_CELLS - 1; i++) {
-			size = i % MQFQ_COST_NR_SIZES;
-			ns_x8 = d->law.cell[i].ns_x8;
-			larger_ns_x8 = d->law.cell[i + 1].ns_x8;
-			if (size == MQFQ_COST_NR_SIZES - 1 || !ns_x8)
-				continue;
-			KUNIT_EXPECT_GE(test, larger_ns_x8, ns_x8 * 99 / 100);
-			KUNIT_EXPECT_LE(test, larger_ns_x8, ns_x8 * 405 / 100);
-		}
+		if (d->law.nr_steps == step)
+			continue;
+		expect_in_order(test, d, seen);
+		memset(seen, 0, sizeof(seen));
 	}
+	KUNIT_EXPECT_GT(test, d->law.nr_steps, 50);
 }
 
 /* A device that could do more tells nothing of costs. */
@@ -496,7 +510,7 @@ static void uncounted_test(struct kunit *test)
 		mqfq_cost_window(&d->law, WINDOW_NS, &counts, true);
 	counts.nr[0] = 100;
 	counts.bytes[0] = 100 * 4096;
-	for (window = 0; window < 30; window++)
+	for (window = 0; window < 10; window++)
 		mqfq_cost_window(&d->law, WINDOW_NS, &counts, true);
 	KUNIT_EXPECT_LE(test, abs_diff(mqfq_cost_ns(&d->law, MQFQ_COST_READ, 4096), 100000ULL),
 			5000);
@@ -540,6 +554,134 @@ static void extremes_test(struct kunit *test)
 	}
 }
 
+/* What the drive's requests of one operation truly cost, by size, times @factor over @part. */
+static void true_costs(struct drive *d, enum mqfq_cost_op op, u32 factor, u32 part, u32 *ns)
+{
+	unsigned int i;
+
+	for (i = 0; i < MQFQ_COST_NR_SIZES; i++) {
+		d->tenant[0] = (struct tenant) { .op = op, .bytes = 4096 << 2 * i };
+		ns[i] = clamp_t(u64, true_ns(d, 0) * factor / part, MQFQ_COST_NS_MIN,
+				MQFQ_COST_NS_MAX);
+	}
+}
+
+static void set_true_costs(struct drive *d, u32 factor, u32 part)
+{
+	u32 ns[MQFQ_COST_NR_SIZES];
+	enum mqfq_cost_op op;
+
+	for (op = 0; op < MQFQ_COST_NR_OPS; op++) {
+		true_costs(d, op, factor, part, ns);
+		mqfq_cost_set(&d->law, op, ns);
+	}
+}
+
+/* Time is shared from the first request on, and what was set may be read back. */
+static void set_test(struct kunit *test)
+{
+	static const u32 none[MQFQ_COST_NR_SIZES];
+	u32 want[MQFQ_COST_NR_SIZES], ns[MQFQ_COST_NR_SIZES];
+	struct drive *d = new_drive(test);
+	unsigned int i;
+	u32 large_ns;
+
+	set_true_costs(d, 1, 1);
+	true_costs(d, MQFQ_COST_READ, 1, 1, want);
+	large_ns = want[3];
+	true_costs(d, MQFQ_COST_FUA, 1, 1, want);
+	mqfq_cost_get(&d->law, MQFQ_COST_FUA, ns);
+	for (i = 0; i < MQFQ_COST_NR_SIZES; i++)
+		KUNIT_EXPECT_EQ(test, ns[i], want[i]);
+	add_tenant(d, MQFQ_COST_READ, 4);
+	add_tenant(d, MQFQ_COST_FUA, 16);
+	KUNIT_EXPECT_GE(test, least_pct(d, 500), 85);
+	run_for_ms(d, 4500);
+	expect_learned(test, d, 10);
+	/* What is not sent keeps its cost. */
+	mqfq_cost_get(&d->law, MQFQ_COST_READ, ns);
+	KUNIT_EXPECT_EQ(test, ns[3], large_ns);
+	mqfq_cost_set(&d->law, MQFQ_COST_FUA, none);
+	mqfq_cost_get(&d->law, MQFQ_COST_FUA, ns);
+	KUNIT_EXPECT_EQ(test, ns[1], 0);
+	/* The others stay. */
+	KUNIT_EXPECT_GE(test, learned_pct(d, 0), 90);
+	run_for_ms(d, 5000);
+	expect_learned(test, d, 15);
+}
+
+/* FUA writes alone are known: reads are taken to be cheaper. */
+static void set_fua_test(struct kunit *test)
+{
+	static const u32 ns[] = { 275000, 275000, 1100000, 4400000 };
+	struct drive *d = new_drive(test);
+
+	mqfq_cost_set(&d->law, MQFQ_COST_FUA, ns);
+	KUNIT_EXPECT_GE(test, mqfq_cost_of(&d->law, MQFQ_COST_FUA, 16384),
+			3 * mqfq_cost_of(&d->law, MQFQ_COST_READ, 16384));
+}
+
+/* What is set while the law learns holds at once, too. */
+static void set_later_test(struct kunit *test)
+{
+	u32 ns[MQFQ_COST_NR_SIZES] = { 0 };
+	struct drive *d = new_drive(test);
+
+	add_tenant(d, MQFQ_COST_READ, 4);
+	add_tenant(d, MQFQ_COST_WRITE, 16);
+	run_for_ms(d, 10000);
+	d->page_ns[MQFQ_COST_WRITE] *= 4;
+	ns[1] = true_ns(d, 1);
+	mqfq_cost_set(&d->law, MQFQ_COST_WRITE, ns);
+	run_for_ms(d, 50);
+	KUNIT_EXPECT_GE(test, least_pct(d, 2000), 85);
+	expect_learned(test, d, 15);
+}
+
+/* A fast device whose requests were said to be slow: numbers do not overflow. */
+static void set_slow_test(struct kunit *test)
+{
+	static const u32 slow[] = { MQFQ_COST_NS_MAX, MQFQ_COST_NS_MAX, 0, 0 };
+	struct drive *d = new_drive(test);
+	struct mqfq_cost_counts counts = {};
+	unsigned int window;
+
+	mqfq_cost_set(&d->law, MQFQ_COST_READ, slow);
+	mqfq_cost_set(&d->law, MQFQ_COST_WRITE, slow);
+	for (window = 0; window < 1000; window++) {
+		counts.nr[0] = window / 25 % 2 ? 50000 : 40000;
+		counts.nr[5] = window / 25 % 2 ? 0 : 5000;
+		counts.bytes[0] = counts.nr[0] * 4096;
+		counts.bytes[5] = counts.nr[5] * 16384;
+		mqfq_cost_window(&d->law, WINDOW_NS, &counts, true);
+		if (d->law.nr_steps)
+			KUNIT_EXPECT_LE(test, mqfq_cost_ns(&d->law, MQFQ_COST_READ, 4096), 1000);
+	}
+	KUNIT_EXPECT_LE(test, abs_diff(mqfq_cost_ns(&d->law, MQFQ_COST_READ, 4096), 200ULL), 10);
+	KUNIT_EXPECT_LE(test, abs_diff(mqfq_cost_ns(&d->law, MQFQ_COST_WRITE, 16384), 400ULL), 20);
+}
+
+/* If another device was measured, this is forgotten in seconds. */
+static void set_wrongly_test(struct kunit *test)
+{
+	static const u32 ratio[][2] = { { 2, 1 }, { 1, 2 }, { 100000, 1 }, { 1, 1000000 } };
+	struct drive *d;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ratio); i++) {
+		u32 ns[MQFQ_COST_NR_SIZES];
+
+		d = new_drive(test);
+		set_true_costs(d, 1, 1);
+		true_costs(d, MQFQ_COST_WRITE, ratio[i][0], ratio[i][1], ns);
+		mqfq_cost_set(&d->law, MQFQ_COST_WRITE, ns);
+		add_tenant(d, MQFQ_COST_READ, 4);
+		add_tenant(d, MQFQ_COST_WRITE, 16);
+		run_for_ms(d, 10000);
+		expect_learned(test, d, 20);
+	}
+}
+
 static struct kunit_case mqfq_cost_cases[] = {
 	KUNIT_CASE(begins_with_bytes_test),
 	KUNIT_CASE(cells_test),
@@ -559,6 +701,11 @@ static struct kunit_case mqfq_cost_cases[] = {
 	KUNIT_CASE(uncounted_test),
 	KUNIT_CASE(torn_test),
 	KUNIT_CASE(extremes_test),
+	KUNIT_CASE(set_test),
+	KUNIT_CASE(set_fua_test),
+	KUNIT_CASE(set_later_test),
+	KUNIT_CASE(set_slow_test),
+	KUNIT_CASE(set_wrongly_test),
 	{}
 };
 

@@ -73,7 +73,7 @@ void mqfq_charge_window(struct mqfq_charge *c, u64 ns, bool is_full)
 void mqfq_charge_set_kind(struct mqfq_charge *c, enum mqfq_charge_kind kind)
 {
 	if (kind == MQFQ_CHARGE_TIME) {
-		mqfq_cost_init(&c->law);
+		mqfq_cost_pause(&c->law);
 		mqfq_charge_sum(c, &c->sum);
 		c->was_full = false;
 	}

@@ -48,6 +48,10 @@
  * readers and FUA writers that have equal bytes would look fair, D would hold nothing back, and
  * nothing would be learned.
  *
+ * What was measured before, each kind alone on the device, can be set (mqfq_cost_set()). It holds
+ * at once. It counts as an equation of little weight does: it tells costs apart until the pattern
+ * has done that, and fades.
+ *
  * Limits: a step needs requests that wait, all the time, and a D below what is outstanding. Costs
  * that are learned with one D hold for a device that has as many requests: if D is far too small,
  * what is shared is the time in slots. What a request costs must not depend on what is beside it
@@ -57,6 +61,7 @@
 #include <linux/math.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
+#include <linux/string.h>
 #include <linux/time64.h>
 
 #include "mqfq_cost.h"
@@ -81,6 +86,8 @@ enum {
 	MQFQ_COST_VOID_PART	= 8,
 	/* The spring pulls with one part in so many of what the equations say. */
 	MQFQ_COST_SPRING_PART	= 128,
+	/* What is known from before counts as one part in so many of a step. */
+	MQFQ_COST_SET_PART	= 8,
 	/* Rounds in which the costs are fitted. */
 	MQFQ_COST_ROUNDS	= 256,
 
@@ -250,13 +257,79 @@ static void mqfq_cost_publish(struct mqfq_cost *c)
 	}
 }
 
-/* ---- learning ---- */
+/* ---- costs that are known from before ---- */
 
 void mqfq_cost_init(struct mqfq_cost *c)
 {
 	*c = (struct mqfq_cost) {};
 	mqfq_cost_publish(c);
 }
+
+/* As if the device had done nothing but each known kind alone, for a part of a step. */
+static void mqfq_cost_begin_again(struct mqfq_cost *c)
+{
+	unsigned int i;
+	u64 rate;
+
+	memset(c->products, 0, sizeof(c->products));
+	memset(c->rates, 0, sizeof(c->rates));
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
+		if (!c->cell[i].ns_x8)
+			continue;
+		rate = min((NSEC_PER_SEC << MQFQ_COST_NS_SHIFT) / c->cell[i].ns_x8,
+			   (u64)NSEC_PER_SEC / MQFQ_COST_NS_MIN);
+		c->products[i][i] = rate * rate / MQFQ_COST_SET_PART;
+		c->rates[i] = (rate << MQFQ_COST_RATE_SHIFT) / MQFQ_COST_SET_PART;
+	}
+}
+
+/*
+ * Before the first step, one read of each known size says how long a byte takes. Without, writes
+ * do; without these, FUA writes, which count as much more as a guess of theirs would.
+ */
+static void mqfq_cost_guess_bytes(struct mqfq_cost *c)
+{
+	unsigned int i;
+
+	c->all_bytes = 0;
+	c->all_ns = 0;
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
+		u64 ns = c->cell[i].ns_x8 >> MQFQ_COST_NS_SHIFT;
+
+		if (!(i % MQFQ_COST_NR_SIZES) && c->all_bytes)
+			break;
+		if (!ns)
+			continue;
+		c->all_bytes += c->cell[i].bytes;
+		c->all_ns += mqfq_cost_op(i) == MQFQ_COST_FUA ? ns / MQFQ_COST_FUA_GUESS : ns;
+	}
+}
+
+void mqfq_cost_set(struct mqfq_cost *c, enum mqfq_cost_op op, const u32 *ns)
+{
+	unsigned int i, cell = op * MQFQ_COST_NR_SIZES;
+
+	for (i = 0; i < MQFQ_COST_NR_SIZES; i++, cell++) {
+		c->cell[cell].ns_x8 = (u64)ns[i] << MQFQ_COST_NS_SHIFT;
+		c->cell[cell].bytes = mqfq_cost_middle(cell);
+	}
+	mqfq_cost_begin_again(c);
+	if (!c->nr_steps)
+		mqfq_cost_guess_bytes(c);
+	mqfq_cost_publish(c);
+}
+
+void mqfq_cost_get(const struct mqfq_cost *c, enum mqfq_cost_op op, u32 *ns)
+{
+	unsigned int i, cell = op * MQFQ_COST_NR_SIZES;
+
+	for (i = 0; i < MQFQ_COST_NR_SIZES; i++, cell++)
+		ns[i] = c->cell[cell].ns_x8 ?
+			clamp_t(u64, mqfq_cost_ns(c, op, mqfq_cost_middle(cell)),
+				MQFQ_COST_NS_MIN, MQFQ_COST_NS_MAX) : 0;
+}
+
+/* ---- learning ---- */
 
 /* Requests of a cell per second, in the step that ends now; to the nearest. */
 static u64 mqfq_cost_rate(const struct mqfq_cost *c, unsigned int cell)
@@ -304,15 +377,36 @@ static void mqfq_cost_meet(struct mqfq_cost *c)
 	}
 }
 
-/* The step took a time that is very different from what its requests should have taken. */
-static bool mqfq_cost_is_surprised(const struct mqfq_cost *c)
+/* What the requests of a second should have taken, in ns, as far as is known. */
+static u64 mqfq_cost_expected(const struct mqfq_cost *c)
 {
 	u64 ns = 0;
 	unsigned int i;
 
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
 		ns += mqfq_cost_rate(c, i) * c->cell[i].ns_x8 >> MQFQ_COST_NS_SHIFT;
-	return abs_diff(ns, (u64)NSEC_PER_SEC) > NSEC_PER_SEC / MQFQ_COST_SURPRISE_PART;
+	return ns;
+}
+
+/* The step took a time that is very different from that. */
+static bool mqfq_cost_is_surprised(const struct mqfq_cost *c)
+{
+	return abs_diff(mqfq_cost_expected(c), (u64)NSEC_PER_SEC) >
+	       NSEC_PER_SEC / MQFQ_COST_SURPRISE_PART;
+}
+
+/* No kind had more than all of the time, whatever was set. */
+static void mqfq_cost_limit(struct mqfq_cost *c)
+{
+	unsigned int i;
+	u64 rate;
+
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
+		rate = mqfq_cost_rate(c, i);
+		if (rate)
+			c->cell[i].ns_x8 = min(c->cell[i].ns_x8,
+					       (NSEC_PER_SEC << MQFQ_COST_NS_SHIFT) / rate + 1);
+	}
 }
 
 /*
@@ -328,9 +422,8 @@ static u64 mqfq_cost_fade(u64 sum, bool is_void)
 }
 
 /* Adds the equation of the step that ends now. */
-static void mqfq_cost_add(struct mqfq_cost *c)
+static void mqfq_cost_add(struct mqfq_cost *c, bool is_void)
 {
-	bool is_void = mqfq_cost_is_surprised(c);
 	u64 rate[MQFQ_COST_NR_CELLS];
 	unsigned int i, j;
 
@@ -349,14 +442,32 @@ static void mqfq_cost_add(struct mqfq_cost *c)
 	}
 }
 
+/* There were so many requests of a cell in the step that its cost is fitted. */
+static bool mqfq_cost_is_fitted(const struct mqfq_cost *c, unsigned int cell)
+{
+	return c->counts.nr[cell] >= MQFQ_COST_FIT_REQUESTS;
+}
+
+/* Like mqfq_cost_next(), of those that are fitted. */
+static const struct mqfq_cost_cell *mqfq_cost_next_fitted(const struct mqfq_cost *c,
+							  unsigned int cell, int by)
+{
+	int size = cell % MQFQ_COST_NR_SIZES, first = cell - size;
+
+	for (size += by; size >= 0 && size < MQFQ_COST_NR_SIZES; size += by)
+		if (mqfq_cost_is_fitted(c, first + size))
+			return &c->cell[first + size];
+	return NULL;
+}
+
 /*
  * A larger request of an operation costs no less than a smaller one, and no more than as many of
- * these as have its bytes.
+ * these as have its bytes, among those that are fitted: a cell without requests keeps its cost.
  */
 static u64 mqfq_cost_in_order(const struct mqfq_cost *c, unsigned int cell, u64 ns_x8)
 {
-	const struct mqfq_cost_cell *below = mqfq_cost_next(c, cell, -1);
-	const struct mqfq_cost_cell *above = mqfq_cost_next(c, cell, 1);
+	const struct mqfq_cost_cell *below = mqfq_cost_next_fitted(c, cell, -1);
+	const struct mqfq_cost_cell *above = mqfq_cost_next_fitted(c, cell, 1);
 	u32 bytes = c->cell[cell].bytes;
 
 	if (above)
@@ -385,7 +496,7 @@ static void mqfq_cost_fit(struct mqfq_cost *c)
 			s64 left = c->rates[i] *
 				   (NSEC_PER_SEC << MQFQ_COST_NS_SHIFT >> MQFQ_COST_RATE_SHIFT);
 
-			if (!square || c->counts.nr[i] < MQFQ_COST_FIT_REQUESTS)
+			if (!square || !mqfq_cost_is_fitted(c, i))
 				continue;
 			for (j = 0; j < MQFQ_COST_NR_CELLS; j++)
 				if (j != i)
@@ -398,7 +509,7 @@ static void mqfq_cost_fit(struct mqfq_cost *c)
 	}
 }
 
-static void mqfq_cost_begin_step(struct mqfq_cost *c)
+void mqfq_cost_pause(struct mqfq_cost *c)
 {
 	c->counts = (struct mqfq_cost_counts) {};
 	c->ns = 0;
@@ -406,10 +517,14 @@ static void mqfq_cost_begin_step(struct mqfq_cost *c)
 
 static void mqfq_cost_step(struct mqfq_cost *c)
 {
+	bool is_void;
 	unsigned int i;
 
 	mqfq_cost_meet(c);
-	mqfq_cost_add(c);
+	is_void = mqfq_cost_is_surprised(c);
+	if (is_void)
+		mqfq_cost_limit(c);
+	mqfq_cost_add(c, is_void);
 	mqfq_cost_fit(c);
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
 		c->cell[i].share_ppm = div_u64(mqfq_cost_rate(c, i) * c->cell[i].ns_x8 >>
@@ -453,5 +568,5 @@ void mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts
 	if (bytes)
 		mqfq_cost_step(c);
 	/* Without, the device was busy with what is not counted. */
-	mqfq_cost_begin_step(c);
+	mqfq_cost_pause(c);
 }

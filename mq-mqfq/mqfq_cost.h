@@ -30,6 +30,10 @@ enum {
 
 	/* Costs are in eighths of a nanosecond. */
 	MQFQ_COST_NS_SHIFT	= 3,
+
+	/* What mqfq_cost_set() takes, and mqfq_cost_get() says. */
+	MQFQ_COST_NS_MIN	= 100,
+	MQFQ_COST_NS_MAX	= 20000000,
 };
 
 /**
@@ -108,6 +112,23 @@ static inline u64 mqfq_cost_of_tag(const struct mqfq_cost *c, enum mqfq_cost_op 
 
 /* Nothing is known yet: a byte costs a byte. */
 void mqfq_cost_init(struct mqfq_cost *c);
+
+/**
+ * mqfq_cost_set() - what requests of one operation cost is known from before
+ * @c:		law
+ * @op:		operation
+ * @ns:		of a request of 4, 16, 64 and 256 KiB: MQFQ_COST_NS_MIN to MQFQ_COST_NS_MAX;
+ *		0: nothing is known
+ *
+ * The law goes on from there: what it learns outweighs this within seconds.
+ */
+void mqfq_cost_set(struct mqfq_cost *c, enum mqfq_cost_op op, const u32 *ns);
+
+/* The same, as it is known now. */
+void mqfq_cost_get(const struct mqfq_cost *c, enum mqfq_cost_op op, u32 *ns);
+
+/* Costs are not charged for a while: the step under way is lost, what was learned stays. */
+void mqfq_cost_pause(struct mqfq_cost *c);
 
 /**
  * mqfq_cost_window() - a window is over

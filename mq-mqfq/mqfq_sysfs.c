@@ -123,6 +123,70 @@ TUNABLE_WORD(mqfq, cost, mqfq_charge_name, READ_ONCE(data->charge.kind),
 	     mqfq_set_cost(data, value))
 
 /*
+ * What requests of 4, 16, 64 and 256 KiB take of the device's time, as far as it is known. What is
+ * shown may be written back, which the keep of a disk does.
+ */
+static ssize_t mqfq_cost_ns_show(struct elevator_queue *eq, char *page, enum mqfq_cost_op op)
+{
+	struct mqfq_data *md = eq->elevator_data;
+	u32 ns[MQFQ_COST_NR_SIZES];
+
+	mutex_lock(&md->tuner.lock);
+	mqfq_cost_get(&md->charge.law, op, ns);
+	mutex_unlock(&md->tuner.lock);
+	return sysfs_emit(page, "%u %u %u %u\n", ns[0], ns[1], ns[2], ns[3]);
+}
+
+static int mqfq_parse_costs(const char *page, u32 *ns)
+{
+	char words[64], *at = words, *word;
+	unsigned int i;
+
+	if (strscpy(words, skip_spaces(page), sizeof(words)) < 0)
+		return -EINVAL;
+	strim(words);
+	for (i = 0; i < MQFQ_COST_NR_SIZES; i++) {
+		word = strsep(&at, " \t");
+		if (!word || kstrtouint(word, 10, &ns[i]))
+			return -EINVAL;
+		if (ns[i] && (ns[i] < MQFQ_COST_NS_MIN || ns[i] > MQFQ_COST_NS_MAX))
+			return -EINVAL;
+	}
+	return at ? -EINVAL : 0;
+}
+
+static ssize_t mqfq_cost_ns_store(struct elevator_queue *eq, const char *page, size_t count,
+				  enum mqfq_cost_op op)
+{
+	struct mqfq_data *md = eq->elevator_data;
+	u32 ns[MQFQ_COST_NR_SIZES];
+
+	if (mqfq_parse_costs(page, ns))
+		return -EINVAL;
+	mutex_lock(&md->tuner.lock);
+	mqfq_cost_set(&md->charge.law, op, ns);
+	mutex_unlock(&md->tuner.lock);
+	return count;
+}
+
+#define MQFQ_COST_NS(name, op)								\
+static ssize_t mqfq_##name##_show(struct elevator_queue *eq, char *page)		\
+{											\
+	return mqfq_cost_ns_show(eq, page, op);						\
+}											\
+											\
+static ssize_t mqfq_##name##_store(struct elevator_queue *eq, const char *page,		\
+				   size_t count)					\
+{											\
+	return mqfq_cost_ns_store(eq, page, count, op);					\
+}
+
+MQFQ_COST_NS(cost_read_ns, MQFQ_COST_READ)
+MQFQ_COST_NS(cost_write_ns, MQFQ_COST_WRITE)
+MQFQ_COST_NS(cost_fua_ns, MQFQ_COST_FUA)
+#undef MQFQ_COST_NS
+
+/*
  * The weights of processes or priorities, as "flow" says: a line "NUMBER WEIGHT" each. cgroups have
  * theirs in io.mqfair.weight.
  */
@@ -195,6 +259,9 @@ MQFAIR_ATTRS_CONST struct elv_fs_entry mqfq_attrs[] = {
 	MQFQ_ATTR(weights),
 	MQFQ_ATTR(root_weight),
 	MQFQ_ATTR(cost),
+	MQFQ_ATTR(cost_read_ns),
+	MQFQ_ATTR(cost_write_ns),
+	MQFQ_ATTR(cost_fua_ns),
 	MQFQ_ATTR(throttle_kb),
 	MQFQ_ATTR(slots),
 	MQFQ_ATTR(target_p999_us),

@@ -7,12 +7,17 @@ The smallest number in flight that reaches 97% of the best rate, for 4 KiB, is t
 parallelism: set mq-mqfq's "slots" to it (MQFQ, ATC 2019, section 3.4). With fewer slots the drive
 is partly idle. With more, requests wait inside the drive, where no scheduler orders them.
 
+While mq-mqfq shares time, it learns what requests take of the drive's time. --cost measures that
+beforehand: reads, writes and FUA writes of 4, 16, 64 and 256 KiB at random places, each kind alone
+with 128 in flight. A drive that is busy with one kind takes, for each request, one second over the
+requests per second.
+
 For mq-tabs (--tabs) these are the drive's maximum read bandwidth and its maximum FUA-write
 bandwidth, each measured alone: 16 KiB at random places, 128 in flight, as in the TABS paper
 (HotStorage 2022, section 4).
 
-calibrate only reads, except with --write-cost and --tabs. These write at random places over the
-whole device and destroy its data: they ask first, and refuse a device in use.
+calibrate only reads, except with --write-cost, --cost and --tabs. These write at random places over
+the whole device and destroy its data: they ask first, and refuse a device in use.
 """
 import json
 import os
@@ -20,7 +25,7 @@ import sys
 
 from device import Device, DeviceError, read
 
-ONE_LINE = "measure the drive's parallelism, or its maxima for mq-tabs; print the lines to set them"
+ONE_LINE = "measure what a scheduler must know of a drive; print the lines that set it"
 
 DEPTHS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 SIZES_KB = (4, 16, 64)
@@ -29,21 +34,34 @@ KNEE = 0.97
 FLAT, FLAT_RATIO = 3, 1.01
 BAR = 40
 JOBS_MAX = 4
-TABS_SIZE_KB, TABS_DEPTH = 16, 128
-# FUA writes fill the drive's cache at first; the rate after that counts.
-TABS_WRITE_SECONDS = 4
+TABS_SIZE_KB = 16
+# In flight where the drive shall be busy.
+BUSY_DEPTH = 128
+# Writes fill the drive's cache at first; the rate after that counts.
+WRITE_SECONDS = 4
+# What mq-mqfq takes as a cost (mq-mqfq/mqfq_cost.h).
+COST_SIZES_KB = (4, 16, 64, 256)
+COST_NS_MIN, COST_NS_MAX = 100, 20_000_000
+# operation, fio's pattern, options, seconds per point over those of a read
+READS = ("read", "randread", (), 1)
+WRITES = ("write", "randwrite", (), WRITE_SECONDS)
+FUA_WRITES = ("fua", "randwrite", ("--sync=dsync",), WRITE_SECONDS)
 
 
 def arguments(parser):
     """The options of this command."""
     parser.add_argument("--seconds", type=float, default=1.0, metavar="S",
                         help="per point (default 1.0; at most 39 points)")
-    parser.add_argument("--write-cost", action="store_true",
-                        help="also measure write_cost_pct; DESTROYS THE DATA ON THE DEVICE, asks "
-                             "first")
-    parser.add_argument("--tabs", action="store_true",
-                        help="measure max_read_kbps and max_fua_write_kbps; DESTROYS THE DATA ON "
-                             "THE DEVICE, asks first")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--write-cost", action="store_true",
+                      help="also measure write_cost_pct; DESTROYS THE DATA ON THE DEVICE, asks "
+                           "first")
+    what.add_argument("--cost", action="store_true",
+                      help="measure cost_read_ns, cost_write_ns and cost_fua_ns; DESTROYS THE DATA "
+                           "ON THE DEVICE, asks first")
+    what.add_argument("--tabs", action="store_true",
+                      help="measure max_read_kbps and max_fua_write_kbps; DESTROYS THE DATA ON THE "
+                           "DEVICE, asks first")
     parser.add_argument("--json", action="store_true",
                         help="curves, settings and the lines that set them, as JSON")
 
@@ -62,7 +80,10 @@ def _fio(device, pattern, size_kb, depth, seconds, *options):
     if pattern == "randread":
         argv.append("--readonly")
     job = device.fio_jobs(*argv)[0]
-    return job["read" if pattern == "randread" else "write"]["iops"]
+    rate = job["read" if pattern == "randread" else "write"]["iops"]
+    if not rate:
+        raise DeviceError(f"{device.name} completed no request of {size_kb} KiB in {seconds:g} s")
+    return rate
 
 
 def knee(points):
@@ -99,17 +120,40 @@ def _write_cost(device, args, read_rate, depth):
     return round(100 * read_rate / rate)
 
 
+def _has_fua(device):
+    return read(device.queue("write_cache")) == "write back" and read(device.queue("fua")) == "1"
+
+
+def _measure_cost(device, args):
+    """What requests take of the drive's time, in ns, by size, as mq-mqfq's tunables have it."""
+    kinds = [READS, WRITES] + ([FUA_WRITES] if _has_fua(device) else [])
+    settings = {"cost": "time"}
+    heads = "".join(f"{size_kb:8} KiB" for size_kb in COST_SIZES_KB)
+    with device.claimed(destroys=True), device.without_scheduler():
+        print(f"  ns    {heads}", file=sys.stderr)
+        for name, pattern, options, times in kinds:
+            print(f"  {name:6}", end="", file=sys.stderr, flush=True)
+            costs = []
+            for size_kb in COST_SIZES_KB:
+                rate = _fio(device, pattern, size_kb, BUSY_DEPTH, args.seconds * times, *options)
+                costs.append(min(max(round(1e9 / rate), COST_NS_MIN), COST_NS_MAX))
+                print(f"{costs[-1]:12}", end="", file=sys.stderr, flush=True)
+            print(file=sys.stderr)
+            settings[f"cost_{name}_ns"] = " ".join(map(str, costs))
+    return settings
+
+
 def _measure_tabs(device, args):
     """The maxima of mq-tabs, in KiB per second."""
-    if read(device.queue("write_cache")) != "write back" or read(device.queue("fua")) != "1":
+    if not _has_fua(device):
         raise DeviceError(f"{device.name} has no volatile write cache, or no FUA: mq-tabs has "
                           "nothing to schedule there")
     rates = {}
     with device.claimed(destroys=True), device.without_scheduler():
         for name, pattern, times, options in (
                 ("max_read_kbps", "randread", 1, ()),
-                ("max_fua_write_kbps", "randwrite", TABS_WRITE_SECONDS, ("--sync=dsync",))):
-            rate = _fio(device, pattern, TABS_SIZE_KB, TABS_DEPTH, args.seconds * times, *options)
+                ("max_fua_write_kbps", "randwrite", WRITE_SECONDS, ("--sync=dsync",))):
+            rate = _fio(device, pattern, TABS_SIZE_KB, BUSY_DEPTH, args.seconds * times, *options)
             rates[name] = round(TABS_SIZE_KB * rate)
             print(f"  {name:20}{rates[name]:10}", file=sys.stderr, flush=True)
     return rates
@@ -132,7 +176,12 @@ def run(args):
     device = Device(args.device)
     if args.seconds <= 0:
         raise DeviceError("--seconds must be more than 0")
-    curves, settings = ({}, _measure_tabs(device, args)) if args.tabs else _measure(device, args)
+    if args.cost:
+        curves, settings = {}, _measure_cost(device, args)
+    elif args.tabs:
+        curves, settings = {}, _measure_tabs(device, args)
+    else:
+        curves, settings = _measure(device, args)
     scheduler = "mq-tabs" if args.tabs else "mq-mqfq"
     lines = [f"echo {value} > {device.queue(f'iosched/{name}')}"
              for name, value in settings.items()]

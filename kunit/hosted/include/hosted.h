@@ -508,6 +508,7 @@ static inline unsigned long int_sqrt(unsigned long x)
 /* ---- linux/math64 ---- */
 
 #define NSEC_PER_MSEC	1000000L
+#define MSEC_PER_SEC	1000L
 #define NSEC_PER_SEC	1000000000L
 
 /* The kernel's is exact, too. */
