@@ -211,12 +211,15 @@ bool request_status(struct request *r, const struct kv_op *op)
 		[OKV_TOO_LARGE] = "ERR key or value is too large: 1 to 1024 bytes of key, 8388608 "
 				  "of value",
 	};
-	const char *text = op->complaint;
+	enum okv_status status = op->op.status;
+	/* What an update refused has not been decided if the write that it joined has failed. */
+	bool has_failed = status == OKV_FULL || status == OKV_NO_MEMORY || status == OKV_IO_ERROR;
+	const char *text = has_failed ? NULL : op->complaint;
 
-	if (op->no_new_key && op->op.status == OKV_NOT_FOUND)
+	if (op->no_new_key && status == OKV_NOT_FOUND)
 		text = "QUOTA this user has no more keys: delete something";
-	if (!text && op->op.status < sizeof(texts) / sizeof(texts[0]))
-		text = texts[op->op.status];
+	if (!text && status < sizeof(texts) / sizeof(texts[0]))
+		text = texts[status];
 	if (!text)
 		return false;
 	resp_error(&r->out, "%s", text);

@@ -11,6 +11,13 @@
  * true until it has written. A record under a reader does not move: garbage collection is a writer
  * as well, and a segment is used again only when nothing in it is live.
  *
+ * Joining. A key that many write would have one write per latency of the device. So when a writer
+ * has decided what to write, the writers right behind it that are for the same key join it. Each
+ * decides by what the one before it has left, in memory. The last record that comes of this is
+ * written. All are answered in their order when it is durable, or have failed with it. One that
+ * joined and writes nothing, as a SET NX, has seen what is not durable: it waits, too. Readers do
+ * not join, and deletions do not, since these go on when there is no room.
+ *
  * Yielding. A writer that waits for room in the log would wait for ever if the move that makes room
  * is that of the record it has locked. So a move does not wait for such a writer: it borrows the
  * lock, and tells the writer where the record is now.
@@ -47,6 +54,8 @@
 #include "record.h"
 
 /* ---- locks ---- */
+
+enum { JOIN_BYTES_MAX = 256 << 10 };	/* of old values that operations copy which join one */
 
 static bool is_reader(const struct okv_op *op)
 {
@@ -176,7 +185,6 @@ static bool wants_value(const struct okv_op *op)
 
 static void op_probe(struct okv_op *op, uint64_t from);
 static void op_decide(struct okv_op *op);
-static void op_write(struct okv_op *op);
 
 /*
  * Go on with the value, if it is good; else the operation is over. The value has op->out_len bytes,
@@ -395,29 +403,152 @@ static void op_probe(struct okv_op *op, uint64_t from)
 		op_read_candidate(op, &entry);
 }
 
-/* ---- deciding ---- */
+/* ---- what a write needs ---- */
 
-static void op_decide_put(struct okv_op *op)
+/* May a PUT, UPDATE or TOUCH write what it wants to, by what there is? */
+static enum okv_status op_judge(struct okv_op *op)
 {
-	if (op->flags & OKV_IF_ABSENT && op->found)
-		okv_op_finish(op, OKV_EXISTS);
-	else if (op->flags & OKV_IF_PRESENT && !op->found)
-		okv_op_finish(op, OKV_NOT_FOUND);
-	else {
+	switch (op->kind) {
+	case OKV_OP_UPDATE:
+		op->expire_ms = op->out_expire_ms;
+		return op->update(op);
+	case OKV_OP_TOUCH:
+		return op->found ? OKV_OK : OKV_NOT_FOUND;
+	default:
+		if (op->flags & OKV_IF_ABSENT && op->found)
+			return OKV_EXISTS;
+		if (op->flags & OKV_IF_PRESENT && !op->found)
+			return OKV_NOT_FOUND;
 		if (op->flags & OKV_KEEP_TTL && op->found)
 			op->expire_ms = op->out_expire_ms;
-		op_write(op);
+		return OKV_OK;
 	}
 }
 
-static void op_decide_update(struct okv_op *op)
+static bool makes_room(const struct okv_op *op)
+{
+	return okv_op_removes(op) || op->kind == OKV_OP_RELOCATE;
+}
+
+/* Does the log take the record of @op? */
+static enum okv_status op_may_write(struct okv_op *op)
+{
+	struct okv_partition *p = op->partition;
+
+	if (p->refusing)
+		return OKV_IO_ERROR;
+	if (op->value_len > p->layout->value_bytes_max)
+		return OKV_TOO_LARGE;
+	if (!op->present && !makes_room(op) && !mem_has_key_room()) {
+		p->stats.nr_no_memory++;
+		return OKV_NO_MEMORY;
+	}
+	op->record_bytes = okv_record_bytes(p->disk->block_bytes, op->key_len, op->value_len);
+	if (!makes_room(op) && !op->tried && !okv_log_has_room(p, op->record_bytes)) {
+		p->stats.nr_full++;
+		return OKV_FULL;
+	}
+	return OKV_OK;
+}
+
+/* ---- joining ---- */
+
+static bool keeps_old(const struct okv_op *op)
+{
+	return op->kind == OKV_OP_UPDATE || op->flags & OKV_WANT_OLD;
+}
+
+/* "Joining" above: may @op, which waits for the lock, join @before, and copy so much? */
+static bool joins(const struct okv_op *op, const struct okv_op *before, uint32_t room_bytes)
+{
+	return (op->kind == OKV_OP_PUT || op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH) &&
+	       op->tenant == before->tenant && is_key_of(op, before->key, before->key_len) &&
+	       (!keeps_old(op) || before->value_len <= room_bytes);
+}
+
+/* @op finds what @before is about to write; op->status is its answer, if that becomes durable. */
+static void op_decide_behind(struct okv_op *op, const struct okv_op *before)
+{
+	okv_stages_enter(op->partition, &op->stages, OKV_STAGE_LOG);
+	op->present = before->present;
+	op->at = before->at;
+	op->found = !okv_is_expired(before->expire_ms, op->partition->now_ms);
+	op->out_len = op->found ? before->value_len : 0;
+	op->out_expire_ms = op->found ? before->expire_ms : 0;
+	/* A copy: the memory of @before ends when it is answered. */
+	if (op->found && keeps_old(op)) {
+		op->buf = mem_alloc(op->out_len + 1);
+		if (op->out_len)
+			memcpy(op->buf, before->value, op->out_len);
+		op->out = op->buf;
+	}
+	op->status = op_judge(op);
+	if (op->status == OKV_OK && op->kind == OKV_OP_TOUCH) {
+		op->value = before->value;
+		op->value_len = before->value_len;
+	}
+	if (op->status == OKV_OK)
+		op->status = op_may_write(op);
+}
+
+/* What can join @first does; returns the operation whose record is to be written. */
+static struct okv_op *op_join(struct okv_op *first)
+{
+	struct okv_lock *lock = first->lock;
+	struct okv_op *last = first, *writer = first, *op;
+	uint32_t room_bytes = JOIN_BYTES_MAX;
+
+	while ((op = lock->waiting.head) && joins(op, writer, room_bytes)) {
+		okv_queue_take(&lock->waiting);
+		room_bytes -= keeps_old(op) ? writer->value_len : 0;
+		lock->joined = first;
+		last->joined = op;
+		last = op;
+		op_decide_behind(op, writer);
+		if (op->status != OKV_OK)
+			continue;
+		writer->status = OKV_OK;
+		writer = op;
+	}
+	lock->writer = writer;
+	return writer;
+}
+
+/* ---- deciding ---- */
+
+/* Hand @op to the log, which takes it. */
+static void op_log(struct okv_op *op)
+{
+	okv_stages_enter(op->partition, &op->stages, OKV_STAGE_LOG);
+	okv_log_submit(op);
+}
+
+/* Hand @op to the log, if that takes it. */
+static void op_write(struct okv_op *op)
 {
 	enum okv_status status;
 
-	op->expire_ms = op->out_expire_ms;
-	status = op->update(op);
+	if (okv_op_removes(op))
+		op->value_len = 0;
+	status = op_may_write(op);
 	if (status == OKV_OK)
-		op_write(op);
+		op_log(op);
+	else
+		okv_op_finish(op, status);
+}
+
+static void op_decide_write(struct okv_op *op)
+{
+	enum okv_status status = op_judge(op);
+
+	if (status == OKV_OK && op->kind == OKV_OP_TOUCH) {
+		op->value = op->out;
+		op->value_len = op->out_len;
+	}
+	if (status == OKV_OK)
+		status = op_may_write(op);
+	if (status == OKV_OK)
+		op_log(op_join(op));
 	else
 		okv_op_finish(op, status);
 }
@@ -450,19 +581,9 @@ static void op_decide(struct okv_op *op)
 		okv_op_finish(op, op->found ? OKV_OK : OKV_NOT_FOUND);
 		break;
 	case OKV_OP_PUT:
-		op_decide_put(op);
-		break;
 	case OKV_OP_UPDATE:
-		op_decide_update(op);
-		break;
 	case OKV_OP_TOUCH:
-		if (op->found) {
-			op->value = op->out;
-			op->value_len = op->out_len;
-			op_write(op);
-		} else {
-			okv_op_finish(op, OKV_NOT_FOUND);
-		}
+		op_decide_write(op);
 		break;
 	case OKV_OP_DELETE:
 	case OKV_OP_EXPIRE:
@@ -480,43 +601,6 @@ static void op_decide(struct okv_op *op)
 	case OKV_OP_HOLD:
 		break;
 	}
-}
-
-/* ---- writing ---- */
-
-static bool makes_room(const struct okv_op *op)
-{
-	return okv_op_removes(op) || op->kind == OKV_OP_RELOCATE;
-}
-
-/* Hand @op to the log, if there is room. */
-static void op_write(struct okv_op *op)
-{
-	struct okv_partition *p = op->partition;
-
-	if (okv_op_removes(op))
-		op->value_len = 0;
-	if (p->refusing) {
-		okv_op_finish(op, OKV_IO_ERROR);
-		return;
-	}
-	if (op->value_len > p->layout->value_bytes_max) {
-		okv_op_finish(op, OKV_TOO_LARGE);
-		return;
-	}
-	if (!op->present && !makes_room(op) && !mem_has_key_room()) {
-		p->stats.nr_no_memory++;
-		okv_op_finish(op, OKV_NO_MEMORY);
-		return;
-	}
-	op->record_bytes = okv_record_bytes(p->disk->block_bytes, op->key_len, op->value_len);
-	if (!makes_room(op) && !op->tried && !okv_log_has_room(p, op->record_bytes)) {
-		p->stats.nr_full++;
-		okv_op_finish(op, OKV_FULL);
-		return;
-	}
-	okv_stages_enter(p, &op->stages, OKV_STAGE_LOG);
-	okv_log_submit(op);
 }
 
 /* The record of @op is durable: from now on the index says so. */
@@ -540,8 +624,6 @@ void okv_op_applied(struct okv_op *op)
 	}
 	p->stats.nr_deletes += op->kind == OKV_OP_DELETE && op->found;
 	p->stats.nr_expired += okv_op_removes(op) && !op->found;
-	p->stats.nr_puts += op->kind == OKV_OP_PUT || op->kind == OKV_OP_UPDATE ||
-			    op->kind == OKV_OP_TOUCH;
 	okv_op_finish(op, OKV_OK);
 }
 
@@ -601,12 +683,10 @@ static void hold_again(struct okv_op *hold)
 	}
 }
 
-void okv_op_finish(struct okv_op *op, enum okv_status status)
+/* @op is over. Whose lock it has is another matter. */
+static void op_end(struct okv_op *op, enum okv_status status)
 {
 	struct okv_partition *p = op->partition;
-	struct okv_lock *lock = op->lock;
-	struct okv_op *yielder = op->yielder;
-	bool reader = is_reader(op);
 
 	okv_stages_enter(p, &op->stages, op->stages.now);
 	/* An expired record was not there, whatever became of its removal. */
@@ -614,14 +694,46 @@ void okv_op_finish(struct okv_op *op, enum okv_status status)
 		status = OKV_NOT_FOUND;
 	op->status = status;
 	p->stats.nr_gets += op->kind == OKV_OP_GET;
+	p->stats.nr_puts += status == OKV_OK && (op->kind == OKV_OP_PUT ||
+						 op->kind == OKV_OP_UPDATE ||
+						 op->kind == OKV_OP_TOUCH);
 	if (!op->out)
 		okv_op_release(op);
-	if (yielder)
-		give_back(lock, op);
-	else if (lock && !reader)
-		lock->is_ending = true;
 	p->nr_ops--;
 	op->done(op);
+}
+
+/* "Joining" above. @op, of those from @joined on, was written, or not. */
+static void op_end_joined(struct okv_op *joined, const struct okv_op *op, enum okv_status status)
+{
+	struct okv_op *next;
+
+	for (; joined; joined = next) {
+		next = joined->joined;
+		joined->partition->stats.nr_joined += status == OKV_OK && joined != op;
+		op_end(joined, status == OKV_OK ? joined->status : status);
+	}
+}
+
+void okv_op_finish(struct okv_op *op, enum okv_status status)
+{
+	struct okv_partition *p = op->partition;
+	struct okv_lock *lock = op->lock;
+	struct okv_op *yielder = op->yielder, *joined = NULL;
+	bool reader = is_reader(op);
+
+	op->status = status;
+	if (yielder) {
+		give_back(lock, op);
+	} else if (lock && !reader) {
+		lock->is_ending = true;
+		joined = lock->joined;
+		lock->joined = NULL;
+	}
+	if (joined)
+		op_end_joined(joined, op, status);
+	else
+		op_end(op, status);
 	if (yielder && yielder->kind == OKV_OP_HOLD)
 		hold_again(yielder);
 	else if (yielder)
@@ -644,6 +756,7 @@ static void op_begin(struct okv_partition *p, struct okv_op *op)
 	op->lock = NULL;
 	op->yielder = NULL;
 	op->group = NULL;
+	op->joined = NULL;
 	op->queued = op->tried = op->lent = false;
 	op->buf = NULL;
 	op->out = NULL;

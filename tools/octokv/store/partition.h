@@ -137,6 +137,7 @@ struct okv_lock {
 	uint32_t nr_readers;
 	bool is_ending;			/* done() of its writer runs, which may free it */
 	struct okv_op *writer;
+	struct okv_op *joined;		/* the first of those that end with the writer, in order */
 };
 
 /* The writes of a partition with one ioprio, or with one of a few: see "Lanes" in log.c. */

@@ -14,7 +14,8 @@
  * disk. Nothing else does.
  *
  * Order. Operations on one key take effect and complete in the order of their submission, those on
- * different keys in any order. The tenant is part of the key: two tenants may use the same one.
+ * different keys in any order. Writes of one key that wait for each other may become durable
+ * together. The tenant is part of the key: two tenants may use the same one.
  *
  * Durability. OKV_OK for a PUT, UPDATE, TOUCH or DELETE means that it survives power loss, and no
  * GET ever returns what would not. OKV_IO_ERROR for one of them leaves open whether it happened.
@@ -155,6 +156,7 @@ struct okv_op {
 
 	struct okv_partition *partition;
 	struct okv_op *next;
+	struct okv_op *joined;	/* the one that is answered after it, with the same write */
 	struct okv_lock *lock;
 	void *buf;
 	struct okv_io io;	/* reads the record into @buf */
@@ -393,6 +395,7 @@ struct okv_stats {
 	uint64_t known_bytes;		/* memory for keys, at most */
 	uint64_t nr_segments, nr_free_segments;
 	uint64_t nr_gets, nr_puts, nr_deletes;
+	uint64_t nr_joined;		/* operations answered with the write of another one */
 	uint64_t nr_batches, batch_bytes;
 	uint64_t nr_flushes;
 	uint64_t nr_corrupt;		/* reads whose checksum was wrong */

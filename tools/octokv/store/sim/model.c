@@ -188,6 +188,13 @@ static void check_ok(struct sim *s, struct client *c)
 		doubt_others(s, k);
 }
 
+/* It joined a write that failed, and had nothing to write itself. */
+static bool writes_nothing(const struct okv_op *op)
+{
+	return op->kind == OKV_OP_PUT && ((op->flags & OKV_IF_ABSENT && op->found) ||
+					  (op->flags & OKV_IF_PRESENT && !op->found));
+}
+
 /* The answer leaves open whether the write happened: it may show after the next open. */
 static void leave_open(struct sim *s, struct client *c)
 {
@@ -195,7 +202,7 @@ static void leave_open(struct sim *s, struct client *c)
 	struct version v = c->to;
 
 	/* What could not be read was not written. */
-	if (!is_write(&c->op) || c->op.io.result || c->op.value_io.result)
+	if (!is_write(&c->op) || c->op.io.result || c->op.value_io.result || writes_nothing(&c->op))
 		return;
 	if (c->op.kind == OKV_OP_DELETE)
 		v.exists = false;

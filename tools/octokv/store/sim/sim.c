@@ -46,7 +46,7 @@
 
 static struct {
 	uint64_t nr_cuts, nr_ops, nr_acknowledged, nr_corrupt, nr_refused_opens, nr_full;
-	uint64_t nr_gc, nr_trimmed, nr_checkpoints, nr_replayed, nr_outages;
+	uint64_t nr_gc, nr_trimmed, nr_checkpoints, nr_replayed, nr_outages, nr_joined;
 } total;
 
 enum {
@@ -435,6 +435,7 @@ static void add_up(struct sim *s)
 	total.nr_trimmed += stats.nr_trimmed_segments;
 	total.nr_checkpoints += stats.nr_checkpoints;
 	total.nr_replayed += stats.nr_replayed_records;
+	total.nr_joined += stats.nr_joined;
 }
 
 /* All that is in flight completes. */
@@ -693,15 +694,14 @@ int main(int argc, char **argv)
 			printf("%lu seeds of %lu, %lu cuts\n", seed - from + 1, to - from + 1,
 			       (unsigned long)total.nr_cuts);
 	}
-	printf("%lu seeds passed: %lu cuts, %lu operations, %lu acknowledged, %lu full, "
-	       "%lu replayed; %lu checkpoints, %lu segments collected, %lu trimmed, %lu outages; "
-	       "%lu corrupt and %lu opens refused, rightly\n",
+	printf("%lu seeds passed: %lu cuts, %lu operations, %lu acknowledged, %lu joined, "
+	       "%lu full, %lu replayed; %lu checkpoints, %lu segments collected, %lu trimmed, "
+	       "%lu outages; %lu corrupt and %lu opens refused, rightly\n",
 	       to - from + 1, (unsigned long)total.nr_cuts, (unsigned long)total.nr_ops,
-	       (unsigned long)total.nr_acknowledged, (unsigned long)total.nr_full,
-	       (unsigned long)total.nr_replayed, (unsigned long)total.nr_checkpoints,
-	       (unsigned long)total.nr_gc, (unsigned long)total.nr_trimmed,
-	       (unsigned long)total.nr_outages,
-	       (unsigned long)total.nr_corrupt,
-	       (unsigned long)total.nr_refused_opens);
+	       (unsigned long)total.nr_acknowledged, (unsigned long)total.nr_joined,
+	       (unsigned long)total.nr_full, (unsigned long)total.nr_replayed,
+	       (unsigned long)total.nr_checkpoints, (unsigned long)total.nr_gc,
+	       (unsigned long)total.nr_trimmed, (unsigned long)total.nr_outages,
+	       (unsigned long)total.nr_corrupt, (unsigned long)total.nr_refused_opens);
 	return 0;
 }

@@ -3,13 +3,14 @@
 import json
 import os
 import random
+import signal
 import subprocess
 import tempfile
 import time
 
 import redis
 
-from kit import BUILD, Failed, PORT, daemon, expect, refused, run_once
+from kit import BUILD, Failed, PORT, daemon, expect, in_thread, refused, run_once
 
 
 def case_redis_py():
@@ -165,6 +166,40 @@ def case_sizes():
             pass
         expect(c.strlen("v") == 8 << 20, "a refused write changed something")
         return f"values of {sizes}"
+
+
+def case_hot_key():
+    """a counter of eight clients, who each send 500 INCRs at once: each counts, in few writes"""
+    with daemon() as d:
+        c = d.client()
+        c.set("hot", 0)
+        before = c.info()
+        said = [None] * 8
+
+        def count(number):
+            pipe = d.client().pipeline(transaction=False)
+            for i in range(500):
+                pipe.incr("hot")
+                if i % 100 == 50:
+                    pipe.set("hot", 0, nx=True).expire("hot", 1000)
+            replies = pipe.execute()
+            expect(sum(reply is None for reply in replies) == 5 and
+                   sum(reply is True for reply in replies) == 5, "SET NX and EXPIRE")
+            said[number] = [reply for reply in replies if type(reply) is int]
+        joins = [in_thread(lambda n=number: count(n)) for number in range(8)]
+        for join in joins:
+            join()
+        expect(all(numbers == sorted(numbers) for numbers in said), "a client counted backwards")
+        expect(sorted(sum(said, [])) == list(range(1, 4001)), "a number is lost, or there twice")
+        after = c.info()
+        expect(c.get("hot") == b"4000" and 900 < c.ttl("hot") <= 1000, "the last one")
+        writes = after["write_batches"] - before["write_batches"]
+        expect(writes < 1000 and after["joined_writes"] > 3000,
+               f"{writes} writes, {after['joined_writes']} joined")
+        d.end(signal.SIGKILL)
+        d.start()
+        expect(d.client().get("hot") == b"4000", "after kill -9")
+        return f"4080 commands in {writes} writes"
 
 
 def case_expiry():
