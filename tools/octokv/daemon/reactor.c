@@ -438,7 +438,7 @@ static void note_event(void *owner, const struct okv_event *e)
 			"%.1f s", e->partition, e->ms / 1e3);
 		break;
 	case OKV_EVENT_DAMAGE:
-		log_say(LOG_DAMAGE, "partition %u: the record at byte %llu is not what was written",
+		log_say(LOG_DAMAGE, "partition %u: what is at byte %llu is not what was written",
 			e->partition, at);
 		break;
 	case OKV_EVENT_LEFT_OUT:

@@ -23,6 +23,10 @@
  *
  * The second line also keeps a deletion: its record stays until no root is left that could bring
  * back the key.
+ *
+ * After a write that failed, each of the two roots is read back before it counts. If the device had
+ * lost it, the root in its place would still have the failed write in its tail, and that write may
+ * be on the device.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -112,11 +116,18 @@ static void io_done(struct okv_io *io)
 	struct okv_checkpoint *c = &p->checkpoint;
 
 	if (io->result) {
-		okv_failed(p, OKV_EVENT_WRITE_ERROR, io);
-		if (c->step != OKV_CHECKPOINT_ROOT && c->step != OKV_CHECKPOINT_ROOT_FLUSH)
+		okv_failed(p, io->kind == OKV_READ ? OKV_EVENT_READ_ERROR : OKV_EVENT_WRITE_ERROR,
+			   io);
+		if (c->step < OKV_CHECKPOINT_ROOT)
 			give_up(p);
 		else
 			try_root_again(p);
+	} else if (c->step == OKV_CHECKPOINT_ROOT_READ && memcmp(c->buf, c->root, OKV_PAGE_BYTES)) {
+		p->stats.nr_corrupt++;
+		okv_event(p, (struct okv_event){
+			.kind = OKV_EVENT_DAMAGE, .offset_bytes = io->offset_bytes,
+		});
+		try_root_again(p);
 	} else {
 		switch (c->step) {
 		case OKV_CHECKPOINT_FLUSH:
@@ -245,6 +256,7 @@ static void finish(struct okv_partition *p)
 	p->stats.nr_checkpoints++;
 	if (c->clears_doubt && p->nr_roots_in_doubt)
 		p->nr_roots_in_doubt--;
+	p->has_failed_write &= p->nr_roots_in_doubt != 0;
 	if (p->refusing && !p->nr_roots_in_doubt) {
 		p->refusing = false;
 		okv_event(p, (struct okv_event){
@@ -263,6 +275,17 @@ static void send_root(struct okv_partition *p)
 
 	root->sum = okv_root_sum(&p->layout->super, root, p->number, slot);
 	send(p, OKV_WRITE, okv_root_offset(p->number, slot), root, OKV_PAGE_BYTES);
+}
+
+static void read_root(struct okv_partition *p)
+{
+	struct okv_checkpoint *c = &p->checkpoint;
+
+	c->step = OKV_CHECKPOINT_ROOT_READ;
+	mem_free(c->buf);
+	c->buf = okv_alloc_blocks(p->disk, OKV_PAGE_BYTES);
+	send(p, OKV_READ, okv_root_offset(p->number, c->root->generation % OKV_NR_ROOTS), c->buf,
+	     OKV_PAGE_BYTES);
 }
 
 static void step(struct okv_partition *p)
@@ -284,8 +307,13 @@ static void step(struct okv_partition *p)
 	case OKV_CHECKPOINT_ROOT_FLUSH:
 		if (c->io.kind == OKV_WRITE)
 			send(p, OKV_FLUSH, 0, NULL, 0);
+		else if (c->clears_doubt && p->has_failed_write)
+			read_root(p);
 		else
 			finish(p);
+		break;
+	case OKV_CHECKPOINT_ROOT_READ:
+		finish(p);
 		break;
 	case OKV_CHECKPOINT_FLUSH:	/* io_done() goes on to the root */
 	case OKV_CHECKPOINT_NONE:

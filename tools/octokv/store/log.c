@@ -649,6 +649,7 @@ void okv_log_stop(struct okv_partition *p)
 		p->refusing = true;
 		p->refusing_since_ms = p->now_ms;
 		p->nr_roots_in_doubt = OKV_NR_ROOTS;
+		p->has_failed_write = true;
 		okv_event(p, (struct okv_event){ .kind = OKV_EVENT_REFUSES });
 	}
 	for (int i = 0; i < OKV_NR_CLASSES; i++)
@@ -733,6 +734,7 @@ static void go_back(struct okv_partition *p)
 	okv_log_seal(p);
 	p->failing = false;
 	p->nr_roots_in_doubt = OKV_NR_ROOTS;
+	p->has_failed_write = true;
 	okv_outage_note(p, &p->log_outage);
 	fail_queue(p, &groups, OKV_IO_ERROR);
 	if (p->refusing || okv_outage_is_long(p, &p->log_outage)) {

@@ -192,6 +192,7 @@ enum okv_checkpoint_step {
 	OKV_CHECKPOINT_FLUSH,
 	OKV_CHECKPOINT_ROOT,
 	OKV_CHECKPOINT_ROOT_FLUSH,
+	OKV_CHECKPOINT_ROOT_READ,
 };
 
 /*
@@ -310,6 +311,7 @@ struct okv_partition {
 	struct okv_outage log_outage;
 	uint32_t nr_roots_in_doubt;	/* so many checkpoints come before the next batch */
 	bool failing;
+	bool has_failed_write;		/* since no root was in doubt: they are read back */
 	uint32_t nr_plugs;
 	uint64_t nr_puts_begun;		/* counts up when the log begins to write a put */
 	struct okv_io flush;

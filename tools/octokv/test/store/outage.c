@@ -231,6 +231,54 @@ static void test_in_flight(void)
 	sim_disk_free(&disk);
 }
 
+/* A write of the log fails, and is on the device all the same. The second root after it is lost. */
+static bool fails_write;
+static uint32_t roots_until_lost;
+
+static void fail_and_lose(struct okv_disk *d, struct okv_io *io)
+{
+	if (io->kind == OKV_WRITE && io->offset_bytes >= p->offset_bytes) {
+		if (fails_write) {
+			memcpy(disk.cache + io->offset_bytes, io->buf, io->bytes);
+			memcpy(disk.durable + io->offset_bytes, io->buf, io->bytes);
+			disk.failed_io = io;
+		}
+		fails_write = false;
+	} else if (io->kind == OKV_WRITE && roots_until_lost && !--roots_until_lost) {
+		disk.lost_io = io;
+	}
+	sim_ops->submit(d, io);
+}
+
+/* Then nothing may make the failed write count, not even the loss of the other root. */
+static void test_lost_root(bool has_fua)
+{
+	static struct okv_disk_ops ops;
+	struct user u, removal = { .op = { .kind = OKV_OP_DELETE } };
+	uint64_t at;
+
+	make_store(has_fua);
+	begin_put(&u, 1, "old");
+	sim_ops = disk.disk.ops;
+	ops = (struct okv_disk_ops){ .submit = fail_and_lose, .wait = sim_ops->wait };
+	disk.disk.ops = &ops;
+	fails_write = true;
+	roots_until_lost = 2;
+	begin_put(&u, 1, "failed");
+	pass_ms(3000);
+	EXPECT(u.done && u.op.status == OKV_OK && !fails_write && !roots_until_lost);
+	user_begin_key(&removal, p, 1);
+	EXPECT(user_wait(&removal, &disk) == OKV_OK);
+	disk.disk.ops = sim_ops;
+	at = okv_root_offset(0, (p->generation + 1) % OKV_NR_ROOTS);
+	disk.cache[at] ^= 1;
+	disk.durable[at] ^= 1;
+	lose_power(2);
+	EXPECT(!get(1));
+	okv_store_close(store);
+	sim_disk_free(&disk);
+}
+
 static void test_bad_segment(void)
 {
 	static char value[VALUE_BYTES];
@@ -260,6 +308,7 @@ int main(void)
 	for (int has_fua = 0; has_fua < 2; has_fua++) {
 		test_short(has_fua);
 		test_long(has_fua);
+		test_lost_root(has_fua);
 	}
 	test_space();
 	test_close();
