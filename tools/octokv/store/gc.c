@@ -32,6 +32,7 @@
  */
 #include <stdlib.h>
 
+#include "map.h"
 #include "mem.h"
 #include "partition.h"
 #include "record.h"
@@ -314,6 +315,12 @@ static void expire_done(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
 
+	/* Of what it has not looked at, nothing is known. */
+	if (op->status != OKV_NOT_FOUND || op->nr_suspects)
+		okv_map_expires(p, op->hash, 0);
+	else if (op->expire_ms)
+		okv_map_expires(p, op->hash, op->expire_ms);
+
 	if (op->status != OKV_OK)
 		p->nr_sweeping_more -= p->nr_sweeping_more > 0;
 	else if (p->nr_sweeping_more < SWEEP_OPS_MORE)
@@ -336,21 +343,32 @@ void okv_expire(struct okv_partition *p, uint16_t tenant, uint64_t hash)
 	okv_partition_submit(p, op);
 }
 
-/* The index knows that an entry expires. Only its record, or what is known of it, knows when. */
-static bool may_have_expired(const struct okv_partition *p, const struct okv_entry *e)
+/*
+ * Look at an entry of the shard that is swept. The index knows that it expires. Only its record, or
+ * what is known of that, knows when.
+ */
+static void sweep_entry(struct okv_partition *p, const struct okv_entry *e)
 {
 	const struct okv_known *known;
+	uint64_t hash = okv_index_hash(&p->index, p->number, p->sweep_shard, e->tag);
 
 	if (!e->size || !e->expires)
-		return false;
+		return;
 	known = okv_known_find(&p->known, e->location);
-	return !known || okv_is_expired(known->expire_ms, p->now_ms);
+	if (known && !okv_is_expired(known->expire_ms, p->now_ms))
+		okv_map_expires(p, hash, known->expire_ms);
+	else
+		okv_expire(p, e->tenant, hash);
 }
 
 /*
  * Sweep: look for expired records from where the last tick stopped, to the end of the index at
  * most, so that a tick looks at nothing twice. While more than one in five of those read have
  * expired, more are read at a time.
+ *
+ * A shard of which nothing expires yet is passed over. That is known after all its entries were
+ * looked at, with none that came or went meanwhile: from the beginning of that on, its due_ms says
+ * what was seen, and what is still being read lowers it.
  */
 void okv_expire_some(struct okv_partition *p)
 {
@@ -359,19 +377,21 @@ void okv_expire_some(struct okv_partition *p)
 	if (p->refusing || p->is_quiet)
 		return;
 	for (uint32_t i = 0; i < SWEEP_SLOTS && p->nr_sweeping < nr_max && !p->refusing; i++) {
-		const struct okv_shard *s = &p->index.shards[p->sweep_shard];
-		uint32_t shard = p->sweep_shard;
+		struct okv_shard *s = &p->index.shards[p->sweep_shard];
+		bool is_due = p->sweep_slot || s->due_ms <= p->now_ms;
 
-		if (p->sweep_slot < s->nr_slots) {
-			const struct okv_entry *e = &s->entries[p->sweep_slot++];
-
-			if (may_have_expired(p, e))
-				okv_expire(p, e->tenant,
-					   okv_index_hash(&p->index, p->number, shard, e->tag));
+		if (is_due && !p->sweep_slot) {
+			s->due_ms = UINT64_MAX;
+			p->sweep_disturbed = false;
+		}
+		if (is_due && p->sweep_slot < s->nr_slots) {
+			sweep_entry(p, &s->entries[p->sweep_slot++]);
 			continue;
 		}
+		if (is_due && p->sweep_disturbed)
+			s->due_ms = 0;
 		p->sweep_slot = 0;
-		p->sweep_shard = (shard + 1) % okv_index_nr_shards(&p->index);
+		p->sweep_shard = (p->sweep_shard + 1) % okv_index_nr_shards(&p->index);
 		if (!p->sweep_shard)
 			break;
 	}

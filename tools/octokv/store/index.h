@@ -10,7 +10,7 @@
  * is an array of its own with open addressing. It grows by a sixth when it is 7/8 full and shrinks
  * below 11/16, so an entry costs 18.3 to 23.3 bytes. With thousands of entries to a shard a rebuild
  * is short, no operation waits for a rebuild of the whole table, and nothing needs twice the
- * memory. The directory adds 16 bytes for each MiB of the device.
+ * memory. The directory adds 24 bytes for each MiB of the device.
  *
  * Shard and tag are all that the index knows of a hash: the identity. Operations with the same
  * identity exclude each other (op.c). So a caller can walk candidates in the order of their
@@ -42,10 +42,12 @@ struct okv_entry {
 	uint64_t tag : OKV_TAG_BITS;
 };
 
+/* @due_ms: no record of the shard expires before that Unix time; 0: not known. */
 struct okv_shard {
 	struct okv_entry *entries;
 	uint32_t nr_slots;
 	uint32_t nr_entries;
+	uint64_t due_ms;
 };
 
 struct okv_index {

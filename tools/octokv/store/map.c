@@ -14,8 +14,23 @@ static void count(struct okv_partition *p, const struct okv_entry *entry, int si
 	p->usage[entry->tenant].nr_keys += sign;
 }
 
+/* An entry of a shard comes or goes: others may change their slots. */
+static void disturb(struct okv_partition *p, uint32_t shard)
+{
+	p->sweep_disturbed |= shard == p->sweep_shard;
+}
+
+void okv_map_expires(struct okv_partition *p, uint64_t hash, uint64_t expire_ms)
+{
+	struct okv_shard *s = &p->index.shards[okv_index_shard(&p->index, hash)];
+
+	if (expire_ms < s->due_ms)
+		s->due_ms = expire_ms;
+}
+
 void okv_map_add(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location)
 {
+	uint32_t shard = okv_index_shard(&p->index, record->hash);
 	uint32_t bytes = okv_record_bytes(p->disk->block_bytes, record->key_len, record->value_len);
 	struct okv_entry e = {
 		.location = location, .tenant = record->tenant, .expires = record->expire_ms != 0,
@@ -23,18 +38,23 @@ void okv_map_add(struct okv_partition *p, const struct okv_record_disk *record, 
 		.apart = record->apart,
 	};
 
-	okv_index_add(&p->index, okv_index_shard(&p->index, record->hash), &e);
+	okv_index_add(&p->index, shard, &e);
+	disturb(p, shard);
+	if (record->expire_ms)
+		okv_map_expires(p, record->hash, record->expire_ms);
 	count(p, &e, 1);
 }
 
 bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location)
 {
 	struct okv_entry *e = okv_index_at(&p->index, hash, location);
+	uint32_t shard = okv_index_shard(&p->index, hash);
 
 	if (!e)
 		return false;
 	count(p, e, -1);
-	okv_index_remove(&p->index, okv_index_shard(&p->index, hash), e);
+	okv_index_remove(&p->index, shard, e);
+	disturb(p, shard);
 	return true;
 }
 

@@ -15,6 +15,12 @@ void okv_map_add(struct okv_partition *p, const struct okv_record_disk *record, 
 /* Remove the entry of the record at @location; false if there is none. */
 bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location);
 
+/*
+ * A record with this hash expires at that time, so its shard is to be swept then. 0: it is not
+ * known when.
+ */
+void okv_map_expires(struct okv_partition *p, uint64_t hash, uint64_t expire_ms);
+
 /* Add an entry of a checkpoint to @shard; false if no record can be where it says. */
 bool okv_map_load(struct okv_partition *p, uint32_t shard, const struct okv_entry *entry);
 

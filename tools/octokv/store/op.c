@@ -266,6 +266,9 @@ static void op_judge_record(struct okv_op *op)
 		return;
 	}
 	okv_known_set(&p->known, op->at, record, record + 1);
+	if (op->kind == OKV_OP_EXPIRE && record->expire_ms &&
+	    (!op->expire_ms || record->expire_ms < op->expire_ms))
+		op->expire_ms = record->expire_ms;
 	same = op->kind == OKV_OP_EXPIRE ? okv_is_expired(record->expire_ms, p->now_ms) :
 	       is_key_of(op, record + 1, record->key_len);
 	if (!same) {

@@ -328,6 +328,7 @@ struct okv_partition {
 	/* gc.c */
 	struct okv_gc gc;
 	uint32_t sweep_shard, sweep_slot;	/* where the sweep goes on */
+	bool sweep_disturbed;		/* entries of that shard have come or gone since it began */
 	uint32_t nr_sweeping;		/* expiries under way */
 	uint32_t nr_sweeping_more;	/* how many more may be, as much has expired */
 

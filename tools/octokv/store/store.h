@@ -113,7 +113,8 @@ enum okv_op_flags {
  * @key, @key_len:	1 to OKV_KEY_BYTES_MAX bytes; must stay until done()
  * @value, @value_len:	PUT: must stay until done(). UPDATE: set by update()
  * @expire_ms:		PUT, TOUCH: Unix time at which the record is gone, 0 for never. UPDATE: that
- *			of the old record, which update() may change
+ *			of the old record, which update() may change. EXPIRE: the soonest that it
+ *			has seen
  * @update:		UPDATE: called once, when @out has the old value, or is NULL without one. To
  *			have @value, @value_len and @expire_ms written, set them and return OKV_OK.
  *			Any other status ends the operation with it. @value must stay until done();

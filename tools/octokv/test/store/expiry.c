@@ -18,6 +18,7 @@ enum {
 	SHORT_MS	= 10,
 	NR_LONG		= 20,		/* in a shard, about: more than are read in a tick */
 	NR_SHARDS	= 64,
+	EARLY		= 20,		/* one in so many expires first */
 	VALUE_BYTES	= 63 << 9,	/* not aligned, so nothing is left out: 31 in a segment */
 };
 
@@ -74,6 +75,101 @@ static void test_sweep(void)
 	nr = ticks_until(0, LONG_MS, 40);
 	printf("ok store_expiry: all of %u keys have expired, and are gone after %u ticks\n",
 	       nr_long, nr);
+}
+
+/* Ticks, while nothing expires; returns how many requests they were. */
+static uint64_t requests_of_ticks(uint64_t now_ms, uint32_t nr)
+{
+	uint64_t before = disk.nr_completed;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		okv_partition_tick(p, now_ms);
+		wait_idle(&disk);
+	}
+	return disk.nr_completed - before;
+}
+
+static void reopen(void)
+{
+	struct okv_open_options options = { .now_ms = p->now_ms, .nr_known = OKV_KNOWN_WAYS };
+
+	okv_store_close(store);
+	EXPECT(!okv_store_open(&store, &disk.disk, &options));
+	p = okv_store_partition(store, 0);
+}
+
+/* Nothing is read that cannot have expired, once each was read after an open. */
+static void test_idle(void)
+{
+	uint32_t nr = NR_LONG * NR_SHARDS;
+	uint64_t now_ms = p->now_ms, end_ms = now_ms + LONG_MS, first, again;
+
+	for (uint32_t i = 0; i < nr; i++)
+		EXPECT(run_op(OKV_OP_PUT, i, 5, i ? end_ms : 0) == OKV_OK);
+	reopen();
+	first = requests_of_ticks(now_ms, nr / 16 + NR_SHARDS);
+	again = requests_of_ticks(now_ms + LONG_MS / 2, 1000);
+	EXPECT(first >= nr - 1 && !again);
+	/* A few more, of which one expires soon: its shard is looked at, and no other. */
+	EXPECT(run_op(OKV_OP_PUT, nr, 5, now_ms + LONG_MS - 5) == OKV_OK);
+	again = requests_of_ticks(end_ms - 5, 100);
+	EXPECT(nr_keys() == nr && again && again < nr / 4);
+	ticks_until(1, end_ms, 60);
+	EXPECT(run_op(OKV_OP_DELETE, 0, 0, 0) == OKV_OK);
+	printf("ok store_expiry: %lu reads after an open, none in 1000 ticks, %lu for one that has "
+	       "expired\n", (unsigned long)first, (unsigned long)again);
+}
+
+/* The key that a tick has looked at last in the shard that is being swept; @nr if there is none. */
+static uint32_t swept_key(const bool *alive, uint32_t nr)
+{
+	const struct okv_shard *s = &p->index.shards[p->sweep_shard];
+	struct okv_entry e;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		uint64_t hash = (i + 1) * 0x9e3779b97f4a7c15ULL;
+
+		if (!alive[i] || i % EARLY == 0 ||
+		    okv_index_shard(&p->index, hash) != p->sweep_shard ||
+		    !okv_index_find(&p->index, hash, 0, 0, &e))
+			continue;
+		if (okv_index_at(&p->index, hash, e.location) + 1 == s->entries + p->sweep_slot)
+			return i;
+	}
+	return nr;
+}
+
+/*
+ * While a shard is swept, what was looked at is deleted, so that other entries move to the slots
+ * behind the sweep. Those that expire first must not be missed.
+ */
+static void test_moved(void)
+{
+	enum { NR = NR_LONG * NR_SHARDS };
+	static bool alive[NR];
+	uint64_t now_ms = p->now_ms;
+	uint32_t nr_left = 0, key;
+
+	for (uint32_t i = 0; i < NR; i++) {
+		alive[i] = true;
+		EXPECT(run_op(OKV_OP_PUT, i, 5, now_ms + (i % EARLY ? LONG_MS : LONG_MS / 2)) ==
+		       OKV_OK);
+	}
+	reopen();
+	for (uint32_t i = 0; i < NR / 4; i++) {
+		okv_partition_tick(p, now_ms);
+		wait_idle(&disk);
+		key = swept_key(alive, NR);
+		if (key < NR) {
+			EXPECT(run_op(OKV_OP_DELETE, key, 0, 0) == OKV_OK);
+			alive[key] = false;
+		}
+	}
+	for (uint32_t i = 0; i < NR; i++)
+		nr_left += alive[i] && i % EARLY;
+	EXPECT(nr_left < NR - NR / EARLY);
+	ticks_until(nr_left, now_ms + LONG_MS / 2, NR);
+	ticks_until(0, now_ms + LONG_MS, NR);
 }
 
 static void test_delete(void)
@@ -152,6 +248,8 @@ int main(void)
 	EXPECT(!okv_store_open(&store, &disk.disk, &options));
 	p = okv_store_partition(store, 0);
 	test_sweep();
+	test_idle();
+	test_moved();
 	test_delete();
 	test_walk();
 	test_gc();
