@@ -31,7 +31,8 @@ PACKAGES = {
                             "liburing-dev redis-tools crun",
     "checks": "sparse shellcheck libasan8 libubsan1 libtsan2",
     "octokvd": "libxxhash-dev libsodium-dev libhiredis-dev python3-redis clang libclang-rt-19-dev",
-    "peers and applications": "valkey-server rocksdb-tools postgresql etcd-server",
+    "peers and applications": "valkey-server rocksdb-tools postgresql etcd-server nutcracker "
+                              "haproxy",
     "traces": "bpftrace lttng-tools babeltrace2",
     "packages": "dkms dh-dkms debhelper dpkg-dev udev",
     "documentation and pictures": "python3-sphinx python3-matplotlib",
