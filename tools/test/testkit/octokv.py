@@ -72,13 +72,13 @@ def daemon(report, kind, cases):
     judge(report, kind, *report.command(argv, timeout_s=1800))
 
 
-def in_guest(report, kernel, cases):
+def in_guest(report, kernel, build, cases):
     """The same on a stock kernel. Its files are in memory there."""
-    kind = f"asan-{kernel}"
+    kind = f"{build}-{kernel}"
     report.begin(f"daemon, {kind}")
     argv = [LAB, "run", "--backend", "vm", "--kernel", kernel, "--mem", "4G", "--timeout", "1500",
             "--", "sh", "-c",
-            'modprobe tls && "$@"', "sh", "env", "OCTOKVD=results/octokv/octokvd-asan",
+            'modprobe tls && "$@"', "sh", "env", f"OCTOKVD=results/octokv/octokvd-{build}",
             "tools/octokv/test/daemon/run", "/tmp", *cases]
     judge(report, kind, *report.command(argv, timeout_s=1800))
 
@@ -105,7 +105,7 @@ def octokv(report):
         if here:
             daemon(report, "asan", here)
         for kernel in TLS_KERNELS if there else []:
-            in_guest(report, kernel, there)
+            in_guest(report, kernel, "asan", there)
         return
     unit(report)
     mutants(report, "server")
@@ -114,7 +114,9 @@ def octokv(report):
     daemon(report, "asan", [])
     daemon(report, "tsan", THREADED)
     for kernel in TLS_KERNELS if report.long else TLS_KERNELS[-1:]:
-        in_guest(report, kernel, TLS_CASES)
+        in_guest(report, kernel, "asan", TLS_CASES)
+    if report.long:
+        in_guest(report, TLS_KERNELS[-1], "tsan", TLS_CASES)
 
 
 GROUPS = [
