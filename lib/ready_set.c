@@ -36,7 +36,7 @@ EXPORT_SYMBOL_GPL(ready_set_destroy);
 /* The first bit from @from to @to, both inclusive, or READY_SET_NONE. */
 static int ready_set_find(const struct ready_set *r, unsigned int from, unsigned int to)
 {
-	unsigned int found = find_next_bit(r->bits, to + 1, from);
+	unsigned int found = topology_next(r->bits, to + 1, from);
 
 	return found > to ? READY_SET_NONE : (int)found;
 }
@@ -74,9 +74,9 @@ EXPORT_SYMBOL_GPL(ready_set_next);
 void ready_set_show(const struct ready_set *r, struct seq_file *m)
 {
 	const char *before = "";
-	unsigned int leaf;
+	unsigned int leaf, nr = r->topology->nr_queues;
 
-	for_each_set_bit(leaf, r->bits, r->topology->nr_queues) {
+	for (leaf = 0; (leaf = topology_next(r->bits, nr, leaf)) < nr; leaf++) {
 		seq_printf(m, "%s%u", before, r->topology->queue_of[leaf]);
 		before = " ";
 	}

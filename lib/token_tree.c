@@ -87,7 +87,7 @@ static bool token_tree_look_at(struct token_tree *t, unsigned int first, unsigne
 {
 	unsigned int i;
 
-	for (i = first; (i = find_next_bit(t->holds, last + 1, i)) <= last; i++) {
+	for (i = first; (i = topology_next(t->holds, last + 1, i)) <= last; i++) {
 		if (i >= but_first && i <= but_last)
 			i = but_last;
 		else if (token_tree_look(t, i, more))

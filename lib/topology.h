@@ -23,6 +23,8 @@
 #ifndef MQFAIR_TOPOLOGY_H
 #define MQFAIR_TOPOLOGY_H
 
+#include <linux/bitops.h>
+#include <linux/compiler.h>
 #include <linux/gfp.h>
 #include <linux/types.h>
 
@@ -100,6 +102,18 @@ struct topology {
 int topology_init(struct topology *t, const struct topology_place *place, unsigned int nr_queues,
 		  gfp_t gfp);
 void topology_destroy(struct topology *t);
+
+/*
+ * The first leaf or node of a set, from @from on and below @end; @end if there is none. Other CPUs
+ * add and remove some meanwhile, by atomic operations. So what is found may be gone, and the caller
+ * looks at it again.
+ */
+static inline unsigned int topology_next(const unsigned long *set, unsigned int end,
+					 unsigned int from)
+{
+	/* The words are read plainly: a bit is there or not, and both are right. */
+	return data_race(find_next_bit(set, end, from));
+}
 
 static inline unsigned int topology_root(const struct topology *t)
 {

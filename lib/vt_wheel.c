@@ -114,7 +114,7 @@ static void vt_wheel_empty(struct vt_wheel *w, unsigned long *bucket, bool all)
 {
 	unsigned int leaf;
 
-	for_each_set_bit(leaf, bucket, w->nr_leaves) {
+	for (leaf = 0; (leaf = topology_next(bucket, w->nr_leaves, leaf)) < w->nr_leaves; leaf++) {
 		/* Bit before the note. Pairs with smp_mb__before_atomic() in vt_wheel_park(). */
 		smp_rmb();
 		if (!all && !w->ops->is_due(w->context, leaf))
@@ -158,10 +158,11 @@ void vt_wheel_show(const struct vt_wheel *w, const struct topology *t, u64 now_v
 	for (i = 0; i < vt_wheel_nr_buckets(g); i++) {
 		unsigned long *bucket = vt_wheel_bucket(w, g, (now_vt >> g.width_shift) + i);
 
-		if (bitmap_empty(bucket, w->nr_leaves))
+		leaf = topology_next(bucket, w->nr_leaves, 0);
+		if (leaf == w->nr_leaves)
 			continue;
 		seq_printf(m, "+%u", i);
-		for_each_set_bit(leaf, bucket, w->nr_leaves)
+		for (; leaf < w->nr_leaves; leaf = topology_next(bucket, w->nr_leaves, leaf + 1))
 			seq_printf(m, " %u", t->queue_of[leaf]);
 		seq_putc(m, '\n');
 	}

@@ -79,6 +79,7 @@ void HOSTED_TOUCH(const volatile void *at);
 /* The type of @x when it is read: without const, also where @x is a structure. */
 #define hosted_unqualified(x)	__typeof__(({ __auto_type hosted_v = (x); hosted_v; }))
 
+#define data_race(x)		(x)
 #define READ_ONCE(x)						\
 ({								\
 	hosted_unqualified(x) hosted_value;			\
