@@ -424,6 +424,17 @@ static void take_root(struct okv_partition *p, const struct okv_root_disk *root,
 		p->segments[root->segments[i]].state = OKV_SEGMENT_CHECKPOINT;
 }
 
+/*
+ * A segment is used again only after two more roots, so that four times their number is beyond all
+ * lives that a process can have begun since a root. But another recovery from the same root has
+ * counted from there as well, if its own root is spoilt now: so each leaves out as many as it has
+ * drawn.
+ */
+static uint64_t draw_lives(const struct okv_partition *p)
+{
+	return okv_sum(&p->number, sizeof(p->number), p->attempt_seed) >> 32;
+}
+
 /* Recover from one of the roots. */
 static int recover_from(struct okv_partition *p, const struct okv_root_disk *root, bool fallback)
 {
@@ -442,8 +453,7 @@ static int recover_from(struct okv_partition *p, const struct okv_root_disk *roo
 		error = replay(&r, root);
 	if (!error) {
 		p->next_seq = r.seq;
-		/* Beyond all lives in use: a segment is used again only after two more roots. */
-		p->next_life = r.max_life + 4ULL * p->nr_segments;
+		p->next_life = r.max_life + 4ULL * p->nr_segments + draw_lives(p);
 		p->nr_roots_in_doubt = r.gap_seq == UINT64_MAX ? 1 : OKV_NR_ROOTS;
 		take_root(p, root, fallback);
 		error = count_segments(p, r.seq);

@@ -7,6 +7,8 @@
  * that follows takes the newer root's place and its segments. It must not release them as those of
  * the root that it replaces.
  *
+ * Two opens from the same older root do not count lives alike.
+ *
  * With a bad sector in the newer checkpoint, the older one serves. With a bad sector in any one
  * header of any segment, the other headers say what the segment is, also after a crash.
  */
@@ -95,6 +97,29 @@ static void test_older_root(void)
 		EXPECT(run_op(store, OKV_OP_GET, i) == OKV_OK);
 	okv_store_close(store);
 	printf("ok store_recover: both roots keep their segments when the older root has served\n");
+}
+
+/*
+ * A root is spoilt that an open has written. The next one begins with the same older root, and must
+ * not use the lives that the first one had: some of what that wrote may still be there.
+ */
+static void test_lives(void)
+{
+	struct okv_open_options options = { .now_ms = 1, .attempt_seed = 1 };
+	uint64_t life[2], generation;
+	struct okv_store *store;
+
+	for (int i = 0; i < 2; i++, options.attempt_seed++) {
+		EXPECT(!okv_store_open(&store, &disk.disk, &options));
+		life[i] = okv_store_partition(store, 0)->next_life;
+		generation = okv_store_partition(store, 0)->generation;
+		wait_idle(&disk);
+		okv_store_drop(store);
+		disk.cache[okv_root_offset(0, generation % OKV_NR_ROOTS)] ^= 1;
+	}
+	memcpy(disk.durable, disk.cache, DEVICE_BYTES);
+	EXPECT(life[0] > life[1] + NR_SEGMENTS || life[1] > life[0] + NR_SEGMENTS);
+	printf("ok store_recover: two opens from one root count their lives apart\n");
 }
 
 /* Open with a bad sector there, find all keys, and restore the device. */
@@ -189,6 +214,7 @@ int main(void)
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
 	EXPECT(!okv_device_format(&disk.disk, &format));
+	test_lives();
 	test_older_root();
 	test_bad_chunk();
 	test_bad_headers();
