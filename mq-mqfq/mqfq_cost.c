@@ -377,22 +377,15 @@ static void mqfq_cost_meet(struct mqfq_cost *c)
 	}
 }
 
-/* What the requests of a second should have taken, in ns, as far as is known. */
-static u64 mqfq_cost_expected(const struct mqfq_cost *c)
+/* The step took a time that is very different from what its requests should have taken. */
+static bool mqfq_cost_is_surprised(const struct mqfq_cost *c)
 {
 	u64 ns = 0;
 	unsigned int i;
 
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++)
 		ns += mqfq_cost_rate(c, i) * c->cell[i].ns_x8 >> MQFQ_COST_NS_SHIFT;
-	return ns;
-}
-
-/* The step took a time that is very different from that. */
-static bool mqfq_cost_is_surprised(const struct mqfq_cost *c)
-{
-	return abs_diff(mqfq_cost_expected(c), (u64)NSEC_PER_SEC) >
-	       NSEC_PER_SEC / MQFQ_COST_SURPRISE_PART;
+	return abs_diff(ns, (u64)NSEC_PER_SEC) > NSEC_PER_SEC / MQFQ_COST_SURPRISE_PART;
 }
 
 /* No kind had more than all of the time, whatever was set. */

@@ -71,8 +71,12 @@ static ssize_t mqfq_found_show(struct elevator_queue *eq, char *page, enum mqfq_
 }
 
 static ssize_t mqfq_found_store(struct elevator_queue *eq, const char *page, size_t count,
-				enum mqfq_auto_which which, unsigned int min, unsigned int max)
+				enum mqfq_auto_which which)
 {
+	static const struct { unsigned int min, max; } range[] = {
+		[MQFQ_AUTO_THROTTLE_KB]	= { 0, MQFQ_THROTTLE_KB_MAX },
+		[MQFQ_AUTO_SLOTS]	= { MQFQ_SLOTS_MIN, MQFQ_SLOTS_MAX },
+	};
 	struct mqfq_data *md = eq->elevator_data;
 	unsigned int value;
 	int ret;
@@ -81,28 +85,28 @@ static ssize_t mqfq_found_store(struct elevator_queue *eq, const char *page, siz
 		mqfq_tuner_on(md, which);
 		return count;
 	}
-	ret = tunable_parse(page, min, max, &value);
+	ret = tunable_parse(page, range[which].min, range[which].max, &value);
 	if (ret)
 		return ret;
 	mqfq_tuner_off(md, which, value);
 	return count;
 }
 
-#define MQFQ_FOUND(name, which, min, max)						\
+/* One of several tunables that a pair of functions serves, which are told which it is. */
+#define MQFQ_OF_KIND(name, kind, ...)							\
 static ssize_t mqfq_##name##_show(struct elevator_queue *eq, char *page)		\
 {											\
-	return mqfq_found_show(eq, page, which);					\
+	return mqfq_##kind##_show(eq, page, __VA_ARGS__);				\
 }											\
 											\
 static ssize_t mqfq_##name##_store(struct elevator_queue *eq, const char *page,		\
 				   size_t count)					\
 {											\
-	return mqfq_found_store(eq, page, count, which, min, max);			\
+	return mqfq_##kind##_store(eq, page, count, __VA_ARGS__);			\
 }
 
-MQFQ_FOUND(throttle_kb, MQFQ_AUTO_THROTTLE_KB, 0, MQFQ_THROTTLE_KB_MAX)
-MQFQ_FOUND(slots, MQFQ_AUTO_SLOTS, MQFQ_SLOTS_MIN, MQFQ_SLOTS_MAX)
-#undef MQFQ_FOUND
+MQFQ_OF_KIND(throttle_kb, found, MQFQ_AUTO_THROTTLE_KB)
+MQFQ_OF_KIND(slots, found, MQFQ_AUTO_SLOTS)
 
 static int mqfq_set_flow_kind(struct mqfq_data *md, unsigned int kind)
 {
@@ -169,22 +173,10 @@ static ssize_t mqfq_cost_ns_store(struct elevator_queue *eq, const char *page, s
 	return count;
 }
 
-#define MQFQ_COST_NS(name, op)								\
-static ssize_t mqfq_##name##_show(struct elevator_queue *eq, char *page)		\
-{											\
-	return mqfq_cost_ns_show(eq, page, op);						\
-}											\
-											\
-static ssize_t mqfq_##name##_store(struct elevator_queue *eq, const char *page,		\
-				   size_t count)					\
-{											\
-	return mqfq_cost_ns_store(eq, page, count, op);					\
-}
-
-MQFQ_COST_NS(cost_read_ns, MQFQ_COST_READ)
-MQFQ_COST_NS(cost_write_ns, MQFQ_COST_WRITE)
-MQFQ_COST_NS(cost_fua_ns, MQFQ_COST_FUA)
-#undef MQFQ_COST_NS
+MQFQ_OF_KIND(cost_read_ns, cost_ns, MQFQ_COST_READ)
+MQFQ_OF_KIND(cost_write_ns, cost_ns, MQFQ_COST_WRITE)
+MQFQ_OF_KIND(cost_fua_ns, cost_ns, MQFQ_COST_FUA)
+#undef MQFQ_OF_KIND
 
 /*
  * The weights of processes or priorities, as "flow" says: a line "NUMBER WEIGHT" each. cgroups have

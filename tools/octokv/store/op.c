@@ -408,14 +408,16 @@ static void op_probe(struct okv_op *op, uint64_t from)
 
 /* ---- what a write needs ---- */
 
-/* May a PUT, UPDATE or TOUCH write what it wants to, by what there is? */
-static enum okv_status op_judge(struct okv_op *op)
+/* May a PUT, UPDATE or TOUCH write what it wants to, by what there is? @old is the value. */
+static enum okv_status op_judge(struct okv_op *op, const void *old)
 {
 	switch (op->kind) {
 	case OKV_OP_UPDATE:
 		op->expire_ms = op->out_expire_ms;
 		return op->update(op);
 	case OKV_OP_TOUCH:
+		op->value = old;
+		op->value_len = op->out_len;
 		return op->found ? OKV_OK : OKV_NOT_FOUND;
 	default:
 		if (op->flags & OKV_IF_ABSENT && op->found)
@@ -485,11 +487,7 @@ static void op_decide_behind(struct okv_op *op, const struct okv_op *before)
 			memcpy(op->buf, before->value, op->out_len);
 		op->out = op->buf;
 	}
-	op->status = op_judge(op);
-	if (op->status == OKV_OK && op->kind == OKV_OP_TOUCH) {
-		op->value = before->value;
-		op->value_len = before->value_len;
-	}
+	op->status = op_judge(op, before->value);
 	if (op->status == OKV_OK)
 		op->status = op_may_write(op);
 }
@@ -542,12 +540,8 @@ static void op_write(struct okv_op *op)
 
 static void op_decide_write(struct okv_op *op)
 {
-	enum okv_status status = op_judge(op);
+	enum okv_status status = op_judge(op, op->out);
 
-	if (status == OKV_OK && op->kind == OKV_OP_TOUCH) {
-		op->value = op->out;
-		op->value_len = op->out_len;
-	}
 	if (status == OKV_OK)
 		status = op_may_write(op);
 	if (status == OKV_OK)

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -11,11 +10,11 @@ import time
 
 import redis
 
-from kit import BUILD, Daemon, START_S, expect, in_thread, raw, refused, users_file
+from kit import BUILD, START_S, daemon, expect, in_thread, raw, refused, users_file
 
 CONFIGURATION = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../proxy")
-NAMES = ("one", "two", "three")
-SHARDED, FIRST, MOVED, BEHIND = 22121, 7001, 7011, 7101
+NR_SERVERS = 3
+SHARDED, FIRST, MOVED = 22121, 7001, 7011
 
 
 def through(port, **options):
@@ -75,21 +74,9 @@ def listens():
 @contextlib.contextmanager
 def servers(*options):
     """Three octokvd, each with a file and a folder of its own."""
-    folders = [tempfile.mkdtemp(prefix="octokv-", dir=BUILD) for _ in NAMES]
-    started = []
-    try:
-        for number, folder in enumerate(folders):
-            started.append(Daemon(folder, *options, size="256m", port=FIRST + number))
-        yield started
-        for d in started:
-            expect(d.end() == 0, "did not end well")
-    finally:
-        for d in started:
-            if d.child.poll() is None:
-                d.child.kill()
-                d.child.wait()
-        for folder in folders:
-            shutil.rmtree(folder)
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(daemon(*options, size="256m", port=FIRST + number))
+               for number in range(NR_SERVERS)]
 
 
 def case_proxies():

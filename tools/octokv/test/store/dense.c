@@ -75,7 +75,7 @@ enum {
 	NR_USERS		= 8,
 	NR_ROUNDS		= 4,		/* over all keys */
 	/* A victim that is moved in one go has 22. */
-	MOVES_MAX		= 14,
+	MOVES_MAX		= 12,
 };
 
 static const struct okv_disk_ops *sim_ops;
