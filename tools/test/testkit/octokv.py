@@ -92,6 +92,25 @@ def judge(report, kind, status, out, err):
         report.fail(f"{kind}", f"test/daemon/run: status {status}", detail=out + err)
 
 
+def named(report):
+    """The cases that were named: NAME, or KIND/NAME as the lines of results have it."""
+    wanted = {}
+    for part in report.parts:
+        kind, _, name = part.rpartition("/")
+        usual = [f"asan-{kernel}" for kernel in TLS_KERNELS] if name in TLS_CASES else ["asan"]
+        for kind in [kind] if kind else usual:
+            wanted.setdefault(kind, []).append(name)
+    for kind, names in wanted.items():
+        build, _, kernel = kind.partition("-")
+        if build not in ("asan", "tsan"):
+            report.fail(kind, "cases that can be named are NAME, asan/NAME, tsan/NAME, "
+                              "asan-KERNEL/NAME and tsan-KERNEL/NAME")
+        elif kernel:
+            in_guest(report, kernel, build, names)
+        else:
+            daemon(report, build, names)
+
+
 def octokv(report):
     """All of it, or the cases of the daemon that are named."""
     report.begin("build")
@@ -100,12 +119,7 @@ def octokv(report):
     if status != 0:
         return
     if report.parts:
-        here = [name for name in report.parts if name not in TLS_CASES]
-        there = [name for name in report.parts if name in TLS_CASES]
-        if here:
-            daemon(report, "asan", here)
-        for kernel in TLS_KERNELS if there else []:
-            in_guest(report, kernel, "asan", there)
+        named(report)
         return
     unit(report)
     mutants(report, "server")
