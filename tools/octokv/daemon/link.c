@@ -197,6 +197,9 @@ static void arm_recv(struct net *net, struct link *link)
 
 	io_uring_prep_recv(sqe, link->fd, NULL, 0, 0);
 	sqe->flags |= IOSQE_BUFFER_SELECT;
+	/* Most clients wait for a reply before they send more. */
+	if (!link->has_more)
+		sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
 	sqe->buf_group = RECV_GROUP;
 	ring_tag(sqe, link, TAG_RECV);
 	link->receiving = true;
@@ -205,6 +208,7 @@ static void arm_recv(struct net *net, struct link *link)
 static void recv_done(struct net *net, struct link *link, int result, uint32_t flags)
 {
 	link->receiving = false;
+	link->has_more = flags & IORING_CQE_F_SOCK_NONEMPTY;
 	if (result > 0) {
 		uint32_t id = flags >> IORING_CQE_BUFFER_SHIFT;
 
@@ -231,7 +235,11 @@ static void arm_send(struct net *net, struct link *link)
 	for (struct resp_chunk *c = link->conn.out.head; c && nr < SEND_IOVECS; c = c->next)
 		link->iov[nr++] = (struct iovec){ c->data + c->start, resp_chunk_len(c) };
 	link->msg = (struct msghdr){ .msg_iov = link->iov, .msg_iovlen = nr };
-	io_uring_prep_sendmsg(sqe, link->fd, &link->msg, MSG_NOSIGNAL);
+	if (nr == 1)
+		io_uring_prep_send(sqe, link->fd, link->iov->iov_base, link->iov->iov_len,
+				   MSG_NOSIGNAL);
+	else
+		io_uring_prep_sendmsg(sqe, link->fd, &link->msg, MSG_NOSIGNAL);
 	ring_tag(sqe, link, TAG_SEND);
 	link->sending = true;
 	link->sent_ns = net->worker->now_ns;

@@ -35,6 +35,7 @@ struct link {
 	struct conn conn;
 	int fd;
 	bool receiving;
+	bool has_more;			/* more lay there when the last receive was done */
 	bool sending;
 	bool ending;
 	uint64_t sent_ns;		/* when the last send began */

@@ -469,8 +469,11 @@ static bool open_ring(struct reactor *r)
 
 	/* A copy of the process (snapshot.c) is not to keep the ring, with all its sockets. */
 	if (!result)
-		io_uring_ring_dontfork(&r->ring);
+		result = io_uring_ring_dontfork(&r->ring);
 	if (!result)
+		result = io_uring_register_ring_fd(&r->ring);
+	/* So many are registered. */
+	if (result == 1)
 		return true;
 	ring_refusal(-result, r->why, sizeof(r->why));
 	return false;

@@ -34,7 +34,10 @@
 #include "disk_uring.h"
 #include "fence.h"
 
-enum { BLOCK_BYTES_MIN = 512, BLOCK_BYTES_MAX = 4096 };
+enum {
+	BLOCK_BYTES_MIN = 512, BLOCK_BYTES_MAX = 4096,
+	DATA_FILE = 0,			/* its number among the files of the ring */
+};
 
 static_assert(ZERO_BYTES % BLOCK_BYTES_MAX == 0, "zeros come in blocks");
 
@@ -157,10 +160,12 @@ static void submit(struct okv_disk *disk, struct okv_io *io)
 	}
 	sqe = ring_sqe(d->ring);
 	if (io->kind == OKV_READ) {
-		io_uring_prep_read(sqe, d->fd, io->buf, io->bytes, io->offset_bytes);
+		io_uring_prep_read(sqe, DATA_FILE, io->buf, io->bytes, io->offset_bytes);
+		sqe->flags |= IOSQE_FIXED_FILE;
 		sqe->ioprio = io->ioprio;
 	} else if (io->kind == OKV_WRITE) {
-		io_uring_prep_write(sqe, d->fd, io->buf, io->bytes, io->offset_bytes);
+		io_uring_prep_write(sqe, DATA_FILE, io->buf, io->bytes, io->offset_bytes);
+		sqe->flags |= IOSQE_FIXED_FILE;
 		sqe->rw_flags = io->flags & OKV_FUA ? RWF_DSYNC : 0;
 		sqe->ioprio = io->ioprio;
 	} else if (io->kind == OKV_DISCARD && d->disk.is_sparse) {
@@ -339,7 +344,7 @@ int disk_uring_init(struct disk_uring *d, struct io_uring *ring, int fd)
 		return -errno;
 	result = S_ISBLK(st.st_mode) ? of_device(d, &st) : of_file(d, &st);
 	d->disk.size_bytes -= result ? 0 : d->disk.size_bytes % d->disk.block_bytes;
-	return result;
+	return result ? result : io_uring_register_files(ring, &fd, 1);
 }
 
 void disk_uring_destroy(struct disk_uring *d)

@@ -192,7 +192,7 @@ static void end_crossing(struct request *r)
 		w->nr_ending_turns++;
 		worker_send(w, &turn->msg, 0);
 	}
-	mem_free(r->crossing->value);
+	resp_chunk_free(r->crossing->value);
 	mem_free(r->crossing);
 }
 
@@ -286,7 +286,7 @@ static void source_read(struct request *r)
 	/* It is for no reply: sixteen of the longest values would be too long for one. */
 	r->reply_bytes -= kv->op.out_len;
 	r->conn->reply_bytes -= kv->op.out_len;
-	mem_free(x->value);
+	resp_chunk_free(x->value);
 	x->value = kv->value;
 	kv->value = NULL;
 	x->len = kv->op.out_len;

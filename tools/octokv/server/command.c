@@ -8,6 +8,7 @@
  * takes it in. At each moment one thread has it, and the mail orders their accesses.
  */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <strings.h>
@@ -16,6 +17,10 @@
 #include "store/mem.h"
 #include "mover.h"
 #include "tenant.h"
+
+enum { TAKEN_BYTES_MIN = 8 << 10 };	/* a value that is not copied for its reply */
+
+static_assert((int)OKV_ROOM_BYTES >= (int)RESP_HEADROOM_BYTES, "the header of a reply fits there");
 
 /* ---- commands ---- */
 
@@ -101,7 +106,7 @@ struct request *request_new(struct conn *c)
 void request_free(struct request *r)
 {
 	for (uint32_t i = 0; r->ops && i < r->nr_ops; i++) {
-		mem_free(r->ops[i].value);
+		resp_chunk_free(r->ops[i].value);
 		mem_free(r->ops[i].fresh);
 	}
 	if (r->ops != &r->one)
@@ -249,6 +254,20 @@ void request_ops(struct request *r, uint32_t nr)
 	r->nr_ops = nr;
 }
 
+/* What the operation gives, for a reply. A short value is copied: its memory is mostly empty. */
+static struct resp_chunk *take_value(struct okv_op *op)
+{
+	char *value = (char *)op->out;
+	void *memory = op->out_len >= TAKEN_BYTES_MIN ? okv_op_take(op) : NULL;
+	struct resp_chunk *chunk;
+
+	if (memory)
+		return resp_value_take(memory, value, op->out_len);
+	chunk = resp_value_alloc(op->out_len);
+	memcpy(resp_chunk_value(chunk), value, op->out_len);
+	return chunk;
+}
+
 /* At the owner: the store has completed the operation. */
 static void kv_op_stored(struct okv_op *op)
 {
@@ -258,8 +277,7 @@ static void kv_op_stored(struct okv_op *op)
 	metrics_store_stages(w, op->tenant, &op->stages);
 	kv->returned_ns = w->now_ns;
 	if (kv->want_value && op->out) {
-		kv->value = resp_value_alloc(op->out_len);
-		memcpy(resp_chunk_value(kv->value), op->out, op->out_len);
+		kv->value = take_value(op);
 		kv->held_bytes = op->out_len;
 	} else if (op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH) {
 		kv->held_bytes = op->out_len > op->value_len ? op->out_len : op->value_len;

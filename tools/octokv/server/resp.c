@@ -372,7 +372,7 @@ struct resp_chunk *resp_chunk_alloc(uint32_t cap)
 {
 	struct resp_chunk *chunk = mem_alloc(sizeof(*chunk) + cap);
 
-	*chunk = (struct resp_chunk){ .cap = cap };
+	*chunk = (struct resp_chunk){ .cap = cap, .data = chunk->own };
 	return chunk;
 }
 
@@ -383,6 +383,26 @@ struct resp_chunk *resp_value_alloc(uint32_t len)
 	chunk->start = RESP_HEADROOM_BYTES;
 	chunk->end = RESP_HEADROOM_BYTES + len;
 	return chunk;
+}
+
+struct resp_chunk *resp_value_take(void *memory, char *value, uint32_t len)
+{
+	struct resp_chunk *chunk = mem_alloc(sizeof(*chunk));
+
+	*chunk = (struct resp_chunk){
+		.data = value - RESP_HEADROOM_BYTES, .taken = memory,
+		.start = RESP_HEADROOM_BYTES, .end = RESP_HEADROOM_BYTES + len,
+		.cap = RESP_HEADROOM_BYTES + len + 2,
+	};
+	return chunk;
+}
+
+void resp_chunk_free(struct resp_chunk *chunk)
+{
+	if (!chunk)
+		return;
+	mem_free(chunk->taken);
+	mem_free(chunk);
 }
 
 static void out_link(struct resp_out *out, struct resp_chunk *chunk)
@@ -401,7 +421,7 @@ void resp_out_free(struct resp_out *out)
 	while (out->head) {
 		struct resp_chunk *next = out->head->next;
 
-		mem_free(out->head);
+		resp_chunk_free(out->head);
 		out->head = next;
 	}
 	out->tail = NULL;
@@ -422,7 +442,7 @@ void resp_out_consume(struct resp_out *out, size_t nr_bytes)
 		out->head = chunk->next;
 		if (!out->head)
 			out->tail = NULL;
-		mem_free(chunk);
+		resp_chunk_free(chunk);
 	}
 }
 

@@ -8,9 +8,9 @@
  * allow: a length that is too large is refused when its header is read, before anything is
  * allocated for it.
  *
- * Replies are built in a chain of chunks. A value read from the device is copied once, with room
- * left in front of it for its header, and is sent from where it lies. The same calls write RESP2 or
- * RESP3, as resp_out.resp3 says.
+ * Replies are built in a chain of chunks. A long value is sent from where the device has put it:
+ * there is room in front of it for its header. The same calls write RESP2 or RESP3, as
+ * resp_out.resp3 says.
  */
 #ifndef OKV_RESP_H
 #define OKV_RESP_H
@@ -102,13 +102,15 @@ bool resp_parse_int(const char *text, size_t len, int64_t *value);
 
 /* ---- replies ---- */
 
-/* Bytes data[start..end) are to be sent. */
+/* Bytes data[start..end) are to be sent; @data has @cap, and is @own or lies in @taken. */
 struct resp_chunk {
 	struct resp_chunk *next;
 	uint32_t start;
 	uint32_t end;
 	uint32_t cap;
-	char data[];
+	char *data;
+	void *taken;
+	char own[];
 };
 
 struct resp_out {
@@ -125,6 +127,13 @@ struct resp_chunk *resp_chunk_alloc(uint32_t cap);
  * resp_chunk_value().
  */
 struct resp_chunk *resp_value_alloc(uint32_t len);
+
+/*
+ * Such a chunk for a value that is there already: @len bytes at @value in @memory, which the chunk
+ * takes over. RESP_HEADROOM_BYTES in front of the value and two behind it are free.
+ */
+struct resp_chunk *resp_value_take(void *memory, char *value, uint32_t len);
+void resp_chunk_free(struct resp_chunk *chunk);
 
 static inline char *resp_chunk_value(struct resp_chunk *chunk)
 {
@@ -148,7 +157,7 @@ void resp_error(struct resp_out *out, const char *format, ...);
 void resp_int(struct resp_out *out, int64_t value);
 void resp_bulk(struct resp_out *out, const void *data, size_t len);
 void resp_string(struct resp_out *out, const char *text);
-/* Takes over a chunk of resp_value_alloc(). */
+/* Takes over a chunk of resp_value_alloc() or resp_value_take(). */
 void resp_value(struct resp_out *out, struct resp_chunk *value);
 /* Text for people: RESP3 marks it as text. */
 void resp_text(struct resp_out *out, const char *text, size_t len);

@@ -13,8 +13,13 @@
 #include <string.h>
 #include <sys/random.h>
 
+/* On x86 the library takes the widest vectors that the processor has. */
+#ifdef __x86_64__
+#include <xxh_x86dispatch.h>
+#else
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+#endif
 
 #include "format.h"
 #include "mem.h"

@@ -309,11 +309,12 @@ static uint32_t whole_sectors(const struct okv_disk *disk, uint64_t *offset, uin
 	return bytes ? okv_round_up(skip + bytes, disk->read_align_bytes) : 0;
 }
 
-/* Read so much of the record at op->at, and of its apart value. */
+/* Read so much of the record at op->at, and of its apart value, which has room around it. */
 static void op_read(struct okv_op *op, uint32_t record_bytes, uint32_t value_bytes)
 {
 	struct okv_partition *p = op->partition;
-	uint32_t segment = okv_segment_of(p, op->at), block_bytes = p->disk->block_bytes, bytes;
+	uint32_t segment = okv_segment_of(p, op->at), block_bytes = p->disk->block_bytes;
+	uint32_t bytes, front;
 	uint64_t end = okv_segment_offset(p, segment) + p->segment_bytes;
 	uint64_t at = p->offset_bytes + op->at * OKV_ALIGN_BYTES;
 	uint64_t value_at = (at / block_bytes + op->apart) * block_bytes;
@@ -322,7 +323,7 @@ static void op_read(struct okv_op *op, uint32_t record_bytes, uint32_t value_byt
 	if (value_bytes > end - value_at)
 		value_bytes = end - value_at;
 	op->record_bytes = record_bytes;
-	bytes = whole_sectors(p->disk, &at, record_bytes);
+	front = bytes = whole_sectors(p->disk, &at, record_bytes);
 	op->io = (struct okv_io){
 		.kind = OKV_READ, .ioprio = op->ioprio, .offset_bytes = at, .bytes = bytes,
 		.done = op_read_done, .owner = op,
@@ -330,9 +331,11 @@ static void op_read(struct okv_op *op, uint32_t record_bytes, uint32_t value_byt
 	op->value_io = op->io;
 	op->value_io.offset_bytes = value_at;
 	op->value_io.bytes = whole_sectors(p->disk, &value_at, value_bytes);
-	op->buf = okv_alloc_blocks(p->disk, bytes + op->value_io.bytes);
+	if (value_bytes)
+		front = okv_round_up(bytes + OKV_ROOM_BYTES, okv_align_of(p->disk));
+	op->buf = okv_alloc_blocks(p->disk, front + op->value_io.bytes + OKV_ROOM_BYTES);
 	op->io.buf = op->buf;
-	op->value_io.buf = (char *)op->buf + bytes;
+	op->value_io.buf = (char *)op->buf + front;
 	op->nr_reads = (op->io.bytes != 0) + (op->value_io.bytes != 0);
 	if (op->value_io.bytes)
 		p->disk->ops->submit(p->disk, &op->value_io);
@@ -743,8 +746,17 @@ void okv_op_finish(struct okv_op *op, enum okv_status status)
 void okv_op_release(struct okv_op *op)
 {
 	mem_free(op->buf);
-	op->buf = NULL;
+	op->buf = op->value_io.buf = NULL;
 	op->out = NULL;
+}
+
+void *okv_op_take(struct okv_op *op)
+{
+	void *memory = op->out == op->value_io.buf ? op->buf : NULL;
+
+	if (memory)
+		op->buf = NULL;
+	return memory;
 }
 
 static void op_begin(struct okv_partition *p, struct okv_op *op)
@@ -755,7 +767,7 @@ static void op_begin(struct okv_partition *p, struct okv_op *op)
 	op->group = NULL;
 	op->joined = NULL;
 	op->queued = op->tried = op->lent = false;
-	op->buf = NULL;
+	op->buf = op->value_io.buf = NULL;
 	op->out = NULL;
 	op->out_len = 0;
 	op->out_expire_ms = 0;

@@ -44,6 +44,7 @@ enum {
 	OKV_NR_TENANTS		= 1024,		/* as many as there are hints in an ioprio */
 	OKV_PARTITIONS_DEFAULT	= 16,
 	OKV_PARTITIONS_MAX	= 256,
+	OKV_ROOM_BYTES		= 32,		/* around a value: okv_op_take() */
 };
 
 enum okv_status {
@@ -531,6 +532,12 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op);
 
 /* Free the memory of op->out, if it has any. */
 void okv_op_release(struct okv_op *op);
+
+/*
+ * Give the caller the memory that op->out lies in, for mem_free(). OKV_ROOM_BYTES in front of the
+ * value and behind it are free. NULL: there is no such room.
+ */
+void *okv_op_take(struct okv_op *op);
 
 void okv_partition_transact(struct okv_partition *p, struct okv_txn *txn);
 

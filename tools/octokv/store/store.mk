@@ -9,21 +9,21 @@
 #						fourth mutant
 #	make -C tools/octokv fuzz-disk		libFuzzer, FUZZ_SECONDS of processor time
 
-# hash.c needs a library. The simulator draws its hashes, so that some collide.
+# hash.c needs libsodium. The simulator draws its hashes, so that some collide.
 SIMULATED := $(filter-out store/hash,$(STORE)) store/sim/sim_disk
 SIMULATOR := $(SIMULATED) store/sim/model store/sim/sim
 
 .PHONY: simulate simulate-asan store-mutants fuzz-disk
 
 $(BUILD)/octokv-sim: $(addprefix $(BUILD)/plain/,$(SIMULATOR:=.o))
-	$(CC) -o $@ $^
+	$(CC) -o $@ $^ -lxxhash
 
 $(BUILD)/octokv-sim-asan: $(addprefix $(BUILD)/asan/,$(SIMULATOR:=.o))
-	$(CC) $(ASAN) -o $@ $^
+	$(CC) $(ASAN) -o $@ $^ -lxxhash
 
 $(BUILD)/test/store/%: $(BUILD)/asan/test/store/%.o $(addprefix $(BUILD)/asan/,$(SIMULATED:=.o))
 	@mkdir -p $(@D)
-	$(CC) $(ASAN) -o $@ $^
+	$(CC) $(ASAN) -o $@ $^ -lxxhash
 
 simulate: $(BUILD)/octokv-sim
 	$< --seeds 1..$(or $(SEEDS),20000)
@@ -36,7 +36,7 @@ store-mutants:
 
 $(BUILD)/fuzz_disk: fuzz/fuzz_disk.c $(SIMULATED:=.c) $(headers)
 	@mkdir -p $(@D)
-	clang -std=gnu17 -I. $(FUZZ_FLAGS) -o $@ $(filter %.c,$^)
+	clang -std=gnu17 -I. $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) -lxxhash
 
 fuzz-disk: $(BUILD)/fuzz_disk
 	@mkdir -p $(BUILD)/corpus-disk

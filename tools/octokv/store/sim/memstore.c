@@ -164,8 +164,9 @@ static enum okv_status run(struct okv_partition *p, struct okv_op *op)
 		op->out_expire_ms = (*at)->expire_ms;
 		op->sum = sum_of((*at)->value, (*at)->value_len);
 		if (reads) {
-			op->buf = memcpy(mem_alloc(op->out_len), (*at)->value, op->out_len);
-			op->out = op->buf;
+			op->buf = mem_alloc(op->out_len + 2 * OKV_ROOM_BYTES);
+			op->out = memcpy((char *)op->buf + OKV_ROOM_BYTES, (*at)->value,
+					 op->out_len);
 		}
 	}
 	switch (op->kind) {
@@ -294,6 +295,14 @@ void okv_op_release(struct okv_op *op)
 	mem_free(op->buf);
 	op->buf = NULL;
 	op->out = NULL;
+}
+
+void *okv_op_take(struct okv_op *op)
+{
+	void *memory = op->buf;
+
+	op->buf = NULL;
+	return memory;
 }
 
 /* The cursor is the number of the record that was looked at last. */

@@ -4,6 +4,7 @@
  *
  * Tables of inputs and their results. Each input is fed in every way to cut it in two.
  */
+#include "store/mem.h"
 #include "test/test.h"
 
 static const struct resp_limits limits = {
@@ -163,16 +164,25 @@ static void test_numbers(void)
 	}
 }
 
-static void write_all(struct resp_out *out)
+/* A value that was copied, or one that lies in memory of its own. */
+static struct resp_chunk *chunk_of(const char *text, bool is_taken)
 {
-	struct resp_chunk *value = resp_value_alloc(3);
+	size_t len = strlen(text);
+	char *memory = is_taken ? mem_alloc(RESP_HEADROOM_BYTES + len + 2) : NULL;
+	struct resp_chunk *value = is_taken ?
+		resp_value_take(memory, memory + RESP_HEADROOM_BYTES, len) : resp_value_alloc(len);
 
+	memcpy(resp_chunk_value(value), text, len);
+	return value;
+}
+
+static void write_all(struct resp_out *out, bool is_taken)
+{
 	resp_simple(out, "OK");
 	resp_error(out, "ERR it's\r\n%s", "bad");
 	resp_int(out, -7);
 	resp_bulk(out, "a\r\nb", 4);
-	memcpy(resp_chunk_value(value), "abc", 3);
-	resp_value(out, value);
+	resp_value(out, chunk_of("abc", is_taken));
 	resp_null(out);
 	resp_array(out, 2);
 	resp_map(out, 2);
@@ -188,11 +198,12 @@ static void test_writer(void)
 		"%2\r\n=6\r\ntxt:hi\r\n",
 	};
 
-	for (int resp3 = 0; resp3 < 2; resp3++) {
+	for (int i = 0; i < 4; i++) {
+		int resp3 = i % 2;
 		struct resp_out out = { .resp3 = resp3 }, all = { .resp3 = resp3 };
 		char *text;
 
-		write_all(&out);
+		write_all(&out, i / 2);
 		text = out_text(&out);
 		expect_text(__FILE__, __LINE__, wanted[resp3], text, out.nr_bytes);
 		free(text);

@@ -5,8 +5,10 @@
  * Values of 4, 8 and 16 KiB in one write begin at multiples of their size, and so do values that
  * are written later. Exceptions are the first write of a segment, and all writes when there is
  * little room: these leave out nothing. A value whose key is known is read in one request of its
- * size. If the key is not known, two requests are under way together.
+ * size. If the key is not known, two requests are under way together. The caller may take the
+ * memory of such a value, with the room around it.
  */
+#include "store/mem.h"
 #include "user.h"
 
 enum {
@@ -147,6 +149,44 @@ static void test_reads(void)
 	printf("ok store_apart: one read where the key is known, two at a time where it is not\n");
 }
 
+static char *taken, *taken_value;
+
+static void take(struct okv_op *op)
+{
+	taken_value = (char *)op->out;
+	taken = okv_op_take(op);
+	user_done(op);
+}
+
+static void get_taken(uint32_t key)
+{
+	struct user u = { .op = { .kind = OKV_OP_GET, .done = take } };
+
+	u.op.owner = &u;
+	u.op.key = u.key;
+	u.op.key_len = snprintf(u.key, sizeof(u.key), "%u", key);
+	u.op.hash = (key + 1) * 0x9e3779b97f4a7c15ULL;
+	okv_partition_submit(p, &u.op);
+	EXPECT(user_wait(&u, &disk) == OKV_OK);
+}
+
+/* The key is known from the second time on. */
+static void test_taken(void)
+{
+	okv_store_close(store);
+	open_store(0);
+	for (int i = 0; i < 2; i++) {
+		get_taken(7);
+		EXPECT(taken && !memcmp(taken_value, value, PAGE_BYTES));
+		memset(taken_value - OKV_ROOM_BYTES, 1, OKV_ROOM_BYTES);
+		memset(taken_value + PAGE_BYTES, 1, OKV_ROOM_BYTES);
+		mem_free(taken);
+	}
+	get_taken(1001);
+	EXPECT(!taken);
+	printf("ok store_apart: the memory of a value is the caller's, if it is apart\n");
+}
+
 static void test_little_room(void)
 {
 	uint32_t key = 2000, nr = 0;	/* puts whose place was checked */
@@ -177,6 +217,8 @@ int main(void)
 	};
 	static struct okv_disk_ops ops;
 
+	for (uint32_t i = 0; i < PAGE_BYTES; i++)
+		value[i] = i * 7;
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 1);
 	sim_ops = disk.disk.ops;
 	ops = *sim_ops;
@@ -187,6 +229,7 @@ int main(void)
 	test_one_by_one();
 	test_one_write();
 	test_reads();
+	test_taken();
 	test_little_room();
 	okv_store_close(store);
 	sim_disk_free(&disk);
