@@ -5,6 +5,10 @@
  * A slot follows from the low 32 bits of the tag as a fraction of the shard's size, so that any
  * size will do. A run of entries ends at an empty slot. Removal closes the gap with the entries of
  * the run that may go there, so there are no marks of removed entries and nothing to clean up.
+ *
+ * A walk takes entries in the order of their low bits, which is that of their slots but for two
+ * things. Within a run any order occurs; so a walk takes whole runs, and sorts them. The run at the
+ * end of the array may go on at its beginning; that part is looked at last.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +174,67 @@ void okv_index_remove(struct okv_index *ix, uint32_t shard, struct okv_entry *en
 		rebuild(ix, s, s->nr_entries / 3 * 4 + 4);
 	else if (!s->nr_entries)
 		rebuild(ix, s, 0);
+}
+
+/* ---- walks ---- */
+
+static uint64_t place_of(uint64_t tag)
+{
+	return (tag & UINT32_MAX) << (OKV_TAG_BITS - 32) | tag >> 32;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static uint32_t sort_single(uint64_t *at, uint32_t nr)
+{
+	uint32_t nr_single = 0;
+
+	if (nr)
+		qsort(at, nr, sizeof(*at), by_value);
+	for (uint32_t i = 0; i < nr; i++)
+		if (!i || at[i] != at[i - 1])
+			at[nr_single++] = at[i];
+	return nr_single;
+}
+
+static void add_place(struct okv_places *found, uint32_t *cap, uint64_t place)
+{
+	if (found->nr == *cap) {
+		*cap = *cap ? 2 * *cap : 64;
+		found->at = mem_grow(found->at, *cap * sizeof(*found->at));
+	}
+	found->at[found->nr++] = place;
+}
+
+void okv_index_places(const struct okv_index *ix, uint32_t shard, uint32_t tenant, uint64_t from,
+		      uint32_t nr_wanted, struct okv_places *found)
+{
+	const struct okv_shard *s = &ix->shards[shard];
+	uint64_t first = s->nr_slots ? home_of(s, okv_index_tag_at(from)) : 0;
+	uint32_t cap = 0;
+
+	*found = (struct okv_places){ .is_all = true };
+	/* Beyond the last slot, the run that goes on at the beginning. */
+	for (uint64_t i = first; s->nr_entries; i++) {
+		bool is_beyond = i >= s->nr_slots;
+		uint32_t slot = is_beyond ? i - s->nr_slots : i;
+		const struct okv_entry *e = &s->entries[slot];
+
+		found->nr_slots++;
+		if (!e->size && (is_beyond || found->nr >= nr_wanted)) {
+			found->is_all = is_beyond;
+			break;
+		}
+		if (e->size && e->tenant == tenant && place_of(e->tag) >= from &&
+		    (home_of(s, e->tag) > slot) == is_beyond)
+			add_place(found, &cap, place_of(e->tag));
+	}
+	found->nr = sort_single(found->at, found->nr);
 }
 
 uint64_t okv_index_bytes(const struct okv_index *ix)

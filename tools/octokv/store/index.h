@@ -85,6 +85,27 @@ void okv_index_reserve(struct okv_index *ix, uint32_t shard, uint32_t nr_entries
 void okv_index_add(struct okv_index *ix, uint32_t shard, const struct okv_entry *entry);
 void okv_index_remove(struct okv_index *ix, uint32_t shard, struct okv_entry *entry);
 
+/*
+ * A walk over a shard goes by places. A place is a tag whose low half, which says where an entry
+ * lies, comes first: so entries lie in about that order, however large the shard is.
+ */
+static inline uint64_t okv_index_tag_at(uint64_t place)
+{
+	return (place & ((1 << (OKV_TAG_BITS - 32)) - 1)) << 32 | place >> (OKV_TAG_BITS - 32);
+}
+
+/* Places of entries, in order and each once; @at is to be freed. */
+struct okv_places {
+	uint64_t *at;
+	uint32_t nr;
+	uint32_t nr_slots;		/* that were looked at */
+	bool is_all;			/* there are no more in the shard */
+};
+
+/* The places of a tenant's entries from @from on: some more than @nr_wanted, or all that remain. */
+void okv_index_places(const struct okv_index *ix, uint32_t shard, uint32_t tenant, uint64_t from,
+		      uint32_t nr_wanted, struct okv_places *found);
+
 uint64_t okv_index_bytes(const struct okv_index *ix);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * scan.c - walks over the keys of a tenant, step by step
  *
- * The cursor is an identity, shard and tag. A step takes the smallest identities from the cursor on
- * and reads the keys behind them, each under the lock of that identity. The next cursor is the last
- * one plus 1. That order has nothing to do with where entries and records lie. So growth, moves and
- * overwrites between steps neither hide a key nor stop the walk.
+ * The cursor is a shard and a place in it (index.h), which stand for an identity. A step takes the
+ * next identities from the cursor on and reads the keys behind them, each under the lock of that
+ * identity. The next cursor is the last one plus 1. That order follows from the hash alone. So
+ * growth, moves and overwrites between steps neither hide a key nor stop the walk.
  *
  * A step looks at so many slots of the index and no more, of all tenants, as nothing else runs
  * meanwhile. So it may show nothing and yet not be the last step.
@@ -20,38 +20,6 @@
 #include "partition.h"
 
 enum { SCAN_SLOTS = 16384 };	/* some 100 us */
-
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/*
- * The tags of a tenant in a shard, from @from on, sorted and each once; returns how many. The
- * caller frees them.
- */
-static uint32_t tags_of(const struct okv_partition *p, uint32_t shard, uint16_t tenant,
-			uint64_t from, uint64_t **tags)
-{
-	const struct okv_shard *s = &p->index.shards[shard];
-	uint32_t nr = 0, nr_single = 0;
-
-	*tags = mem_zalloc((s->nr_entries + 1) * sizeof(**tags));
-	for (uint32_t i = 0; i < s->nr_slots; i++) {
-		const struct okv_entry *e = &s->entries[i];
-
-		if (e->size && e->tenant == tenant && e->tag >= from)
-			(*tags)[nr++] = e->tag;
-	}
-	qsort(*tags, nr, sizeof(**tags), by_value);
-	for (uint32_t i = 0; i < nr; i++) {
-		if (!i || (*tags)[i] != (*tags)[i - 1])
-			(*tags)[nr_single++] = (*tags)[i];
-	}
-	return nr_single;
-}
 
 static void op_seen(struct okv_op *op, const struct okv_record_disk *record)
 {
@@ -93,28 +61,38 @@ static void read_keys(struct okv_partition *p, struct okv_scan *scan, uint32_t s
 	okv_partition_submit(p, op);
 }
 
+/* Look at so many keys of a shard at most. Returns the next cursor. */
+static uint64_t scan_shard(struct okv_partition *p, struct okv_scan *scan, uint64_t cursor,
+			   uint32_t *nr_left, uint32_t *nr_slots)
+{
+	uint64_t shard = cursor >> OKV_TAG_BITS, next = (shard + 1) << OKV_TAG_BITS;
+	uint64_t from = cursor & ((1ULL << OKV_TAG_BITS) - 1);
+	struct okv_places found;
+	uint32_t nr;
+
+	okv_index_places(&p->index, shard, scan->tenant, from, *nr_left, &found);
+	nr = found.nr < *nr_left ? found.nr : *nr_left;
+	for (uint32_t i = 0; i < nr; i++)
+		read_keys(p, scan, shard, okv_index_tag_at(found.at[i]));
+	if (nr && (nr == *nr_left || !found.is_all))
+		next = (shard << OKV_TAG_BITS) + found.at[nr - 1] + 1;
+	*nr_left -= nr;
+	*nr_slots += found.nr_slots;
+	mem_free(found.at);
+	return next;
+}
+
 void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan)
 {
-	uint64_t shard = scan->cursor >> OKV_TAG_BITS;
-	uint64_t from = scan->cursor & ((1ULL << OKV_TAG_BITS) - 1);
+	uint64_t end = (uint64_t)okv_index_nr_shards(&p->index) << OKV_TAG_BITS;
+	uint64_t cursor = scan->cursor;
 	uint32_t nr_left = scan->nr_max ? scan->nr_max : 1, nr_slots = 0;
-	uint32_t nr_shards = okv_index_nr_shards(&p->index);
 
 	scan->status = OKV_OK;
 	scan->partition = p;
 	scan->nr_pending = 1;
-	for (; shard < nr_shards && nr_left && nr_slots < SCAN_SLOTS; shard++, from = 0) {
-		uint64_t *tags;
-		uint32_t nr = tags_of(p, shard, scan->tenant, from, &tags), i;
-
-		for (i = 0; i < nr && nr_left; i++, nr_left--)
-			read_keys(p, scan, shard, tags[i]);
-		nr_slots += p->index.shards[shard].nr_slots;
-		if (!nr_left && i)
-			scan->cursor = (shard << OKV_TAG_BITS | tags[i - 1]) + 1;
-		mem_free(tags);
-	}
-	if (nr_left)
-		scan->cursor = shard < nr_shards ? shard << OKV_TAG_BITS : 0;
+	while (cursor < end && nr_left && nr_slots < SCAN_SLOTS)
+		cursor = scan_shard(p, scan, cursor, &nr_left, &nr_slots);
+	scan->cursor = cursor < end ? cursor : 0;
 	end_one(scan);
 }
