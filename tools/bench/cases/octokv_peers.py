@@ -12,6 +12,10 @@ Three drives: ssdsim's default; one whose reads take four times as long; and one
 octokvd has its 16 partitions instead of 4. A guest under virtual time has 10^9 instructions a
 second for clients, server, TCP and the drive's driver together, as one slow core. That core limits
 gets on the default drive; on the second one the drive does.
+
+At last the servers have a guest with one CPU. There an instruction takes a nanosecond of the
+processor, and the time that a server's threads had it is a count of their instructions, inside and
+outside the kernel. With more CPUs a thread's time passes while the guest is at another CPU.
 """
 
 from kit import lab, report, style
@@ -31,11 +35,14 @@ REFERENCE = WHO[0]
 SECONDS = 4
 METRICS = {"per_s": ("rate", "1/s", 1), "mean_us": ("mean", "ms", 1000),
            "p999_us": ("p99.9", "ms", 1000)}
+# With one CPU: of the server, for each request.
+SERVERS = ("octokvd", "Valkey")
+SERVER_METRICS = {"server_us": ("server", "us", 1), "server_user_us": ("server, user", "us", 1)}
 WORDS = {"put": "puts", "get": "gets"}
 
 
-def _step(drive, params, who):
-    return {"label": f"{drive}, {who}", "drive": drive,
+def _step(drive, params, who, cpus=CPUS):
+    return {"label": f"{drive}, {who}", "drive": drive, "cpus": cpus,
             "device": {"kind": "ssdsim", "params": params, "sysfs": {}}, "fresh": True,
             "scheduler": "none", "measure": "peers", "program": PROGRAM, "build": lab.OCTOKV,
             "who": who, "seconds": SECONDS}
@@ -44,22 +51,26 @@ def _step(drive, params, who):
 def plans(quick):
     """A plan for each drive, a step for each peer, each on a new drive."""
     drives = list(DRIVES.items())[:1] if quick else DRIVES.items()
+    servers = SERVERS[:1] if quick else SERVERS
     return [[_step(drive, params, who) for who in (QUICK_WHO if quick else everyone)]
-            for drive, (params, everyone) in drives]
+            for drive, (params, everyone) in drives] + [
+                [_step("one CPU", {**PARAMS, "queues": 1}, who, 1) for who in servers]]
 
 
 def rows(step, answer):
     """The rows of one peer on one drive."""
+    metrics = METRICS if step["cpus"] == CPUS else SERVER_METRICS
     return [report.row(f"{step['drive']}, {WORDS[found['what']]}, {found['clients']}", step["who"],
                        metric, [found[key] / scale], unit, digits=2)
-            for found in answer for key, (metric, unit, scale) in METRICS.items()]
+            for found in answer for key, (metric, unit, scale) in metrics.items()]
 
 
 def run(args):
     """Measure; the result dictionary."""
     todo = plans(args.quick)
     lab.build_octokvd()
-    ran, results = lab.measure_virtual(args.kernel, CPUS, todo, may_lose=True)
+    ran, results = lab.measure([(lab.virtual(args.kernel, plan[0]["cpus"]), plan)
+                                for plan in todo], may_lose=True)
     parameters = {"device": "ssdsim, default profile, 1 GiB; slow reads: four times as long; "
                             "4 GiB",
                   "cpus": CPUS, "value_bytes": 16384, "runtime_s": SECONDS}
@@ -83,19 +94,30 @@ def _cell(result, case, who):
     return f"{rate} {tail}" if who == REFERENCE else f"{rate} {share:.0f}% {tail}"
 
 
+def _server_cell(result, case, who):
+    total, user = (report.value(result, case, who, metric)
+                   for metric, *_ in SERVER_METRICS.values())
+    return "" if total is None else f"{total:.1f} {user:.1f}"
+
+
 def table(result):
     """The figures as text."""
     names = report.unique(result, "scheduler")
-    return report.table(["per second, % of fio, p99.9 in ms", *names],
-                        [[case, *(_cell(result, case, who) for who in names)]
-                         for case in report.unique(result, "case")])
+    rates = report.table(["per second, % of fio, p99.9 in ms", *names],
+                         [[case, *(_cell(result, case, who) for who in names)]
+                          for case in report.cases_with(result, "rate")])
+    counted = report.cases_with(result, "server")
+    servers = [who for who in names if any(_server_cell(result, case, who) for case in counted)]
+    return rates + "\n\n" + report.table(
+        ["thousand instructions, of them user's", *servers],
+        [[case, *(_server_cell(result, case, who) for who in servers)] for case in counted])
 
 
 # ---- the picture ----
 
 def finding(result):
     """What the picture shows, in a sentence."""
-    cases = report.unique(result, "case")
+    cases = report.cases_with(result, "rate")
     clients = cases[-1].rpartition(", ")[2]
     puts = [case for case in cases if case.endswith(f"puts, {clients}")]
     ours = [share_pct(result, case, "octokvd") for case in puts]
@@ -134,7 +156,7 @@ def _draw_panel(axis, result, panel, clients):
 
 def draw(result, plt):
     """The share of fio's rate, a panel for each drive and kind of request."""
-    cases = report.unique(result, "case")
+    cases = report.cases_with(result, "rate")
     drives = list(dict.fromkeys(case.split(", ")[0] for case in cases))
     kinds = list(dict.fromkeys(case.split(", ")[1] for case in cases))
     clients = list(dict.fromkeys(case.split(", ")[2] for case in cases))
