@@ -389,10 +389,10 @@ def case_settings():
         c.config_resetstat()
         expect("cmdstat_set" not in c.info("commandstats"), "CONFIG RESETSTAT")
         expect(c.info("stats")["total_commands_processed"] < 10, "CONFIG RESETSTAT")
-        c.config_set("timeout", 1)
+        c.config_set("timeout", 2)
         until = time.monotonic() + START_S
         s = others[0].connection._sock
-        s.settimeout(1)
+        s.settimeout(0.2)
         while time.monotonic() < until:
             c.ping()
             try:

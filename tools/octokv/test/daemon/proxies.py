@@ -15,6 +15,7 @@ from kit import BUILD, START_S, daemon, expect, in_thread, raw, refused, users_f
 CONFIGURATION = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../proxy")
 NR_SERVERS = 3
 SHARDED, FIRST, MOVED = 22121, 7001, 7011
+BALANCED = range(7101, 7101 + NR_SERVERS)
 
 
 def through(port, **options):
@@ -65,7 +66,8 @@ def proxies(folder, password=None):
 
 def listens():
     try:
-        raw(SHARDED).close()
+        for port in (SHARDED, *BALANCED):
+            raw(port).close()
         return True
     except ConnectionRefusedError:
         return False
