@@ -94,7 +94,7 @@ static struct {
 	uint64_t done_bytes, all_bytes;	/* atomic: of recovery */
 	uint32_t nr_quiet;
 	struct checker checker;
-	int ring_fds[MAX_WORKERS];
+	int ring_fds[MAX_WORKERS];	/* atomic */
 } shared;
 
 static struct reactor *reactor_of(const struct reactors *rs, uint32_t id)
@@ -546,7 +546,8 @@ static void *reactor_main(void *argument)
 
 	set_clock(r);
 	have_ring = open_ring(r);
-	shared.ring_fds[r->worker.id] = have_ring ? r->ring.ring_fd : -1;
+	__atomic_store_n(&shared.ring_fds[r->worker.id], have_ring ? r->ring.ring_fd : -1,
+			 __ATOMIC_RELEASE);
 	have_store = have_ring && open_store(r);
 	have_net = have_store && open_net(r);
 	if (!have_net)
@@ -655,7 +656,7 @@ void reactors_progress(const struct reactors *rs, uint64_t *done_bytes, uint64_t
 int reactors_ring_fd(const struct reactors *rs, uint32_t id)
 {
 	(void)rs;
-	return shared.ring_fds[id];
+	return __atomic_load_n(&shared.ring_fds[id], __ATOMIC_ACQUIRE);
 }
 
 bool reactors_are_alive(const struct reactors *rs)
