@@ -306,10 +306,16 @@ rm -rf "$work"
 """
 SMOKE = ["every/load_unload", "every/load_twice", "every/load_by_name", "every/switch_under_load",
          "every/tunables_refuse"]
+# Where locks sleep and requests are completed in threads.
+STRESS = ["every/mixed_load", "every/tunables_under_load", "every/debugfs_while_switching",
+          "every/unload_while_used", "every/kill_tasks", "every/remove_null_blk",
+          "every/remove_ssdsim", "every/requeue_and_fail", "every/hw_queues_null_blk",
+          "k2/lost_wakeup", "mqfq/lost_wakeup", "mqfq/remove_while_throttled", "tabs/lost_wakeup",
+          "octofas/switch_while_moving"]
 
 
-def smoke(report, name):
-    """Build for the kernel @name, and run a few tests on it if a guest can boot it."""
+def smoke(report, name, named=()):
+    """Build for the kernel @name; on it a few tests and those of @named, if a guest can boot it."""
     report.begin(f"{name} build")
     status, out, err = report.command([LAB, "build", "--kernel", name])
     report.expect(f"{name}-build", None if status == 0 else f"status {status}", detail=out + err)
@@ -319,7 +325,8 @@ def smoke(report, name):
     if status != 0 and "no guest can boot it" in " ".join(err.split()):
         report.skip(f"{name}-smoke", err.strip().splitlines()[-1].removeprefix("lab: "))
     else:
-        run_list(report, LAB, [*vm, "--cpus", "4"], plan.plan(named=SMOKE).runs, prefix=f"{name}/")
+        run_list(report, LAB, [*vm, "--cpus", "4"], plan.plan(named=[*SMOKE, *named]).runs,
+                 prefix=f"{name}/")
 
 
 def numbers(name):
@@ -344,9 +351,9 @@ def series(report):
 
 
 def flavours(report):
-    """Debian's other flavours of 6.12: build, load, smoke test."""
+    """Debian's other flavours of 6.12: build, load, smoke test; stress where locks sleep."""
     for name in report.parts or ("6.12-cloud", "6.12-rt"):
-        smoke(report, name)
+        smoke(report, name, STRESS if name.endswith("-rt") else ())
 
 
 def lines_of(report, program, limit_s=3600):
@@ -440,7 +447,7 @@ GROUPS = [
           packages, long=True),
     Group("recipes", "tarball and recipes for Debian, Arch and RPM: build twice, lint, install",
           recipes, long=True),
-    Group("flavours", "Debian's cloud and real-time flavours of 6.12: build, and smoke tests",
+    Group("flavours", "Debian's cloud and real-time flavours of 6.12: build, smoke, stress",
           flavours, long=True),
     vm_group("7.3", "the list on stock 7.3", "7.3", long=True, share=SHARE_7_3),
     Group("series", "kernel series of the archive that no other group tests", series, long=True),
