@@ -13,9 +13,10 @@ octokvd has its 16 partitions instead of 4. A guest under virtual time has 10^9 
 second for clients, server, TCP and the drive's driver together, as one slow core. That core limits
 gets on the default drive; on the second one the drive does.
 
-At last the servers have a guest with one CPU. There an instruction takes a nanosecond of the
-processor, and the time that a server's threads had it is a count of their instructions, inside and
-outside the kernel. With more CPUs a thread's time passes while the guest is at another CPU.
+Finally the servers have a guest with one CPU. There an instruction takes a nanosecond of the
+processor, and the time that a server's threads had it is a count of their instructions. What part
+of it is outside the kernel is sampled. With more CPUs a thread's time passes while the guest is at
+another CPU.
 """
 
 from kit import lab, report, style
@@ -73,7 +74,7 @@ def run(args):
                                 for plan in todo], may_lose=True)
     parameters = {"device": "ssdsim, default profile, 1 GiB; slow reads: four times as long; "
                             "4 GiB",
-                  "cpus": CPUS, "value_bytes": 16384, "runtime_s": SECONDS}
+                  "cpus": CPUS, "server_cpus": 1, "value_bytes": 16384, "runtime_s": SECONDS}
     return report.result("peers", ran, parameters,
                          [entry for step, answer in lab.flat(todo, results)
                           for entry in rows(step, answer)])

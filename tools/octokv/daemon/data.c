@@ -169,6 +169,6 @@ void data_set_unfinished(const char *path)
 
 void data_end(struct opened *b)
 {
-	io_uring_queue_exit(&b->ring);
 	disk_uring_destroy(&b->disk);
+	io_uring_queue_exit(&b->ring);
 }

@@ -94,7 +94,7 @@ static struct {
 	uint64_t done_bytes, all_bytes;	/* atomic: of recovery */
 	uint32_t nr_quiet;
 	struct checker checker;
-	int ring_fds[MAX_WORKERS];	/* atomic */
+	int ring_fds[MAX_WORKERS];	/* atomic, or ordered by mail (checker.c) */
 } shared;
 
 static struct reactor *reactor_of(const struct reactors *rs, uint32_t id)
@@ -472,7 +472,7 @@ static bool open_ring(struct reactor *r)
 		result = io_uring_ring_dontfork(&r->ring);
 	if (!result)
 		result = io_uring_register_ring_fd(&r->ring);
-	/* So many are registered. */
+	/* It returns how many it has registered. */
 	if (result == 1)
 		return true;
 	ring_refusal(-result, r->why, sizeof(r->why));

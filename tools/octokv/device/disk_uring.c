@@ -349,6 +349,9 @@ int disk_uring_init(struct disk_uring *d, struct io_uring *ring, int fd)
 
 void disk_uring_destroy(struct disk_uring *d)
 {
+	/* The ring would let go of the file, and of its lock, only some time after its own end. */
+	if (d->ring)
+		io_uring_unregister_files(d->ring);
 	free(d->zeros);
 	d->zeros = NULL;
 }

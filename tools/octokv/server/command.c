@@ -18,7 +18,7 @@
 #include "mover.h"
 #include "tenant.h"
 
-enum { TAKEN_BYTES_MIN = 8 << 10 };	/* a value that is not copied for its reply */
+enum { TAKEN_BYTES_MIN = 16 << 10 };	/* a value that is not copied for its reply */
 
 static_assert((int)OKV_ROOM_BYTES >= (int)RESP_HEADROOM_BYTES, "the header of a reply fits there");
 
@@ -254,7 +254,7 @@ void request_ops(struct request *r, uint32_t nr)
 	r->nr_ops = nr;
 }
 
-/* What the operation gives, for a reply. A short value is copied: its memory is mostly empty. */
+/* What the operation gives, for a reply. A short value is copied: it has up to 12 KiB around it. */
 static struct resp_chunk *take_value(struct okv_op *op)
 {
 	char *value = (char *)op->out;

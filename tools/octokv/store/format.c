@@ -13,8 +13,11 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* On x86 the library takes the widest vectors that the processor has. */
-#ifdef __x86_64__
+/*
+ * On x86 the library takes the widest vectors that the processor has, if it was built to do so. The
+ * address sanitizer sees only what is compiled here.
+ */
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>) && !defined(__SANITIZE_ADDRESS__)
 #include <xxh_x86dispatch.h>
 #else
 #define XXH_INLINE_ALL

@@ -6,9 +6,9 @@
  * size will do. A run of entries ends at an empty slot. Removal closes the gap with the entries of
  * the run that may go there, so there are no marks of removed entries and nothing to clean up.
  *
- * A walk takes entries in the order of their low bits, which is that of their slots but for two
- * things. Within a run any order occurs; so a walk takes whole runs, and sorts them. The run at the
- * end of the array may go on at its beginning; that part is looked at last.
+ * A walk takes entries in the order of their low bits. That is nearly the order of their slots. But
+ * within a run any order occurs, so a walk takes whole runs, and sorts them. And the run at the end
+ * of the array may go on at its beginning: that part is looked at last.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the cases of octokvd share: a daemon for each, clients, expectations."""
+import atexit
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -29,11 +31,13 @@ class Failed(Exception):
     pass
 
 
+@functools.cache
 def sanitizer_options():
     """For the environment of octokvd."""
-    path = os.path.join(tempfile.gettempdir(), "octokvd-tsan.supp")
-    with open(path, "w", encoding="utf-8") as handle:
-        handle.write("\n".join(UNSEEN) + "\n")
+    handle, path = tempfile.mkstemp(prefix="octokvd-", suffix=".supp")
+    atexit.register(os.unlink, path)
+    with open(handle, "w", encoding="utf-8") as file:
+        file.write("\n".join(UNSEEN) + "\n")
     return {"ASAN_OPTIONS": "quarantine_size_mb=16", "TSAN_OPTIONS": f"suppressions={path}"}
 
 

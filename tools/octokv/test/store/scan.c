@@ -140,7 +140,7 @@ static void test_places(void)
 			nr_slots = walk_places(&ix, 10, NR_TAGS / 20);
 		okv_index_free(&ix);
 	}
-	/* Each slot once, and an empty one again after each step. */
+	/* Each slot once, and the rest of a run again in the next step. */
 	EXPECT(nr_slots < 2 * NR_TAGS);
 	printf("ok store_scan: a shard in order; by tens, %u keys take %llu looks at slots\n",
 	       nr_sorted, (unsigned long long)nr_slots);
