@@ -7,8 +7,8 @@
  * many in a step as it asked for.
  *
  * The walk over one shard is compared with a sorted list, for tags that are spread, that are nearly
- * all at the end of the shard and go on at its beginning, and that are few and repeated. It looks
- * at no more slots than it has to.
+ * all at the end of the shard and go on at its beginning, and that are few and repeated. Meanwhile
+ * the shard grows and shrinks. The walk looks at no more slots than it has to.
  */
 #include "store/mem.h"
 #include "user.h"
@@ -22,6 +22,8 @@ enum {
 	OTHER		= 1,
 	FEW		= 2,
 	NR_TAGS		= 15000,	/* in a shard, as with a billion keys */
+	NR_MORE		= 4000,
+	RESIZE_STEPS	= 1000,
 };
 
 static struct sim_disk disk;
@@ -102,14 +104,34 @@ static uint64_t repeated(uint32_t i)
 	return spread(i / 2 % 2000);
 }
 
-/* Walk over the shard, @nr_wanted at a time, or @nr_most; returns how many slots it looked at. */
-static uint64_t walk_places(const struct okv_index *ix, uint32_t nr_wanted, uint32_t nr_most)
+/* Keys of the other tenant come or go: the shard gets another size, and entries other slots. */
+static void resize(struct okv_index *ix, bool grows)
+{
+	for (uint32_t i = NR_TAGS; i < NR_TAGS + NR_MORE; i++) {
+		struct okv_entry more = { .location = i, .size = 5, .tag = spread(i), .tenant = 1 };
+
+		if (grows)
+			okv_index_add(ix, 0, &more);
+		else
+			okv_index_remove(ix, 0, okv_index_at(ix, more.tag, i));
+	}
+}
+
+/*
+ * Walk over the shard, @nr_wanted at a time, or @nr_most; returns how many slots it looked at. If
+ * it @resizes, the shard grows or shrinks before each RESIZE_STEPS steps.
+ */
+static uint64_t walk_places(struct okv_index *ix, uint32_t nr_wanted, uint32_t nr_most,
+			    bool resizes)
 {
 	uint64_t nr_slots = 0, from = 0;
+	uint32_t nr = 0, nr_steps = 0;
 	struct okv_places found;
-	uint32_t nr = 0;
 
 	do {
+		if (resizes && nr_steps % RESIZE_STEPS == 0)
+			resize(ix, nr_steps / RESIZE_STEPS % 2 == 0);
+		nr_steps++;
 		okv_index_places(ix, 0, 0, from, nr_wanted, &found);
 		EXPECT(found.nr <= nr_most);
 		for (uint32_t i = 0; i < found.nr; i++) {
@@ -122,6 +144,8 @@ static uint64_t walk_places(const struct okv_index *ix, uint32_t nr_wanted, uint
 		mem_free(found.at);
 	} while (!found.is_all);
 	EXPECT(nr == nr_sorted);
+	if (resizes && (nr_steps - 1) / RESIZE_STEPS % 2 == 0)
+		resize(ix, false);
 	return nr_slots;
 }
 
@@ -135,9 +159,9 @@ static void test_places(void)
 		struct okv_index ix = index_of(draws[i]);
 
 		for (uint32_t j = 0; j < 4; j++)
-			walk_places(&ix, wanted[j], NR_TAGS);
+			walk_places(&ix, wanted[j], NR_TAGS, true);
 		if (!i)
-			nr_slots = walk_places(&ix, 10, NR_TAGS / 20);
+			nr_slots = walk_places(&ix, 10, NR_TAGS / 20, false);
 		okv_index_free(&ix);
 	}
 	/* Each slot once, and the rest of a run again in the next step. */
