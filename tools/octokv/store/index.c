@@ -194,8 +194,9 @@ static uint32_t sort_single(uint64_t *at, uint32_t nr)
 {
 	uint32_t nr_single = 0;
 
-	if (nr)
-		qsort(at, nr, sizeof(*at), by_value);
+	if (!nr)
+		return 0;
+	qsort(at, nr, sizeof(*at), by_value);
 	for (uint32_t i = 0; i < nr; i++)
 		if (!i || at[i] != at[i - 1])
 			at[nr_single++] = at[i];
@@ -215,12 +216,13 @@ void okv_index_places(const struct okv_index *ix, uint32_t shard, uint32_t tenan
 		      uint32_t nr_wanted, struct okv_places *found)
 {
 	const struct okv_shard *s = &ix->shards[shard];
-	uint64_t first = s->nr_slots ? home_of(s, okv_index_tag_at(from)) : 0;
 	uint32_t cap = 0;
 
 	*found = (struct okv_places){ .is_all = true };
+	if (!s->nr_entries)
+		return;
 	/* Beyond the last slot, the run that goes on at the beginning. */
-	for (uint64_t i = first; s->nr_entries; i++) {
+	for (uint64_t i = home_of(s, okv_index_tag_at(from)); ; i++) {
 		bool is_beyond = i >= s->nr_slots;
 		uint32_t slot = is_beyond ? i - s->nr_slots : i;
 		const struct okv_entry *e = &s->entries[slot];

@@ -162,11 +162,7 @@ static void get_taken(uint32_t key)
 {
 	struct user u = { .op = { .kind = OKV_OP_GET, .done = take } };
 
-	u.op.owner = &u;
-	u.op.key = u.key;
-	u.op.key_len = snprintf(u.key, sizeof(u.key), "%u", key);
-	u.op.hash = (key + 1) * 0x9e3779b97f4a7c15ULL;
-	okv_partition_submit(p, &u.op);
+	user_begin_key(&u, p, key);
 	EXPECT(user_wait(&u, &disk) == OKV_OK);
 }
 

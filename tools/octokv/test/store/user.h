@@ -21,10 +21,11 @@ static inline void user_done(struct okv_op *op)
 	okv_op_release(op);
 }
 
-/* Begin @u->op, which has all but these two fields. */
+/* Begin @u->op, which has all but these two fields; it may have @done, which calls user_done(). */
 static inline void user_begin(struct user *u, struct okv_partition *p)
 {
-	u->op.done = user_done;
+	if (!u->op.done)
+		u->op.done = user_done;
 	u->op.owner = u;
 	okv_partition_submit(p, &u->op);
 }
