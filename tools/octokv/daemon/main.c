@@ -744,6 +744,7 @@ static void serve(struct options *o, struct supervisor *s)
 
 	if (error)
 		die("signals: %s", strerror(error));
+	fence_watch();
 	reactors_start(s->reactors);
 	start_metrics(o, s);
 	switch (supervise_start(s)) {
@@ -762,7 +763,6 @@ static void serve(struct options *o, struct supervisor *s)
 	__atomic_store_n(&server->serves, true, __ATOMIC_RELAXED);
 	start_tls(o, s);
 	say_serving(o, server);
-	fence_watch();
 	supervise(s);
 	if (s->scrape)
 		scrape_stop(s->scrape);

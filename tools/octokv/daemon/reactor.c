@@ -41,6 +41,7 @@
 
 #include "checker.h"
 #include "device/disk_uring.h"
+#include "device/fence.h"
 #include "link.h"
 #include "listen.h"
 #include "log.h"
@@ -109,6 +110,7 @@ static void set_clock(struct reactor *r)
 	struct worker *w = &r->worker;
 
 	w->now_ns = clock_ns(CLOCK_MONOTONIC);
+	w->is_cut_off = !fence_is_sure();
 	w->now_ms = clock_guard(&r->clock, clock_ns(CLOCK_REALTIME) / 1000000,
 				clock_ns(CLOCK_BOOTTIME) / 1000000);
 }
@@ -288,6 +290,9 @@ static void watch(struct reactor *r)
 	if (r->clock.jumped)
 		log_say(LOG_CLOCK, "the clock has jumped by more than an hour: keys expire by the "
 			"time before until it is back, or SIGHUP says that it is right");
+	if (w->is_cut_off)
+		log_say(LOG_CUT_OFF, "the device has not said for seconds that this host has it: "
+			"commands are refused until it does");
 	if (!w->id)
 		log_tick();
 	__atomic_store_n(&r->alive_ns, w->now_ns, __ATOMIC_RELAXED);
@@ -552,6 +557,7 @@ static void *reactor_main(void *argument)
 	have_net = have_store && open_net(r);
 	if (!have_net)
 		__atomic_store_n(&r->all->failed, r->why, __ATOMIC_RELEASE);
+	fence_settle();
 	if (wait_for_all() && !__atomic_load_n(&r->all->failed, __ATOMIC_ACQUIRE))
 		say(shared.ready_fd);
 	if (!__atomic_load_n(&r->all->failed, __ATOMIC_ACQUIRE))

@@ -25,8 +25,14 @@
  * host that had it may still wait somewhere for their path, and have to be refused when they
  * arrive. The next host needs --preempt then.
  *
- * What needs no request is the limit: that a key does not exist is known from memory. A host that
- * is cut off from the drive, but not from its clients, may say so until a second after it is back.
+ * What needs no request the drive cannot refuse: that a key does not exist is known from memory. A
+ * host that is cut off from the drive, but not from its clients, would go on to say so, while
+ * another host serves. So a word of the drive counts for LEASE_S from when it was asked. After
+ * that, fence_is_sure() is false until the drive answers again, and octokvd refuses commands. A
+ * host that takes a device waits longer than that, in fence_settle(), before it serves. The clocks
+ * go on in a suspend. The limits: a hypervisor that stops a virtual machine may stop its clocks,
+ * too. And octokvd does not know that it has to wait if the drive has just forgotten who had it, or
+ * if it took the device, was killed, and was started again, all within SETTLE_S.
  *
  * The commands go to the drive as they are. The kernel's own interface has most of them, but not
  * who has the reservation; how it unregisters a key, and what its calls return, differs between
@@ -47,6 +53,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -77,8 +84,13 @@ enum {
 	PATH_ERROR	= 0x300,	/* a type */
 
 	PERIOD_S	= 1,
+	LEASE_S		= 5,
+	SETTLE_S	= LEASE_S + 1,
 	TRIES		= 10,
+	SETTLE_POLL_US	= 10000,
 };
+
+#define NS_PER_S	1000000000ULL
 
 /* Dword 10 of a registration: it outlives a loss of power. */
 #define PERSISTS	(3U << 30)
@@ -100,8 +112,18 @@ static struct {
 	uint32_t nsid;
 	uint64_t key;
 	bool was_free;
-	bool is_given;
+	bool is_given;			/* atomic */
+	uint64_t asked_ns;		/* atomic: when the drive was asked that said that we have it */
+	uint64_t settled_ns;		/* until then another host may not know that it lost it */
 } fence = { .fd = -1 };
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
 
 /* ---- commands ---- */
 
@@ -218,6 +240,7 @@ static uint64_t reserve(bool preempts)
 {
 	uint64_t holder = 0;
 
+	fence.asked_ns = now_ns();
 	if (!find_holder(&holder))
 		fence.was_free = !holder;
 	if (!register_key())
@@ -229,6 +252,7 @@ static uint64_t reserve(bool preempts)
 	if (issue_keys(OPCODE_ACQUIRE, PREEMPT_ABORT | EXCLUSIVE, fence.key, holder))
 		issue_keys(OPCODE_ACQUIRE, PREEMPT | EXCLUSIVE, fence.key, holder);
 	find_holder(&holder);
+	fence.settled_ns = now_ns() + SETTLE_S * NS_PER_S;
 	return holder;
 }
 
@@ -308,7 +332,19 @@ void fence_give(void)
 	unregister_key();
 }
 
+void fence_settle(void)
+{
+	while (now_ns() < fence.settled_ns)
+		usleep(SETTLE_POLL_US);
+}
+
 /* ---- losing ---- */
+
+bool fence_is_sure(void)
+{
+	return fence.fd < 0 ||
+	       now_ns() - __atomic_load_n(&fence.asked_ns, __ATOMIC_RELAXED) < LEASE_S * NS_PER_S;
+}
 
 void fence_lost(void)
 {
@@ -319,13 +355,18 @@ void fence_lost(void)
 
 static void *watch(void *unused)
 {
-	uint64_t holder;
+	uint64_t asked_ns = now_ns(), holder;
+	bool has_failed;
 
 	(void)unused;
 	/* A report that fails says nothing: the device is away, and requests wait. */
-	while (find_holder(&holder) || holder == fence.key ||
-	       __atomic_load_n(&fence.is_given, __ATOMIC_ACQUIRE))
+	while ((has_failed = find_holder(&holder)) || holder == fence.key ||
+	       __atomic_load_n(&fence.is_given, __ATOMIC_ACQUIRE)) {
+		if (!has_failed)
+			__atomic_store_n(&fence.asked_ns, asked_ns, __ATOMIC_RELAXED);
 		sleep(PERIOD_S);
+		asked_ns = now_ns();
+	}
 	if (holder)
 		fence_lost();
 	fprintf(stderr, "octokvd: %s is not reserved any more, and another host may have used it: "

@@ -24,8 +24,20 @@
  */
 bool fence_take(int fd, const char *name, bool preempts, char *why, size_t bytes);
 
+/*
+ * If the device was taken from another host: waits until that host knows, or has not heard from the
+ * drive for so long that it answers nothing any more. Some seconds at most.
+ */
+void fence_settle(void);
+
 /* Looks once a second whether the device is still ours, in a thread; ends octokvd if not. */
 void fence_watch(void);
+
+/*
+ * False: the drive has not answered for seconds whose it is, and another host may serve by now. Any
+ * thread.
+ */
+bool fence_is_sure(void);
 
 /* Gives the device back if it was free before: another host may take it without --preempt. */
 void fence_give(void);

@@ -512,6 +512,11 @@ static void start_exec(struct request *r)
 		request_fail(r, "EXECABORT Transaction discarded because of previous errors.");
 		return;
 	}
+	if (c->worker->is_cut_off) {
+		multi_forget(c);
+		request_fail(r, REQUEST_CUT_OFF);
+		return;
+	}
 	t = r->txn = mem_zalloc(sizeof(*t));
 	*t = (struct multi_txn){
 		.msg = { .run = txn_run, .done = txn_home }, .request = r, .kept = c->kept,

@@ -32,12 +32,14 @@ enum {
 };
 
 #define REQUEST_LEFT_OUT "CORRUPT the partition of this key is damaged, and not served"
+#define REQUEST_CUT_OFF "TRYAGAIN the device does not answer, and another host may have it"
 
 enum command_flags {
 	CMD_WRITE	= 1 << 0,
 	CMD_NO_AUTH	= 1 << 1,	/* a stranger may */
 	CMD_ENDS_MULTI	= 1 << 2,	/* runs at once between MULTI and EXEC, too */
 	CMD_IN_MULTI	= 1 << 3,	/* may be kept for EXEC; so may all that have keys */
+	CMD_ALL_KEYS	= 1 << 6,	/* looks at keys that are not among its arguments */
 	/* For cmd_copy.c: */
 	CMD_REMOVES_SOURCE	= 1 << 4,
 	CMD_KEEPS_TARGET	= 1 << 5,	/* if there is one */

@@ -154,6 +154,14 @@ static void unknown(struct request *r)
 		     (int)(req_len(r, 0) < 64 ? req_len(r, 0) : 64), req_arg(r, 0), args);
 }
 
+/* Another host may have changed what it asks for. */
+static bool may_be_old(const struct request *r)
+{
+	const struct command *c = r->command_of;
+
+	return r->conn->worker->is_cut_off && (c->first_key || c->flags & CMD_ALL_KEYS);
+}
+
 /* Looks the command up, checks it and starts it. */
 static void request_run(struct request *r)
 {
@@ -174,6 +182,8 @@ static void request_run(struct request *r)
 		request_fail(r, "ERR wrong number of arguments for '%s' command", c->name);
 	else if (multi_is_open(r->conn) && !(c->flags & CMD_ENDS_MULTI))
 		multi_keep(r);
+	else if (may_be_old(r))
+		request_fail(r, REQUEST_CUT_OFF);
 	else
 		request_start(r);
 }

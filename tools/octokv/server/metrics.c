@@ -12,7 +12,8 @@ const char *const stage_names[NR_STAGES] = {
 /* The last one stands for all that are not named. */
 const char *const error_names[NR_ERROR_KINDS] = {
 	"ERR", "NOAUTH", "WRONGPASS", "NOPERM", "NOPROTO", "NOSCRIPT", "EXECABORT", "CROSSSLOT",
-	"QUOTA", "OOM", "FULL", "IOERR", "CORRUPT", "BUSYKEY", "WRONGTYPE", "other",
+	"QUOTA", "OOM", "FULL", "IOERR", "CORRUPT", "BUSYKEY", "WRONGTYPE", "TRYAGAIN",
+	"other",
 };
 
 uint64_t histogram_us(const struct histogram *h, uint32_t ppm)

@@ -120,6 +120,7 @@ struct worker {
 	uint32_t id;
 	uint64_t now_ns;		/* monotonic; the reactor sets it once per round */
 	uint64_t now_ms;		/* unix */
+	bool is_cut_off;		/* the device may be another host's: what is known is old */
 	uint64_t counters[NR_COUNTERS];
 	struct tenant_metrics *metrics[OKV_NR_TENANTS + 1];	/* NULL: not used yet; metrics.h */
 	struct slow_log *slow_log;	/* NULL: empty */

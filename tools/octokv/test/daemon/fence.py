@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A case of octokvd: two hosts reach one drive, and exactly one of them serves.
+"""Cases of octokvd: two hosts reach one drive, and exactly one of them serves.
 
 DEVICE and DEVICE2 are the drive, as the one and the other host see it. The shell command FORGET
-cuts both off for a moment, after which the drive does not know any more who had reserved it.
+cuts both off for a moment, after which the drive does not know any more who had reserved it. CUT
+cuts the path of DEVICE2, and MEND mends it.
 """
 import contextlib
 import os
 import subprocess
 import tempfile
+import threading
 import time
+
+import redis
 
 from durability import Writer, verify, wait_for_acknowledged
 from kit import BUILD, PORT, Daemon, daemon, expect, run_once
@@ -17,13 +21,14 @@ OTHER_PORT = PORT + 1
 END_S = 10
 BACK_S = 60
 RESERVED = "another host has reserved"
+CUT_OFF = "TRYAGAIN the device does not answer, and another host may have it"
 
 
 @contextlib.contextmanager
-def other_host():
-    """The second host's octokvd, which takes the drive, with the store that is on it."""
+def other_host(device):
+    """Another host's octokvd, which takes the drive, with the store that is on it."""
     with tempfile.TemporaryDirectory(prefix="octokv-", dir=BUILD) as folder:
-        d = Daemon(folder, "--preempt", port=OTHER_PORT, device=os.environ["DEVICE2"],
+        d = Daemon(folder, "--preempt", port=OTHER_PORT, device=device,
                    is_formatted=True)
         try:
             yield d
@@ -33,10 +38,10 @@ def other_host():
                 d.child.wait()
 
 
-def ends(d):
+def ends(d, within_s=END_S):
     """The drive was taken from @d: it ends, and says why. Returns after how long, in seconds."""
     begun = time.monotonic()
-    expect(d.child.wait(timeout=END_S) == 1, f"ended with {d.child.returncode}")
+    expect(d.child.wait(timeout=within_s) == 1, f"ended with {d.child.returncode}")
     expect(f"{RESERVED} {d.data}: ends at once" in d.said(), d.said())
     return time.monotonic() - begun
 
@@ -47,9 +52,13 @@ def is_refused(device, *options):
     return said
 
 
+def shell(name):
+    subprocess.run(["sh", "-ec", os.environ[name]], check=True)
+
+
 def forgets(d):
     """The drive forgets the reservation: @d ends, since it does not know what happened since."""
-    subprocess.run(["sh", "-ec", os.environ["FORGET"]], check=True)
+    shell("FORGET")
     expect(d.child.wait(timeout=BACK_S) == 1, f"ended with {d.child.returncode}")
     expect("is not reserved any more" in d.said(), d.said())
     d.restart()
@@ -70,7 +79,7 @@ def case_fence():
         for writer in writers:
             writer.start()
         wait_for_acknowledged(writers, 400)
-        with other_host() as other:
+        with other_host(os.environ["DEVICE2"]) as other:
             busy_s = ends(d)
             for writer in writers:
                 writer.join()
@@ -94,3 +103,64 @@ def case_fence():
         nr = sum(writer.nr_acknowledged for writer in writers)
         return (f"{nr} writes acknowledged, all there; ended {busy_s:.1f} s after the loss under "
                 f"load, {idle_s:.1f} s when idle")
+
+
+class Asker(threading.Thread):
+    """Asks for a key that the store does not have, again and again, until the connection breaks."""
+
+    def __init__(self, d, key):
+        super().__init__(daemon=True)
+        self.client, self.key, self.answers = d.client(), key, []
+
+    def run(self):
+        while True:
+            asked_s = time.monotonic()
+            try:
+                answer = self.client.get(self.key)
+            except redis.ResponseError as refusal:
+                answer = str(refusal)
+            except (redis.RedisError, OSError):
+                return
+            self.answers.append((asked_s, answer))
+            time.sleep(0.002)
+
+    def asked_last(self, answer):
+        return max(asked_s for asked_s, found in self.answers if found == answer)
+
+    def wait_for(self, answer):
+        until = time.monotonic() + BACK_S
+        while not self.answers or self.answers[-1][1] != answer:
+            expect(time.monotonic() < until, f"answers {self.answers[-1:]}, not {answer!r}")
+            time.sleep(0.01)
+
+
+def case_cut_path():
+    """a host loses its path to the drive, another takes the drive, and the first comes back"""
+    with daemon(device=os.environ["DEVICE2"]) as cut:
+        writers = [Writer(cut, number) for number in range(4)]
+        asker = Asker(cut, "fresh")
+        for thread in (*writers, asker):
+            thread.start()
+        wait_for_acknowledged(writers, 400)
+        asker.wait_for(None)
+        shell("CUT")
+        with other_host(os.environ["DEVICE"]) as other:
+            other.client().set("fresh", 1)
+            served_s = time.monotonic()
+            asker.wait_for(CUT_OFF)
+            expect(cut.client().info("health")["health"] == "cut-off", "INFO health")
+            verify(other, writers)
+            shell("MEND")
+            back_s = ends(cut, BACK_S)
+            for thread in (*writers, asker):
+                thread.join()
+            early_s = served_s - asker.asked_last(None)
+            expect(early_s > 0, f"{-early_s:.1f} s after another host had written the key, the "
+                   "one without a path said that there is none")
+            verify(other, writers)
+            expect(other.client().get("fresh") == b"1", "the key")
+            expect(other.end() == 0, "did not end well")
+        nr = sum(writer.nr_acknowledged for writer in writers)
+        return (f"{nr} writes acknowledged, all there; it answered nothing for the last "
+                f"{early_s:.1f} s before the other host served, and ended {back_s:.1f} s after "
+                "its path was back")

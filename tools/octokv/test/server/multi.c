@@ -275,6 +275,30 @@ static void test_lock(void)
 	close_world(&world);
 }
 
+/* While another host may have the device, nothing is said of keys, and no transaction runs. */
+static void test_cut_off(void)
+{
+	static const char *const asks[] = {
+		"GET k", "SET k 2", "EXISTS none", "TTL k", "GETBIT k 0", "COPY k l", "MSETNX k 2",
+		"DBSIZE", "SCAN 0", "FLUSHALL", "FLUSHDB", "WATCH k",
+	};
+	struct world world;
+
+	open_world(&world, NULL);
+	TALK("SET k 1", "+OK\r\n");
+	TALK("MULTI", "+OK\r\n");
+	TALK("DEL k", QUEUED);
+	world.worker.is_cut_off = true;
+	TALK("EXEC", "-" REQUEST_CUT_OFF "\r\n");
+	for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); i++)
+		ASK("-" REQUEST_CUT_OFF "\r\n", "%s", asks[i]);
+	TALK("PING", "+PONG\r\n");
+	world.worker.is_cut_off = false;
+	TALK("EXEC", "-ERR EXEC without MULTI\r\n");
+	TALK("GET k", "$1\r\n1\r\n");
+	close_world(&world);
+}
+
 int main(void)
 {
 	test_lock();
@@ -286,6 +310,7 @@ int main(void)
 	test_bounds();
 	test_refused_bytes();
 	test_fresh_bytes();
+	test_cut_off();
 	puts("ok server_multi: transactions happen as a whole, or nothing of them");
 	return 0;
 }
