@@ -150,7 +150,9 @@ bool data_holds_something(int fd)
 
 void data_format(const struct data *d, struct opened *b)
 {
-	struct okv_format_options options = { .nr_partitions = d->nr_partitions };
+	struct okv_format_options options = {
+		.nr_partitions = d->nr_partitions, .has_slots = d->has_slots,
+	};
 	int result = okv_device_format(&b->disk.disk, &options);
 
 	if (result == -EINVAL)

@@ -5,11 +5,15 @@
 
 #include "device/disk_uring.h"
 
-/* @size_bytes: of a file that is made. @nr_partitions: of a store that is made; 0: the default */
+/*
+ * @size_bytes: of a file that is made. @nr_partitions: of a store that is made; 0: the default.
+ * @has_slots: a store that is made has slots
+ */
 struct data {
 	const char *path;
 	bool reads_only;
 	bool preempts, unfenced;	/* see fence.h */
+	bool has_slots;
 	uint64_t size_bytes;
 	uint32_t nr_partitions;
 };

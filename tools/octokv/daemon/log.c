@@ -36,8 +36,9 @@ void log_say(enum log_kind kind, const char *format, ...)
 		held.kinds[kind].nr_held++;
 		strcpy(held.kinds[kind].last, text);
 	} else {
-		/* Somebody asked for a line about the users, and waits for it. */
-		if (kind != LOG_USERS && kind != LOG_DUMP && kind != LOG_CERTIFICATE)
+		/* Somebody asked for a line about the users, for example, and waits for it. */
+		if (kind != LOG_USERS && kind != LOG_DUMP && kind != LOG_CERTIFICATE &&
+		    kind != LOG_CLUSTER)
 			held.kinds[kind].held_until_ns = now + HOLD_NS;
 		fprintf(stderr, "octokvd: %s\n", text);
 	}

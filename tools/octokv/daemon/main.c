@@ -29,6 +29,7 @@
 #include "offline.h"
 #include "reactor.h"
 #include "scrape.h"
+#include "cluster/map.h"
 #include "server/metrics.h"
 #include "server/stats.h"
 #include "server/tenant.h"
@@ -67,7 +68,7 @@ struct options {
 	const char *file;		/* of --dump and --load */
 	int32_t user_id;
 	bool strings_only, salvage;
-	bool force, preempts, unfenced;
+	bool force, preempts, unfenced, has_slots;
 };
 
 static const char usage_text[] =
@@ -97,6 +98,7 @@ static const char usage_text[] =
 	"  --cores N              reactors, one thread each (as many as there are processors)\n"
 	"  --network-cores N      only N of them have connections (all)\n"
 	"  --users FILE           the users and their limits: see octokvd(8)\n"
+	"  --cluster FILE         be a node of a cluster: FILE has its nodes and their slots\n"
 	"  --weights DIRECTORY    write the users' weights to the scheduler there, for example\n"
 	"                         /sys/block/nvme0n1\n"
 	"  --tags HOW             tell the scheduler the user of each request: on, off, or auto,\n"
@@ -126,6 +128,7 @@ static const char usage_text[] =
 	"  --size SIZE            size of a new file (16g)\n"
 	"  --partitions N         partitions of a new store: a power of two, at least one per\n"
 	"                         core (16)\n"
+	"  --slots                a new store has the slots that a node of a cluster needs\n"
 	"  --user-id ID           with --dump, --load: the keys of this user, as database 0\n"
 	"  --salvage              with --dump: from all segments, if the index is lost\n"
 	"  --strings-only         with --load: leave out lists, hashes and what else there is\n"
@@ -143,6 +146,7 @@ enum {
 	OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID, OPT_STRINGS_ONLY,
 	OPT_SERVE_DAMAGED, OPT_SALVAGE, OPT_METRICS, OPT_SLOW_US, OPT_SLOW_LEN,
 	OPT_PREEMPT, OPT_NO_FENCE, OPT_TRIM, OPT_TLS, OPT_TLS_CERT, OPT_TLS_KEY, OPT_TLS_CA,
+	OPT_CLUSTER, OPT_SLOTS,
 };
 
 static const struct option long_options[] = {
@@ -171,6 +175,7 @@ static const struct option long_options[] = {
 	{ "trim", 0, NULL, OPT_TRIM }, { "tls", 1, NULL, OPT_TLS },
 	{ "tls-cert-file", 1, NULL, OPT_TLS_CERT }, { "tls-key-file", 1, NULL, OPT_TLS_KEY },
 	{ "tls-ca-cert-file", 1, NULL, OPT_TLS_CA },
+	{ "cluster", 1, NULL, OPT_CLUSTER }, { "slots", 0, NULL, OPT_SLOTS },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
 	{ "version", 0, NULL, OPT_VERSION }, { NULL },
 };
@@ -331,6 +336,12 @@ static void parse_access(struct options *o, int option)
 	case OPT_SLOW_LEN:
 		o->config.nr_slow = number("slowlog-len", 0, SLOWLOG_LEN_MAX);
 		break;
+	case OPT_CLUSTER:
+		o->config.cluster = optarg;
+		break;
+	case OPT_SLOTS:
+		o->has_slots = true;
+		break;
 	case OPT_TRIM:
 		o->config.trims = true;
 		break;
@@ -477,7 +488,7 @@ static struct data data_of(const struct options *o)
 {
 	return (struct data){
 		.path = o->config.data, .size_bytes = o->size_bytes,
-		.nr_partitions = o->nr_partitions,
+		.nr_partitions = o->nr_partitions, .has_slots = o->has_slots,
 		.reads_only = o->mode == MODE_CHECK || o->mode == MODE_DUMP,
 		.preempts = o->preempts, .unfenced = o->unfenced,
 	};
@@ -485,11 +496,16 @@ static struct data data_of(const struct options *o)
 
 static void print_info(const struct options *o, const struct okv_device_info *info)
 {
+	char id[CLUSTER_ID_LEN + 1];
+
 	printf("%s: octokvd store, format %u, %u partitions of %u segments of %u bytes, blocks of "
 	       "%u bytes, %llu MiB; %u of %u superblocks good\n",
 	       o->config.data, info->version, info->nr_partitions, info->nr_segments,
 	       info->segment_bytes, info->block_bytes, (unsigned long long)(info->size_bytes >> 20),
 	       info->nr_copies - info->nr_copies_bad, info->nr_copies);
+	cluster_id(info->uuid, id);
+	if (info->has_slots)
+		printf("%s: it has slots; as a node of a cluster it is %s\n", o->config.data, id);
 }
 
 static void run_format(const struct options *o)
@@ -650,8 +666,23 @@ static void prepare_tls(struct options *o, struct tls *tls)
 		die("%s", why);
 }
 
+static struct cluster *load_map(const struct options *o, const struct okv_device_info *info)
+{
+	char id[CLUSTER_ID_LEN + 1], why[512];
+	struct cluster *map;
+
+	if (!info->has_slots)
+		die("%s: its keys have no slots: make a store with --slots, and load a dump of "
+		    "this one", o->config.data);
+	cluster_id(info->uuid, id);
+	map = cluster_load(o->config.cluster, id, why, sizeof(why));
+	if (!map)
+		die("%s", why);
+	return map;
+}
+
 /* Returns the number of partitions. */
-static uint32_t prepare_store(struct options *o, int fd, bool created)
+static uint32_t prepare_store(struct options *o, int fd, bool created, struct cluster **map)
 {
 	struct data d = data_of(o);
 	struct memory_need need = { .nr_workers = o->nr_cores };
@@ -677,6 +708,8 @@ static uint32_t prepare_store(struct options *o, int fd, bool created)
 	if (memory_start(o->memory_bytes, &need, &o->config, why, sizeof(why)))
 		die("%s: %s", o->config.data, why);
 	data_end(&b);
+	if (o->config.cluster)
+		*map = load_map(o, &info);
 	return info.nr_partitions;
 }
 
@@ -785,6 +818,7 @@ static void run_serve(struct options *o)
 	struct scrape scrape = { 0 };
 	struct tls tls;
 	struct utsname kernel;
+	struct cluster *map = NULL;
 	char why[512];
 	uint32_t nr_partitions;
 	bool created;
@@ -807,9 +841,9 @@ static void run_serve(struct options *o)
 	if (o->unix_path && o->config.unix_fd < 0)
 		die("%s", why);
 	rs.data_fd = data_open(&d, &created);
-	nr_partitions = prepare_store(o, rs.data_fd, created);
+	nr_partitions = prepare_store(o, rs.data_fd, created, &map);
 	server = (struct server){
-		.config = o->config, .balancer = o->balancer, .tenants = &tenants,
+		.config = o->config, .balancer = o->balancer, .tenants = &tenants, .cluster = map,
 		.started_ms = time(NULL) * 1000ULL, .nr_partitions = nr_partitions,
 	};
 	server.saved_s = server.started_ms / 1000;
@@ -824,6 +858,7 @@ static void run_serve(struct options *o)
 	serve(o, &supervisor);
 	if (o->unix_path)
 		unlink(o->unix_path);
+	cluster_free(server.cluster);
 	tenants_free(&tenants);
 }
 

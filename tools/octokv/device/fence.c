@@ -113,7 +113,7 @@ static struct {
 	uint64_t key;
 	bool was_free;
 	bool is_given;			/* atomic */
-	uint64_t asked_ns;		/* atomic: when the drive was asked that said that we have it */
+	uint64_t asked_ns;		/* atomic: when it was asked that said that we have it */
 	uint64_t settled_ns;		/* until then another host may not know that it lost it */
 } fence = { .fd = -1 };
 

@@ -2,9 +2,10 @@
 /*
  * fuzz_files.c - any bytes as a file from elsewhere: no crash, no read beyond it
  *
- * The first byte of the input says what the rest is: an RDB file, a payload of RESTORE, or a users
- * file. Version and checksum of a payload are made right, so that what is behind them is reached.
- * What a DUMP makes of a payload's string is read again, and has to be that string. For libFuzzer.
+ * The first byte of the input says what the rest is: an RDB file, a payload of RESTORE, a users
+ * file, or the map of a cluster. Version and checksum of a payload are made right, so that what
+ * is behind them is reached. What a DUMP makes of a payload's string is read again, and has to
+ * be that string. For libFuzzer.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cluster/map.h"
 #include "rdb/rdb.h"
 #include "server/tenant.h"
 
@@ -73,17 +75,32 @@ static void restore(char *payload, size_t len)
 	free(text);
 }
 
-static void load_users(const char *bytes, size_t len)
+static void load_users(const char *path)
 {
 	struct tenants tenants = { 0 };
-	int fd = memfd_create("users", 0);
-	char path[64], why[256];
+	char why[256];
+
+	tenants_load(&tenants, path, why, sizeof(why));
+	tenants_free(&tenants);
+}
+
+static void load_map(const char *path)
+{
+	char why[256];
+
+	cluster_free(cluster_load(path, "0123456789012345678901234567890123456789", why,
+				  sizeof(why)));
+}
+
+static void load(const char *bytes, size_t len, void (*from)(const char *path))
+{
+	int fd = memfd_create("text", 0);
+	char path[64];
 
 	if (fd < 0 || write(fd, bytes, len) != (ssize_t)len)
 		abort();
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	tenants_load(&tenants, path, why, sizeof(why));
-	tenants_free(&tenants);
+	from(path);
 	close(fd);
 }
 
@@ -95,12 +112,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		return 0;
 	/* Of exactly its size, so that a read beyond it is seen. */
 	copy = memcpy(malloc(len - 1), data + 1, len - 1);
-	if (data[0] % 3 == 0)
+	if (data[0] % 4 == 0)
 		read_file(copy, len - 1);
-	else if (data[0] % 3 == 1)
+	else if (data[0] % 4 == 1)
 		restore(copy, len - 1);
 	else
-		load_users(copy, len - 1);
+		load(copy, len - 1, data[0] % 4 == 2 ? load_users : load_map);
 	free(copy);
 	return 0;
 }

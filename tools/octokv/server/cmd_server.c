@@ -100,7 +100,7 @@ static void reply_hello(struct request *r)
 	resp_string(out, "id");
 	resp_int(out, r->conn->id);
 	resp_string(out, "mode");
-	resp_string(out, "standalone");
+	resp_string(out, r->conn->worker->server->cluster ? "cluster" : "standalone");
 	resp_string(out, "role");
 	resp_string(out, "master");
 	resp_string(out, "modules");

@@ -26,7 +26,7 @@ static_assert((int)OKV_ROOM_BYTES >= (int)RESP_HEADROOM_BYTES, "the header of a 
 
 static const struct command *const tables[] = {
 	key_commands, lock_commands, bit_commands, copy_commands, multi_commands, admin_commands,
-	server_commands,
+	cluster_commands, server_commands,
 };
 #define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
 

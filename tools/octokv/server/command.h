@@ -139,6 +139,12 @@ static inline uint64_t request_held_bytes(const struct request *r)
 
 void request_free(struct request *r);
 
+/*
+ * cmd_cluster.c: whether this node has the slot of all keys of the request. If not, the request has
+ * been refused: MOVED, with the node that has it, CROSSSLOT or CLUSTERDOWN.
+ */
+bool cluster_takes(struct request *r);
+
 /* Whether the next request has to wait. */
 static inline bool request_is_sending(const struct request *r)
 {
@@ -256,6 +262,7 @@ bool glob_match(const char *pattern, size_t pattern_len, const char *text, size_
  * cmd_server.c.
  */
 extern const struct command key_commands[];
+extern const struct command cluster_commands[];
 extern const struct command lock_commands[];
 extern const struct command bit_commands[];
 extern const struct command copy_commands[];

@@ -162,6 +162,13 @@ static bool may_be_old(const struct request *r)
 	return r->conn->worker->is_cut_off && (c->first_key || c->flags & CMD_ALL_KEYS);
 }
 
+/* EXEC refuses all if one was wrong. */
+static void spoil_multi(struct conn *c)
+{
+	if (multi_is_open(c))
+		multi_spoil(c);
+}
+
 /* Looks the command up, checks it and starts it. */
 static void request_run(struct request *r)
 {
@@ -171,15 +178,16 @@ static void request_run(struct request *r)
 	bool is_good = c && (c->arity > 0 ? nr == c->arity : nr >= -c->arity);
 
 	r->command_of = r->conn->last_command = c;
-	/* EXEC refuses all if one was wrong. */
-	if (!is_good && multi_is_open(r->conn))
-		multi_spoil(r->conn);
+	if (!is_good)
+		spoil_multi(r->conn);
 	if (!r->tenant && !(c && c->flags & CMD_NO_AUTH))
 		request_fail(r, "NOAUTH Authentication required.");
 	else if (!c)
 		unknown(r);
 	else if (!is_good)
 		request_fail(r, "ERR wrong number of arguments for '%s' command", c->name);
+	else if (!cluster_takes(r))
+		spoil_multi(r->conn);
 	else if (multi_is_open(r->conn) && !(c->flags & CMD_ENDS_MULTI))
 		multi_keep(r);
 	else if (may_be_old(r))

@@ -21,6 +21,7 @@
 #include "resp.h"
 #include "store/store.h"
 
+struct cluster;
 struct conn;
 struct tenant;
 struct tenants;
@@ -59,6 +60,7 @@ struct config {
 	const char *data;
 	const char *bind;
 	const char *users;
+	const char *cluster;		/* the file with the map, or NULL */
 	const char *save_to;		/* the file of BGSAVE, or NULL */
 	const char *cannot_save;	/* why there is no BGSAVE nevertheless, or NULL */
 	uint16_t port;
@@ -82,6 +84,7 @@ struct server {
 	uint32_t nr_strangers;		/* atomic: connections that have not logged in */
 	uint32_t monitor;		/* atomic: the worker that decides after the window */
 	struct tenants *tenants;
+	struct cluster *cluster;	/* NULL: this is no node of one */
 	struct worker *workers[MAX_WORKERS];
 	uint32_t nr_workers;
 	uint32_t nr_listening;		/* workers 0 .. nr_listening - 1 have connections */

@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "cluster/map.h"
 #include "command.h"
 #include "metrics.h"
 #include "stats.h"
@@ -48,7 +49,7 @@ static void write_server(struct page *p)
 
 	line(p, "redis_version:" REDIS_VERSION);
 	line(p, "octokvd_version:" OCTOKVD_VERSION);
-	line(p, "redis_mode:standalone");
+	line(p, "redis_mode:%s", s->cluster ? "cluster" : "standalone");
 	if (p->tenant->is_admin)
 		line(p, "process_id:%d", getpid());
 	line(p, "tcp_port:%u", s->config.port);
@@ -268,6 +269,15 @@ static void write_latencystats(struct page *p)
 			     histogram_us(&all[i].times, 999000));
 }
 
+static void write_cluster(struct page *p)
+{
+	const struct cluster *c = p->w->server->cluster;
+
+	line(p, "cluster_enabled:%d", c != NULL);
+	if (c)
+		line(p, "cluster_epoch:%" PRIu64, c->epoch);
+}
+
 static void write_keyspace(struct page *p)
 {
 	if (p->nr_keys)
@@ -293,6 +303,7 @@ static const struct {
 	{ "commandstats", "Commandstats", false, write_commandstats, true },
 	{ "errorstats", "Errorstats", false, write_errorstats },
 	{ "latencystats", "Latencystats", false, write_latencystats, true },
+	{ "cluster", "Cluster", false, write_cluster },
 	{ "keyspace", "Keyspace", false, write_keyspace },
 };
 

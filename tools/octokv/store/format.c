@@ -212,7 +212,8 @@ static int write_supers(struct okv_disk *disk, struct okv_super_disk *super, voi
 int okv_device_format(struct okv_disk *disk, const struct okv_format_options *options)
 {
 	struct okv_super_disk super = {
-		.magic = OKV_SUPER_MAGIC, .version = OKV_VERSION, .generation = 1,
+		.magic = OKV_SUPER_MAGIC, .generation = 1,
+		.version = options->has_slots ? OKV_VERSION_SLOTS : OKV_VERSION,
 		.size_bytes = disk->size_bytes, .block_bytes = disk->block_bytes,
 	};
 	int error = lay_out(disk, options, &super);
@@ -251,7 +252,7 @@ static int judge_super(const struct okv_super_disk *super, uint32_t copy)
 		return -EUCLEAN;
 	if (super->magic == OKV_SEALED_MAGIC)
 		return -EINPROGRESS;
-	if (super->version != OKV_VERSION)
+	if (super->version != OKV_VERSION && super->version != OKV_VERSION_SLOTS)
 		return -EPROTONOSUPPORT;
 	/* Not even a copy with a good checksum may lead out of the device or divide by 0. */
 	if (!super->nr_partitions || super->nr_partitions > OKV_PARTITIONS_MAX ||

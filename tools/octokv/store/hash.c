@@ -4,12 +4,19 @@
  *
  * SipHash with a key that was drawn when the device was formatted and is stored nowhere else: a
  * client that chooses keys cannot make them collide.
+ *
+ * In a store with slots the upper bits are the slot of Redis Cluster, and the others are from
+ * SipHash. So keys of a slot are in one partition. A client can choose keys of one slot, then, and
+ * make a partition fuller and busier than others; it still cannot make keys collide.
  */
 #include <string.h>
 
 #include <sodium.h>
 
 #include "partition.h"
+
+enum { SLOT_BITS = 14 };
+static_assert(1 << SLOT_BITS == OKV_NR_SLOTS, "all slots fit");
 
 static size_t name_of(uint16_t tenant, const void *key, size_t key_len, uint8_t *name)
 {
@@ -27,5 +34,7 @@ uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const vo
 	uint64_t hash;
 
 	crypto_shorthash((unsigned char *)&hash, name, len, store->layout.super.hash_key);
+	if (store->layout.super.version == OKV_VERSION_SLOTS)
+		hash = (uint64_t)okv_slot(key, used_len) << (64 - SLOT_BITS) | hash >> SLOT_BITS;
 	return hash;
 }

@@ -42,6 +42,7 @@ enum {
 	OKV_KEY_BYTES_MAX	= 1024,
 	OKV_VALUE_BYTES_MAX	= 8 << 20,	/* okv_device_info has what a small device takes */
 	OKV_NR_TENANTS		= 1024,		/* as many as there are hints in an ioprio */
+	OKV_NR_SLOTS		= 16384,	/* of Redis Cluster */
 	OKV_PARTITIONS_DEFAULT	= 16,
 	OKV_PARTITIONS_MAX	= 256,
 	OKV_ROOM_BYTES		= 32,		/* around a value: okv_op_take() */
@@ -301,6 +302,7 @@ struct okv_export {
 struct okv_device_info {
 	uint8_t uuid[16];
 	uint32_t version;
+	bool has_slots;
 	uint32_t block_bytes;
 	uint32_t nr_partitions;
 	uint32_t segment_bytes;
@@ -317,11 +319,13 @@ struct okv_device_info {
  *			has room for
  * @segment_bytes:	default 16 MiB and a bit; smaller ones make small devices and short values
  * @seed:		of the device's secrets, for the simulator; 0 draws them from the kernel
+ * @has_slots:		keys of one slot of Redis Cluster are in one partition
  */
 struct okv_format_options {
 	uint32_t nr_partitions;
 	uint32_t segment_bytes;
 	uint64_t seed;
+	bool has_slots;
 };
 
 enum okv_event_kind {
@@ -510,6 +514,9 @@ bool okv_partition_quiesce(struct okv_partition *p);
 bool okv_partition_is_working(const struct okv_partition *p);
 struct okv_partition *okv_store_detach(struct okv_store *store, uint32_t partition);
 void okv_store_attach(struct okv_store *store, struct okv_partition *p);
+
+/* The slot of a key, below OKV_NR_SLOTS, by the rule of Redis Cluster. */
+uint32_t okv_slot(const void *key, size_t key_len);
 
 uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key,
 			size_t key_len);

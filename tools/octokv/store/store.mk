@@ -25,6 +25,11 @@ $(BUILD)/test/store/%: $(BUILD)/asan/test/store/%.o $(addprefix $(BUILD)/asan/,$
 	@mkdir -p $(@D)
 	$(CC) $(ASAN) -o $@ $^ -lxxhash
 
+$(BUILD)/test/store/slots: $(addprefix $(BUILD)/asan/,test/store/slots.o store/hash.o \
+		$(SIMULATED:=.o))
+	@mkdir -p $(@D)
+	$(CC) $(ASAN) -o $@ $^ -lxxhash -lsodium
+
 simulate: $(BUILD)/octokv-sim
 	$< --seeds 1..$(or $(SEEDS),20000)
 
