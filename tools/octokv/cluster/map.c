@@ -193,3 +193,17 @@ uint32_t cluster_nr_assigned(const struct cluster *c)
 		nr += c->owner[slot] != 0;
 	return nr;
 }
+
+uint32_t cluster_nr_serving(const struct cluster *c)
+{
+	bool *serves = mem_zalloc(c->nr_nodes * sizeof(*serves));
+	struct cluster_range range;
+	uint32_t at = 0, nr = 0;
+
+	while (cluster_next(c, &at, &range)) {
+		nr += !serves[range.node];
+		serves[range.node] = true;
+	}
+	mem_free(serves);
+	return nr;
+}

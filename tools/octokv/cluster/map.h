@@ -63,4 +63,7 @@ bool cluster_next(const struct cluster *c, uint32_t *at, struct cluster_range *r
 
 uint32_t cluster_nr_assigned(const struct cluster *c);
 
+/* How many nodes have slots. */
+uint32_t cluster_nr_serving(const struct cluster *c);
+
 #endif

@@ -174,10 +174,9 @@ static const struct option long_options[] = {
 	{ "preempt", 0, NULL, OPT_PREEMPT }, { "no-fence", 0, NULL, OPT_NO_FENCE },
 	{ "trim", 0, NULL, OPT_TRIM }, { "tls", 1, NULL, OPT_TLS },
 	{ "tls-cert-file", 1, NULL, OPT_TLS_CERT }, { "tls-key-file", 1, NULL, OPT_TLS_KEY },
-	{ "tls-ca-cert-file", 1, NULL, OPT_TLS_CA },
-	{ "cluster", 1, NULL, OPT_CLUSTER }, { "slots", 0, NULL, OPT_SLOTS },
+	{ "tls-ca-cert-file", 1, NULL, OPT_TLS_CA }, { "slots", 0, NULL, OPT_SLOTS },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
-	{ "version", 0, NULL, OPT_VERSION }, { NULL },
+	{ "version", 0, NULL, OPT_VERSION }, { "cluster", 1, NULL, OPT_CLUSTER }, { NULL },
 };
 
 __attribute__((noreturn)) static void wrong_use(const char *why)
@@ -476,6 +475,8 @@ static void parse(struct options *o, int argc, char **argv)
 		wrong_use("--salvage goes with --dump");
 	if (o->strings_only && o->mode != MODE_LOAD)
 		wrong_use("--strings-only goes with --load");
+	if (o->has_slots && o->mode != MODE_FORMAT)
+		wrong_use("--slots goes with --format");
 	if (o->preempts && o->unfenced)
 		wrong_use("--preempt and --no-fence exclude each other");
 	if (o->user && !asks(o))
@@ -672,8 +673,8 @@ static struct cluster *load_map(const struct options *o, const struct okv_device
 	struct cluster *map;
 
 	if (!info->has_slots)
-		die("%s: its keys have no slots: make a store with --slots, and load a dump of "
-		    "this one", o->config.data);
+		die("%s: its keys have no slots: dump it, and load the dump into a store that "
+		    "--format --slots has made", o->config.data);
 	cluster_id(info->uuid, id);
 	map = cluster_load(o->config.cluster, id, why, sizeof(why));
 	if (!map)
@@ -691,6 +692,8 @@ static uint32_t prepare_store(struct options *o, int fd, bool created, struct cl
 	struct opened b;
 	int result;
 
+	if (created && o->config.cluster)
+		die("%s: make the store of a node with --format --slots first", o->config.data);
 	data_begin(&b, &d, fd);
 	if (created)
 		data_format(&d, &b);
@@ -844,6 +847,7 @@ static void run_serve(struct options *o)
 	nr_partitions = prepare_store(o, rs.data_fd, created, &map);
 	server = (struct server){
 		.config = o->config, .balancer = o->balancer, .tenants = &tenants, .cluster = map,
+		.is_sure = fence_is_sure,
 		.started_ms = time(NULL) * 1000ULL, .nr_partitions = nr_partitions,
 	};
 	server.saved_s = server.started_ms / 1000;
@@ -890,6 +894,7 @@ int main(int argc, char **argv)
 		run_serve(&o);
 		break;
 	}
+	fence_settle();
 	fence_give();
 	return 0;
 }

@@ -110,7 +110,6 @@ static void set_clock(struct reactor *r)
 	struct worker *w = &r->worker;
 
 	w->now_ns = clock_ns(CLOCK_MONOTONIC);
-	w->is_cut_off = !fence_is_sure();
 	w->now_ms = clock_guard(&r->clock, clock_ns(CLOCK_REALTIME) / 1000000,
 				clock_ns(CLOCK_BOOTTIME) / 1000000);
 }
@@ -290,7 +289,7 @@ static void watch(struct reactor *r)
 	if (r->clock.jumped)
 		log_say(LOG_CLOCK, "the clock has jumped by more than an hour: keys expire by the "
 			"time before until it is back, or SIGHUP says that it is right");
-	if (w->is_cut_off)
+	if (!fence_is_sure())
 		log_say(LOG_CUT_OFF, "the device has not said for seconds that this host has it: "
 			"commands are refused until it does");
 	if (!w->id)

@@ -4,11 +4,11 @@
  *
  * SIGTERM and SIGINT end octokvd. During recovery that is at once: the next start recovers again.
  *
- * SIGHUP reads the users file again. If it has an error, nothing changes, and a line says where the
- * error is. Else all reactors stop between two rounds, the users become those of the file, and the
- * connections of users that are no more end. SIGHUP also says that the clock is right, if reactors
- * do not believe it (clock.h). The certificate is read again as well, for handshakes that begin
- * later.
+ * SIGHUP reads the users file again, and the map of a cluster. If it has an error, nothing
+ * changes, and a line says where the error is. Else all reactors stop between two rounds, the
+ * users become those of the file, and the connections of users that are no more end. SIGHUP also
+ * says that the clock is right, if reactors do not believe it (clock.h). The certificate is read
+ * again as well, for handshakes that begin later.
  *
  * SIGUSR1 begins a dump (snapshot.h). A reactor sends SIGUSR2 when that leaves no room to write.
  *

@@ -31,8 +31,8 @@
  * that, fence_is_sure() is false until the drive answers again, and octokvd refuses commands. A
  * host that takes a device waits longer than that, in fence_settle(), before it serves. The clocks
  * go on in a suspend. The limits: a hypervisor that stops a virtual machine may stop its clocks,
- * too. And octokvd does not know that it has to wait if the drive has just forgotten who had it, or
- * if it took the device, was killed, and was started again, all within SETTLE_S.
+ * too. And octokvd waits only with --preempt: if the drive has just forgotten who had it, or if the
+ * start that took it is followed by one without the option, nobody waits.
  *
  * The commands go to the drive as they are. The kernel's own interface has most of them, but not
  * who has the reservation; how it unregisters a key, and what its calls return, differs between
@@ -246,13 +246,15 @@ static uint64_t reserve(bool preempts)
 	if (!register_key())
 		issue_keys(OPCODE_ACQUIRE, ACQUIRE | EXCLUSIVE, fence.key, 0);
 	find_holder(&holder);
-	if (!preempts || !holder || holder == fence.key)
-		return holder;
-	/* Not every drive can abort what is under way. */
-	if (issue_keys(OPCODE_ACQUIRE, PREEMPT_ABORT | EXCLUSIVE, fence.key, holder))
-		issue_keys(OPCODE_ACQUIRE, PREEMPT | EXCLUSIVE, fence.key, holder);
-	find_holder(&holder);
-	fence.settled_ns = now_ns() + SETTLE_S * NS_PER_S;
+	if (preempts && holder && holder != fence.key) {
+		/* Not every drive can abort what is under way. */
+		if (issue_keys(OPCODE_ACQUIRE, PREEMPT_ABORT | EXCLUSIVE, fence.key, holder))
+			issue_keys(OPCODE_ACQUIRE, PREEMPT | EXCLUSIVE, fence.key, holder);
+		find_holder(&holder);
+	}
+	/* If it was ours, octokvd may have taken it a moment ago, and have been ended. */
+	if (preempts && !fence.was_free)
+		fence.settled_ns = now_ns() + SETTLE_S * NS_PER_S;
 	return holder;
 }
 
@@ -342,8 +344,10 @@ void fence_settle(void)
 
 bool fence_is_sure(void)
 {
-	return fence.fd < 0 ||
-	       now_ns() - __atomic_load_n(&fence.asked_ns, __ATOMIC_RELAXED) < LEASE_S * NS_PER_S;
+	/* First: the watching thread may write a later one at any moment. */
+	uint64_t asked_ns = __atomic_load_n(&fence.asked_ns, __ATOMIC_ACQUIRE);
+
+	return fence.fd < 0 || now_ns() - asked_ns < LEASE_S * NS_PER_S;
 }
 
 void fence_lost(void)
@@ -363,7 +367,7 @@ static void *watch(void *unused)
 	while ((has_failed = find_holder(&holder)) || holder == fence.key ||
 	       __atomic_load_n(&fence.is_given, __ATOMIC_ACQUIRE)) {
 		if (!has_failed)
-			__atomic_store_n(&fence.asked_ns, asked_ns, __ATOMIC_RELAXED);
+			__atomic_store_n(&fence.asked_ns, asked_ns, __ATOMIC_RELEASE);
 		sleep(PERIOD_S);
 		asked_ns = now_ns();
 	}

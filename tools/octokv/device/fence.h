@@ -25,8 +25,8 @@
 bool fence_take(int fd, const char *name, bool preempts, char *why, size_t bytes);
 
 /*
- * If the device was taken from another host: waits until that host knows, or has not heard from the
- * drive for so long that it answers nothing any more. Some seconds at most.
+ * If the device was another host's before, or may have been: waits until that host knows, or has
+ * not heard from the drive for so long that it answers nothing any more. Some seconds at most.
  */
 void fence_settle(void);
 

@@ -12,11 +12,14 @@
 
 #include "cluster/map.h"
 #include "command.h"
+#include "multi.h"
 
 enum {
 	BUS_PORT_AFTER	= 10000,	/* where a Redis node would have its bus */
 	LINE_BYTES	= 256,
 };
+
+#define ACROSS "CROSSSLOT Keys in request don't hash to the same slot"
 
 static const struct cluster *cluster_of(const struct request *r)
 {
@@ -28,6 +31,24 @@ static const struct cluster *cluster_of(const struct request *r)
 static uint32_t slot_of(const struct request *r, uint32_t arg)
 {
 	return okv_slot(req_arg(r, arg), req_len(r, arg));
+}
+
+/* All keys of a transaction are of one slot. */
+static bool is_slot_of_multi(struct conn *c, int32_t slot)
+{
+	if (c->multi_slot < 0)
+		c->multi_slot = slot;
+	return c->multi_slot == slot;
+}
+
+uint64_t cluster_epoch(const struct server *s)
+{
+	return s->cluster ? s->cluster->epoch : 0;
+}
+
+void request_refuse_old(struct request *r)
+{
+	request_fail(r, "%s", cluster_of(r) ? CLUSTER_CUT_OFF : REQUEST_CUT_OFF);
 }
 
 bool cluster_takes(struct request *r)
@@ -43,12 +64,16 @@ bool cluster_takes(struct request *r)
 	slot = slot_of(r, c->first_key);
 	for (uint32_t i = c->first_key + c->key_step; i <= last; i += c->key_step) {
 		if (slot_of(r, i) != slot) {
-			request_fail(r, "CROSSSLOT Keys in request don't hash to the same slot");
+			request_fail(r, ACROSS);
 			return false;
 		}
 	}
-	if (cluster->owner[slot] == cluster->self + 1)
-		return true;
+	if (cluster->owner[slot] == cluster->self + 1) {
+		if (!multi_is_open(r->conn) || is_slot_of_multi(r->conn, slot))
+			return true;
+		request_fail(r, ACROSS);
+		return false;
+	}
 	node = &cluster->nodes[cluster->owner[slot] - 1];
 	if (cluster->owner[slot])
 		request_fail(r, "MOVED %u %s:%u", slot, node->host, node->port);
@@ -143,13 +168,19 @@ static void add(struct resp_out *text, const char *format, ...)
 	resp_raw(text, part, len);
 }
 
+/* 0: there is no port where it would be. */
+static uint32_t bus_port(const struct cluster_node *node)
+{
+	return node->port + BUS_PORT_AFTER > UINT16_MAX ? 0 : node->port + BUS_PORT_AFTER;
+}
+
 static void write_node(struct resp_out *text, const struct cluster *c, uint32_t node)
 {
 	const struct cluster_node *n = &c->nodes[node];
 	struct cluster_range range;
 
 	add(text, "%s %s:%u@%u %smaster - 0 0 %" PRIu64 " connected", n->id, n->host, n->port,
-	    n->port + BUS_PORT_AFTER, node == c->self ? "myself," : "", c->epoch);
+	    bus_port(n), node == c->self ? "myself," : "", c->epoch);
 	for (uint32_t at = 0; cluster_next(c, &at, &range);) {
 		if (range.node != node)
 			continue;
@@ -173,13 +204,13 @@ static void reply_nodes(struct request *r)
 static void reply_info(struct request *r)
 {
 	const struct cluster *c = cluster_of(r);
-	uint32_t nr = cluster_nr_assigned(c);
+	uint32_t nr = cluster_nr_assigned(c), nr_serving = cluster_nr_serving(c);
 	struct resp_out text = { 0 };
 
 	add(&text, "cluster_enabled:1\r\ncluster_state:%s\r\n", nr == OKV_NR_SLOTS ? "ok" : "fail");
 	add(&text, "cluster_slots_assigned:%u\r\ncluster_slots_ok:%u\r\n", nr, nr);
 	add(&text, "cluster_slots_pfail:0\r\ncluster_slots_fail:0\r\n");
-	add(&text, "cluster_known_nodes:%u\r\ncluster_size:%u\r\n", c->nr_nodes, c->nr_nodes);
+	add(&text, "cluster_known_nodes:%u\r\ncluster_size:%u\r\n", c->nr_nodes, nr_serving);
 	add(&text, "cluster_current_epoch:%" PRIu64 "\r\ncluster_my_epoch:%" PRIu64 "\r\n",
 	    c->epoch, c->epoch);
 	request_reply_text(r, &text);
@@ -229,6 +260,11 @@ static void start_cluster(struct request *r)
 {
 	if (!is_clustered(r))
 		return;
+	/* Its map may be old, too. */
+	if (!server_is_sure(r->conn->worker->server)) {
+		request_refuse_old(r);
+		return;
+	}
 	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
 		if (!req_is(r, 1, questions[i].name))
 			continue;

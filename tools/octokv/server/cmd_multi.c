@@ -512,9 +512,14 @@ static void start_exec(struct request *r)
 		request_fail(r, "EXECABORT Transaction discarded because of previous errors.");
 		return;
 	}
-	if (c->worker->is_cut_off) {
+	if (!server_is_sure(c->worker->server)) {
 		multi_forget(c);
-		request_fail(r, REQUEST_CUT_OFF);
+		request_refuse_old(r);
+		return;
+	}
+	if (cluster_epoch(c->worker->server) != c->multi_epoch) {
+		multi_forget(c);
+		request_fail(r, "EXECABORT the map of the cluster has changed: send it again");
 		return;
 	}
 	t = r->txn = mem_zalloc(sizeof(*t));
@@ -561,6 +566,8 @@ static void start_multi(struct request *r)
 		return;
 	}
 	r->conn->multi_is_open = true;
+	r->conn->multi_epoch = cluster_epoch(r->conn->worker->server);
+	r->conn->multi_slot = -1;
 	reply_ok(r);
 }
 

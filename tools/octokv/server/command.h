@@ -32,7 +32,10 @@ enum {
 };
 
 #define REQUEST_LEFT_OUT "CORRUPT the partition of this key is damaged, and not served"
-#define REQUEST_CUT_OFF "TRYAGAIN the device does not answer, and another host may have it"
+#define CUT_OFF "the device does not answer, and another host may have it"
+#define REQUEST_CUT_OFF "TRYAGAIN " CUT_OFF
+/* Clients of a cluster ask another node for the map then. */
+#define CLUSTER_CUT_OFF "CLUSTERDOWN " CUT_OFF
 
 enum command_flags {
 	CMD_WRITE	= 1 << 0,
@@ -144,6 +147,12 @@ void request_free(struct request *r);
  * been refused: MOVED, with the node that has it, CROSSSLOT or CLUSTERDOWN.
  */
 bool cluster_takes(struct request *r);
+
+/* The epoch of the map, or 0. */
+uint64_t cluster_epoch(const struct server *s);
+
+/* The request fails, since another host may have the device. */
+void request_refuse_old(struct request *r);
 
 /* Whether the next request has to wait. */
 static inline bool request_is_sending(const struct request *r)

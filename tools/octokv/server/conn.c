@@ -159,7 +159,8 @@ static bool may_be_old(const struct request *r)
 {
 	const struct command *c = r->command_of;
 
-	return r->conn->worker->is_cut_off && (c->first_key || c->flags & CMD_ALL_KEYS);
+	return (c->first_key || c->flags & CMD_ALL_KEYS) &&
+	       !server_is_sure(r->conn->worker->server);
 }
 
 /* EXEC refuses all if one was wrong. */
@@ -191,7 +192,7 @@ static void request_run(struct request *r)
 	else if (multi_is_open(r->conn) && !(c->flags & CMD_ENDS_MULTI))
 		multi_keep(r);
 	else if (may_be_old(r))
-		request_fail(r, REQUEST_CUT_OFF);
+		request_refuse_old(r);
 	else
 		request_start(r);
 }

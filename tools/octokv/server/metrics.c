@@ -13,7 +13,7 @@ const char *const stage_names[NR_STAGES] = {
 const char *const error_names[NR_ERROR_KINDS] = {
 	"ERR", "NOAUTH", "WRONGPASS", "NOPERM", "NOPROTO", "NOSCRIPT", "EXECABORT", "CROSSSLOT",
 	"QUOTA", "OOM", "FULL", "IOERR", "CORRUPT", "BUSYKEY", "WRONGTYPE", "TRYAGAIN",
-	"MOVED", "other",
+	"MOVED", "CLUSTERDOWN", "other",
 };
 
 uint64_t histogram_us(const struct histogram *h, uint32_t ppm)

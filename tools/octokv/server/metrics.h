@@ -56,7 +56,7 @@ enum stage {
 extern const char *const stage_names[NR_STAGES];
 
 /* By the first word of the error. */
-enum { NR_ERROR_KINDS = 18 };
+enum { NR_ERROR_KINDS = 19 };
 extern const char *const error_names[NR_ERROR_KINDS];
 
 struct histogram {

@@ -90,6 +90,8 @@ struct server {
 	uint32_t nr_listening;		/* workers 0 .. nr_listening - 1 have connections */
 	uint32_t nr_partitions;
 	uint32_t nr_left_out;		/* atomic: damaged ones, which are not served */
+	/* Is the device this host's, for certain? If not, what is known may be old. NULL: it is. */
+	bool (*is_sure)(void);
 	uint64_t started_ms;
 	bool serves;			/* atomic: recovery is over */
 	struct okv_stats *published;	/* by partition: metrics.h */
@@ -123,7 +125,6 @@ struct worker {
 	uint32_t id;
 	uint64_t now_ns;		/* monotonic; the reactor sets it once per round */
 	uint64_t now_ms;		/* unix */
-	bool is_cut_off;		/* the device may be another host's: what is known is old */
 	uint64_t counters[NR_COUNTERS];
 	struct tenant_metrics *metrics[OKV_NR_TENANTS + 1];	/* NULL: not used yet; metrics.h */
 	struct slow_log *slow_log;	/* NULL: empty */
@@ -152,6 +153,14 @@ struct worker {
 	/* The last reference to the connection is gone. */
 	void (*freed)(struct worker *w, struct conn *c);
 };
+
+/*
+ * Ask when a request has come: what is known then may be answered, however long that takes.
+ */
+static inline bool server_is_sure(const struct server *s)
+{
+	return !s->is_sure || s->is_sure();
+}
 
 /* A setting that CONFIG SET may change at any time. */
 static inline uint32_t config_number(const uint32_t *number)

@@ -107,7 +107,7 @@ static void write_health(struct page *p)
 	uint64_t oldest_ms = oldest_io_ms(p);
 	uint32_t nr_left_out = __atomic_load_n(&p->w->server->nr_left_out, __ATOMIC_RELAXED);
 
-	line(p, "health:%s", p->w->is_cut_off ? "cut-off" : nr_left_out ? "damaged" :
+	line(p, "health:%s", !server_is_sure(p->w->server) ? "cut-off" : nr_left_out ? "damaged" :
 	     p->store->nr_refusing ? "refusing" : p->store->nr_failing ? "failing" :
 	     oldest_ms >= SLOW_IO_MS ? "slow" : "ok");
 	line(p, "partitions_left_out:%u", nr_left_out);

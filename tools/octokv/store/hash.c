@@ -5,9 +5,11 @@
  * SipHash with a key that was drawn when the device was formatted and is stored nowhere else: a
  * client that chooses keys cannot make them collide.
  *
- * In a store with slots the upper bits are the slot of Redis Cluster, and the others are from
+ * In a store with slots the upper bits are from the slot of Redis Cluster, and the others from
  * SipHash. So keys of a slot are in one partition. A client can choose keys of one slot, then, and
- * make a partition fuller and busier than others; it still cannot make keys collide.
+ * make a partition fuller and busier than others; it still cannot make keys collide. No more bits
+ * than that are from the slot: the next ones choose the shard of the index, and a shard has to be
+ * short, also if all keys have one tag.
  */
 #include <string.h>
 
@@ -15,8 +17,13 @@
 
 #include "partition.h"
 
-enum { SLOT_BITS = 14 };
-static_assert(1 << SLOT_BITS == OKV_NR_SLOTS, "all slots fit");
+/* Of a slot, the bits that the partition can be chosen by. */
+enum {
+	USED_BITS	= 8,
+	UNUSED_BITS	= 14 - USED_BITS,
+};
+static_assert(1 << (USED_BITS + UNUSED_BITS) == OKV_NR_SLOTS, "a slot has so many bits");
+static_assert(1 << USED_BITS == OKV_PARTITIONS_MAX, "a slot is in one partition");
 
 static size_t name_of(uint16_t tenant, const void *key, size_t key_len, uint8_t *name)
 {
@@ -35,6 +42,7 @@ uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const vo
 
 	crypto_shorthash((unsigned char *)&hash, name, len, store->layout.super.hash_key);
 	if (store->layout.super.version == OKV_VERSION_SLOTS)
-		hash = (uint64_t)okv_slot(key, used_len) << (64 - SLOT_BITS) | hash >> SLOT_BITS;
+		hash = (uint64_t)(okv_slot(key, used_len) >> UNUSED_BITS) << (64 - USED_BITS) |
+		       hash >> USED_BITS;
 	return hash;
 }

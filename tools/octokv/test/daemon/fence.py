@@ -21,7 +21,8 @@ OTHER_PORT = PORT + 1
 END_S = 10
 BACK_S = 60
 RESERVED = "another host has reserved"
-CUT_OFF = "TRYAGAIN the device does not answer, and another host may have it"
+# redis-py takes the first word, TRYAGAIN, off.
+CUT_OFF = "the device does not answer, and another host may have it"
 
 
 @contextlib.contextmanager

@@ -83,7 +83,7 @@ def case_later_version():
             for copy in range(NR_SUPERS):
                 handle.seek(copy * STRIDE)
                 _, magic, version, *rest = SUPER.unpack(handle.read(SUPER.size))
-                later = SUPER.pack(0, magic, version + 1, *rest)
+                later = SUPER.pack(0, magic, version + 100, *rest)
                 handle.seek(copy * STRIDE)
                 handle.write(struct.pack( "<Q", libxxhash.XXH3_64bits_withSeed(later[8:],
                              SUPER.size - 8, magic + copy)) + later[8:])

@@ -101,6 +101,11 @@ static void test_none(void)
 	close_world(&world);
 }
 
+static bool is_not_sure(void)
+{
+	return false;
+}
+
 static void test_commands(void)
 {
 	struct world world;
@@ -126,6 +131,20 @@ static void test_commands(void)
 	TALK("SET foo 2", "-MOVED 12182 fe80::1:7002\r\n");
 	TALK("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
 	TALK("GET bar", "$3\r\nfoo\r\n");
+	TALK("MULTI", "+OK\r\n");
+	TALK("SET bar 2", "+QUEUED\r\n");
+	TALK("SET hello 2", "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
+	TALK("DISCARD", "+OK\r\n");
+	/* Its map is not the one that the keys were looked up in any more. */
+	TALK("MULTI", "+OK\r\n");
+	TALK("SET hello 3", "+QUEUED\r\n");
+	world.server.cluster->epoch++;
+	TALK("EXEC", "-EXECABORT the map of the cluster has changed: send it again\r\n");
+	TALK("EXISTS hello", ":0\r\n");
+	world.server.is_sure = is_not_sure;
+	TALK("GET bar", "-" CLUSTER_CUT_OFF "\r\n");
+	TALK("CLUSTER SLOTS", "-" CLUSTER_CUT_OFF "\r\n");
+	world.server.is_sure = NULL;
 	/* Others have no slot. */
 	TALK("DBSIZE", ":3\r\n");
 	TALK("PING", "+PONG\r\n");
@@ -147,9 +166,9 @@ static void test_questions(void)
 	     "*3\r\n:0\r\n:99\r\n*4\r\n$1\r\nh\r\n:1\r\n$40\r\n" A "\r\n*0\r\n"
 	     "*3\r\n:100\r\n:199\r\n*4\r\n$1\r\ng\r\n:60000\r\n$40\r\n" B "\r\n*0\r\n"
 	     "*3\r\n:200\r\n:200\r\n*4\r\n$1\r\nh\r\n:1\r\n$40\r\n" A "\r\n*0\r\n");
-	TALK("CLUSTER NODES", "$180\r\n"
+	TALK("CLUSTER NODES", "$176\r\n"
 	     A " h:1@10001 master - 0 0 3 connected 0-99 200\n"
-	     B " g:60000@70000 myself,master - 0 0 3 connected 100-199\n\r\n");
+	     B " g:60000@0 myself,master - 0 0 3 connected 100-199\n\r\n");
 	TALK("CLUSTER COUNT-FAILURE-REPORTS " A, ":0\r\n");
 	TALK("CLUSTER LINKS", "*0\r\n");
 	TALK("CLUSTER MEET 10.0.0.1 7000", "-ERR unknown subcommand 'MEET': the map of this "

@@ -275,6 +275,11 @@ static void test_lock(void)
 	close_world(&world);
 }
 
+static bool is_not_sure(void)
+{
+	return false;
+}
+
 /* While another host may have the device, nothing is said of keys, and no transaction runs. */
 static void test_cut_off(void)
 {
@@ -288,12 +293,12 @@ static void test_cut_off(void)
 	TALK("SET k 1", "+OK\r\n");
 	TALK("MULTI", "+OK\r\n");
 	TALK("DEL k", QUEUED);
-	world.worker.is_cut_off = true;
+	world.server.is_sure = is_not_sure;
 	TALK("EXEC", "-" REQUEST_CUT_OFF "\r\n");
 	for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); i++)
 		ASK("-" REQUEST_CUT_OFF "\r\n", "%s", asks[i]);
 	TALK("PING", "+PONG\r\n");
-	world.worker.is_cut_off = false;
+	world.server.is_sure = NULL;
 	TALK("EXEC", "-ERR EXEC without MULTI\r\n");
 	TALK("GET k", "$1\r\n1\r\n");
 	close_world(&world);

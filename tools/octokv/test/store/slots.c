@@ -4,7 +4,8 @@
  *
  * The slots of some keys are known from the specification of Redis Cluster, and from its CRC's
  * published check value. In a store with slots, a key of any tenant is in the partition of its
- * slot, and keys of a slot still have different hashes. In one without, tags mean nothing.
+ * slot. Keys of a slot still have different hashes, which spread over the shards. In one without,
+ * tags mean nothing.
  */
 #include <string.h>
 
@@ -15,7 +16,12 @@ enum {
 	NR_PARTITIONS	= 4,
 	DEVICE_BYTES	= (1280 << 10) + NR_PARTITIONS * 12 * SEGMENT_BYTES,
 	NR_KEYS		= 1000,
-	SLOT_SHIFT	= 50,
+	/* In a store of as many partitions as there can be. */
+	PARTITION_BITS	= 8,
+	SHARD_BITS	= 6,
+	NR_SHARDS	= 1 << SHARD_BITS,
+	HASH_SHIFT	= 56,
+	SLOT_SHIFT	= 6,
 };
 
 static struct sim_disk disk;
@@ -79,11 +85,31 @@ static void test_with_slots(void)
 		snprintf(same, sizeof(same), "{%u}b", i);
 		hash = hash_of(1, key);
 		twin = hash_of(2, same);
-		EXPECT(hash >> SLOT_SHIFT == slot_of(key) && twin >> SLOT_SHIFT == slot_of(key));
+		EXPECT(hash >> HASH_SHIFT == slot_of(key) >> SLOT_SHIFT);
+		EXPECT(twin >> HASH_SHIFT == slot_of(key) >> SLOT_SHIFT);
 		EXPECT(hash != twin && hash != hash_of(2, key));
 		EXPECT(okv_store_partition_of(store, hash) ==
 		       slot_of(key) / (OKV_NR_SLOTS / NR_PARTITIONS));
 	}
+	close_store();
+}
+
+/* All keys have one tag: the longest shard is no longer than chance makes it. */
+static void test_one_tag(void)
+{
+	uint32_t nr[NR_SHARDS] = { 0 }, nr_most = 0;
+	char key[32];
+
+	open_store(true);
+	for (uint32_t i = 0; i < NR_SHARDS * NR_KEYS; i++) {
+		uint32_t shard;
+
+		snprintf(key, sizeof(key), "{tag}%u", i);
+		shard = hash_of(1, key) << PARTITION_BITS >> (64 - SHARD_BITS);
+		if (++nr[shard] > nr_most)
+			nr_most = nr[shard];
+	}
+	EXPECT(nr_most < NR_KEYS * 5 / 4);
 	close_store();
 }
 
@@ -108,6 +134,7 @@ int main(void)
 {
 	test_slots();
 	test_with_slots();
+	test_one_tag();
 	test_without();
 	puts("ok store_slots: slots of keys, and hashes with and without them");
 	return 0;
