@@ -135,6 +135,16 @@ class Asker(threading.Thread):
             time.sleep(0.01)
 
 
+@contextlib.contextmanager
+def path_is_cut():
+    """Until the end of the block, unless it mends the path itself."""
+    shell("CUT")
+    try:
+        yield
+    finally:
+        subprocess.run(["sh", "-c", os.environ["MEND"]], check=False, capture_output=True)
+
+
 def case_cut_path():
     """a host loses its path to the drive, another takes the drive, and the first comes back"""
     with daemon(device=os.environ["DEVICE2"]) as cut:
@@ -144,8 +154,7 @@ def case_cut_path():
             thread.start()
         wait_for_acknowledged(writers, 400)
         asker.wait_for(None)
-        shell("CUT")
-        with other_host(os.environ["DEVICE"]) as other:
+        with path_is_cut(), other_host(os.environ["DEVICE"]) as other:
             other.client().set("fresh", 1)
             served_s = time.monotonic()
             asker.wait_for(CUT_OFF)
