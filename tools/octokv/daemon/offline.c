@@ -546,6 +546,7 @@ static int end_load(struct load *l, bool was_empty)
 	const struct okv_device_info *info = okv_store_info(l->store);
 	struct okv_format_options options = {
 		.nr_partitions = info->nr_partitions, .segment_bytes = info->segment_bytes,
+		.has_slots = info->has_slots,
 	};
 	int error = 0;
 

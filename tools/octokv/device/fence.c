@@ -252,8 +252,8 @@ static uint64_t reserve(bool preempts)
 			issue_keys(OPCODE_ACQUIRE, PREEMPT | EXCLUSIVE, fence.key, holder);
 		find_holder(&holder);
 	}
-	/* If it was ours, octokvd may have taken it a moment ago, and have been ended. */
-	if (preempts && !fence.was_free)
+	/* Even if it was ours, or free: it may have been another host's a moment ago. */
+	if (preempts)
 		fence.settled_ns = now_ns() + SETTLE_S * NS_PER_S;
 	return holder;
 }

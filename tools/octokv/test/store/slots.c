@@ -16,12 +16,11 @@ enum {
 	NR_PARTITIONS	= 4,
 	DEVICE_BYTES	= (1280 << 10) + NR_PARTITIONS * 12 * SEGMENT_BYTES,
 	NR_KEYS		= 1000,
-	/* In a store of as many partitions as there can be. */
-	PARTITION_BITS	= 8,
+	PARTITION_BITS	= 2,
 	SHARD_BITS	= 6,
 	NR_SHARDS	= 1 << SHARD_BITS,
-	HASH_SHIFT	= 56,
-	SLOT_SHIFT	= 6,
+	HASH_SHIFT	= 62,
+	SLOT_SHIFT	= 12,
 };
 
 static struct sim_disk disk;
