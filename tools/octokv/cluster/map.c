@@ -93,7 +93,9 @@ static const char *add_node(struct cluster *c, char *line)
 		return "there are too many nodes: 1000 at most";
 	c->nodes = mem_grow(c->nodes, (c->nr_nodes + 1) * sizeof(*c->nodes));
 	c->nodes[c->nr_nodes++] = node;
-	while (!why && (word = strtok(NULL, spaces)))
+	word = strtok(NULL, spaces);
+	c->nr_serving += word != NULL;
+	for (; !why && word; word = strtok(NULL, spaces))
 		why = add_slots(c, word);
 	return why;
 }
@@ -191,19 +193,5 @@ uint32_t cluster_nr_assigned(const struct cluster *c)
 
 	for (uint32_t slot = 0; slot < OKV_NR_SLOTS; slot++)
 		nr += c->owner[slot] != 0;
-	return nr;
-}
-
-uint32_t cluster_nr_serving(const struct cluster *c)
-{
-	bool *serves = mem_zalloc(c->nr_nodes * sizeof(*serves));
-	struct cluster_range range;
-	uint32_t at = 0, nr = 0;
-
-	while (cluster_next(c, &at, &range)) {
-		nr += !serves[range.node];
-		serves[range.node] = true;
-	}
-	mem_free(serves);
 	return nr;
 }

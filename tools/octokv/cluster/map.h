@@ -36,11 +36,11 @@ struct cluster_node {
 	uint16_t port;
 };
 
-/* @owner: of each slot, 1 and the number of its node; 0: none */
+/* @nr_serving: nodes with slots. @owner: of each slot, 1 and the number of its node; 0: none */
 struct cluster {
 	uint64_t epoch;
 	struct cluster_node *nodes;
-	uint32_t nr_nodes;
+	uint32_t nr_nodes, nr_serving;
 	uint32_t self;
 	uint16_t owner[OKV_NR_SLOTS];
 };
@@ -62,8 +62,5 @@ bool cluster_is_same(const struct cluster *a, const struct cluster *b);
 bool cluster_next(const struct cluster *c, uint32_t *at, struct cluster_range *range);
 
 uint32_t cluster_nr_assigned(const struct cluster *c);
-
-/* How many nodes have slots. */
-uint32_t cluster_nr_serving(const struct cluster *c);
 
 #endif

@@ -122,7 +122,7 @@ static uint64_t now_ns(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_BOOTTIME, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
 /* ---- commands ---- */
@@ -359,17 +359,18 @@ void fence_lost(void)
 
 static void *watch(void *unused)
 {
-	uint64_t asked_ns = now_ns(), holder;
-	bool has_failed;
+	uint64_t asked_ns, holder;
 
 	(void)unused;
-	/* A report that fails says nothing: the device is away, and requests wait. */
-	while ((has_failed = find_holder(&holder)) || holder == fence.key ||
-	       __atomic_load_n(&fence.is_given, __ATOMIC_ACQUIRE)) {
-		if (!has_failed)
-			__atomic_store_n(&fence.asked_ns, asked_ns, __ATOMIC_RELEASE);
-		sleep(PERIOD_S);
+	for (;; sleep(PERIOD_S)) {
 		asked_ns = now_ns();
+		/* A report that fails says nothing: the device is away, and requests wait. */
+		if (find_holder(&holder))
+			continue;
+		if (holder == fence.key)
+			__atomic_store_n(&fence.asked_ns, asked_ns, __ATOMIC_RELEASE);
+		else if (!__atomic_load_n(&fence.is_given, __ATOMIC_ACQUIRE))
+			break;
 	}
 	if (holder)
 		fence_lost();
@@ -382,6 +383,13 @@ void fence_watch(void)
 {
 	pthread_t thread;
 
-	if (fence.fd >= 0 && !pthread_create(&thread, NULL, watch, NULL))
+	if (fence.fd < 0)
+		return;
+	if (!pthread_create(&thread, NULL, watch, NULL)) {
 		pthread_detach(thread);
+		return;
+	}
+	/* Nobody would ask the drive, and commands would be refused for ever. */
+	fprintf(stderr, "octokvd: %s: no thread to watch its reservation: ends\n", fence.name);
+	_exit(1);
 }

@@ -46,11 +46,6 @@ uint64_t cluster_epoch(const struct server *s)
 	return s->cluster ? s->cluster->epoch : 0;
 }
 
-void request_refuse_old(struct request *r)
-{
-	request_fail(r, "%s", cluster_of(r) ? CLUSTER_CUT_OFF : REQUEST_CUT_OFF);
-}
-
 bool cluster_takes(struct request *r)
 {
 	const struct cluster *cluster = cluster_of(r);
@@ -204,13 +199,14 @@ static void reply_nodes(struct request *r)
 static void reply_info(struct request *r)
 {
 	const struct cluster *c = cluster_of(r);
-	uint32_t nr = cluster_nr_assigned(c), nr_serving = cluster_nr_serving(c);
+	uint32_t nr = cluster_nr_assigned(c);
 	struct resp_out text = { 0 };
 
 	add(&text, "cluster_enabled:1\r\ncluster_state:%s\r\n", nr == OKV_NR_SLOTS ? "ok" : "fail");
 	add(&text, "cluster_slots_assigned:%u\r\ncluster_slots_ok:%u\r\n", nr, nr);
 	add(&text, "cluster_slots_pfail:0\r\ncluster_slots_fail:0\r\n");
-	add(&text, "cluster_known_nodes:%u\r\ncluster_size:%u\r\n", c->nr_nodes, nr_serving);
+	add(&text, "cluster_known_nodes:%u\r\ncluster_size:%u\r\n", c->nr_nodes,
+	    c->nr_serving);
 	add(&text, "cluster_current_epoch:%" PRIu64 "\r\ncluster_my_epoch:%" PRIu64 "\r\n",
 	    c->epoch, c->epoch);
 	request_reply_text(r, &text);

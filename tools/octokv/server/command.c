@@ -204,6 +204,11 @@ void request_fail(struct request *r, const char *format, ...)
 	request_done(r);
 }
 
+void request_refuse_old(struct request *r)
+{
+	request_fail(r, "%s", r->conn->worker->server->cluster ? CLUSTER_CUT_OFF : REQUEST_CUT_OFF);
+}
+
 bool request_status(struct request *r, const struct kv_op *op)
 {
 	static const char *const texts[] = {

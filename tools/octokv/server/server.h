@@ -154,9 +154,7 @@ struct worker {
 	void (*freed)(struct worker *w, struct conn *c);
 };
 
-/*
- * Ask when a request has come: what is known then may be answered, however long that takes.
- */
+/* Ask when a request has come: what is known then may be answered, however long that takes. */
 static inline bool server_is_sure(const struct server *s)
 {
 	return !s->is_sure || s->is_sure();

@@ -29,8 +29,7 @@ CUT_OFF = "the device does not answer, and another host may have it"
 def other_host(device):
     """Another host's octokvd, which takes the drive, with the store that is on it."""
     with tempfile.TemporaryDirectory(prefix="octokv-", dir=BUILD) as folder:
-        d = Daemon(folder, "--preempt", port=OTHER_PORT, device=device,
-                   is_formatted=True)
+        d = Daemon(folder, "--preempt", port=OTHER_PORT, device=device, is_formatted=True)
         try:
             yield d
         finally:
