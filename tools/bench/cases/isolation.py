@@ -12,7 +12,8 @@ Each antagonist is a cgroup of weight 100 with DEPTH requests outstanding. There
 them, on ssdsim's default profile, half filled; or full and overwritten, where writes wait for
 garbage collection (GC). The tenant is a cgroup of the same weight, and of ten times that where
 nothing but weights can help it, under bfq and io.cost. A scheduler with a target gets that of the
-case, and SEARCH_S to find a bound for it.
+case, and SEARCH_S to find a bound for it. kit/rivals.py has what the others are set to. Under
+"mq-deadline, idle" the antagonists have I/O class idle.
 
 Figures of a case: the RT tenant's 99th and 99.9th percentile from submission to completion and its
 bandwidth; total bandwidth; the drive's time that is used, which is the sum of all tenants' rates,
@@ -47,6 +48,7 @@ RT = ("\n[rt]\nnew_group\ncgroup=rt\nrw=randread\nbs=4k\nprioclass=1\nprio=0\n"
 RT_WAYS = {"open": (f"ioengine=psync\nnumjobs={OPEN_TASKS}\ngroup_reporting\n"
                     f"rate_iops={OPEN_PER_S // OPEN_TASKS}\nrate_process=poisson\n"),
            "depth 1": "ioengine=psync\n", "depth 4": "ioengine=libaio\niodepth=4\n"}
+IDLE = "prioclass=3\n"
 KINDS = {"4k reads": "rw=randread\nbs=4k\n", "64k reads": "rw=randread\nbs=64k\n",
          "256k reads": "rw=randread\nbs=256k\n", "4k writes": "rw=randwrite\nbs=4k\n",
          "FUA writes": "rw=randwrite\nbs=16k\nsync=dsync\n"}
@@ -68,8 +70,8 @@ OURS, BYTES = "mq-mqfq, target", "mq-mqfq"
 # Those that find a bound for a target: scheduler, and the tunables beside it.
 TARGETED = {"mq-k2, target": ("mq-k2", {"max_inflight": 256}), OURS: ("mq-mqfq", {})}
 # In this order both guests have as much to do, and one of them measures io.cost's models.
-NAMES = ("none", "kyber", "mq-deadline", "bfq, tuned", "io.cost, tuned", BYTES, "mq-k2, target",
-         OURS)
+NAMES = ("none", "kyber", "kyber, target", "mq-deadline", "mq-deadline, idle", "bfq, tuned",
+         "io.cost, tuned", BYTES, "mq-k2, target", OURS)
 QUICK_NAMES = ("none", BYTES, OURS)
 
 PROMISE = "1 ms kept, open, 3 readers"
@@ -81,16 +83,22 @@ FAIR = 0.99
 
 # ---- what is measured ----
 
-def job_text(rt_way, kinds, seconds):
-    """A fio job: the RT tenant, None for none, and an antagonist for each of @kinds."""
+def job_text(rt_way, kinds, seconds, more=""):
+    """A fio job: the RT tenant, None for none, and an antagonist for each of @kinds.
+
+    Antagonists have the options @more.
+    """
     text = HEAD + f"runtime={round(1000 * seconds)}ms\n" + (RT + RT_WAYS[rt_way] if rt_way else "")
     return text + "".join(f"\n[a{number}]\nnew_group\ncgroup=a{number}\nioengine=libaio\n"
-                          f"iodepth={DEPTH}\n{KINDS[kind]}" for number, kind in enumerate(kinds))
+                          f"iodepth={DEPTH}\n{more}{KINDS[kind]}"
+                          for number, kind in enumerate(kinds))
 
 
 def _way(name, kinds, target_us):
     weights = {"rt": 1000 if name.endswith("tuned") else 100,
                **{f"a{number}": 100 for number in range(len(kinds))}}
+    if name in rivals.WITH_TARGET:
+        return rivals.way_with_target(name, weights, target_us)
     if name not in TARGETED:
         return rivals.way(name, weights)
     scheduler, tunables = TARGETED[name]
@@ -100,10 +108,11 @@ def _way(name, kinds, target_us):
 
 
 def _step(case, drive, rt_way, kinds, way, ramp_s, window_s):
+    seconds, more = ramp_s + window_s + BEYOND_S, IDLE if way["name"].endswith("idle") else ""
     return {"label": f"{case}, {way['name']}", "case": case, "drive": drive, "kinds": kinds,
             "device": {"kind": "ssdsim", "params": {"queues": CPUS, "nodata": 1, "size_mb": 2048},
                        "sysfs": {"ssdsim/fill": FILL_PCT[drive]}},
-            "measure": "fio", "job_text": job_text(rt_way, kinds, ramp_s + window_s + BEYOND_S),
+            "measure": "fio", "job_text": job_text(rt_way, kinds, seconds, more),
             "latencies": ["rt"] if rt_way else [], "ramp_s": ramp_s, "window_s": window_s,
             **way, "fresh": True}
 

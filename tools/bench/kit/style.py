@@ -7,7 +7,8 @@ sizes of text in points.
 import textwrap
 
 # The same scheduler has the same colour in every picture.
-SCHEDULERS = {"none": "#b0413e", "mq-deadline": "#8a8a8a", "kyber": "#b9a44c", "bfq": "#5a9a6a",
+SCHEDULERS = {"none": "#b0413e", "mq-deadline": "#8a8a8a", "mq-deadline, idle": "#c4c4c4",
+              "kyber": "#b9a44c", "kyber, target": "#e0d394", "bfq": "#5a9a6a",
               "bfq, tuned": "#9ccfa9", "io.cost": "#6b5b4f", "io.cost, tuned": "#b39f8f",
               "io.max": "#c9a0a0",
               "mq-mqfq": "#1f4e8c", "mq-mqfq, time": "#19a7a0",
