@@ -26,6 +26,7 @@ RESULTS = os.path.join(CHECKOUT, "results")
 JOBS = "fio-jobs"
 OCTOKV = "results/octokv-guest"
 IOCOUNT = "results/iocount-guest/iocount"
+BURSTS = "results/bursts-guest/bursts"
 # The schedulers to compare; others() adds those of the checkout that are not named here.
 ALWAYS = ("none", "mq-k2", "mq-deadline", "kyber", "bfq")
 
@@ -129,15 +130,25 @@ def enter(argv, what):
     return done.stdout
 
 
-def build_iocount():
-    """Compile guest/iocount.c for guests, as IOCOUNT."""
-    program = os.path.join(CHECKOUT, IOCOUNT)
+def _build_static(name, target):
+    """Compile guest/NAME.c for guests, as @target."""
+    program = os.path.join(CHECKOUT, target)
     os.makedirs(os.path.dirname(program), exist_ok=True)
-    say("compiling iocount")
+    say(f"compiling {name}")
     part = f"{program}.{os.getpid()}"
     enter(["cc", "-O2", "-Wall", "-static", "-o", part,
-           os.path.join(BENCH, "guest/iocount.c"), "-luring"], "compiling iocount")
+           os.path.join(BENCH, f"guest/{name}.c"), "-luring"], f"compiling {name}")
     os.replace(part, program)
+
+
+def build_iocount():
+    """Compile guest/iocount.c for guests, as IOCOUNT."""
+    _build_static("iocount", IOCOUNT)
+
+
+def build_bursts():
+    """Compile guest/bursts.c for guests, as BURSTS."""
+    _build_static("bursts", BURSTS)
 
 
 def build_octokvd():
