@@ -31,7 +31,7 @@ enum {
 	MAX_REQUESTS	= 1 << 20,
 };
 
-struct request {
+struct read_times {
 	uint32_t burst;
 	uint64_t sent_ns;
 	uint64_t back_ns;
@@ -44,7 +44,7 @@ static struct {
 	char *buffers;
 	/* The request that each buffer is for. */
 	unsigned int request_of[MAX_DEPTH];
-	struct request *requests;
+	struct read_times *requests;
 	unsigned int nr_requests, outstanding;
 } run;
 
@@ -76,7 +76,7 @@ static void queue_read(unsigned int slot, unsigned int burst, uint64_t at_ns)
 
 	if (run.nr_requests == MAX_REQUESTS)
 		die("requests", ENOBUFS);
-	run.requests[run.nr_requests] = (struct request){ .burst = burst, .sent_ns = at_ns };
+	run.requests[run.nr_requests] = (struct read_times){ .burst = burst, .sent_ns = at_ns };
 	run.request_of[slot] = run.nr_requests++;
 	io_uring_prep_read_fixed(sqe, 0, run.buffers + slot * BLOCK_BYTES, BLOCK_BYTES,
 				 next_random() % run.nr_blocks * BLOCK_BYTES, 0);
@@ -169,7 +169,7 @@ int main(int argc, char **argv)
 		usleep(off_ms * 1000);
 	}
 	for (unsigned int i = 0; i < run.nr_requests; i++) {
-		const struct request *r = &run.requests[i];
+		const struct read_times *r = &run.requests[i];
 
 		printf("%u %lu %lu\n", r->burst, r->sent_ns, r->back_ns);
 	}
