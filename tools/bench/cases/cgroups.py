@@ -209,8 +209,9 @@ def finding(result):
             for case in report.cases_with(result, "jain") if case.endswith(IDLE)]
     added = {name: report.values(result, name, "added") for name in WORK_NAMES if name != "none"}
     work = [f"{name} {min(found)} to {max(found)}" for name, found in added.items() if found]
-    return (f"Jain's index of {_count(most)} cgroups is {fair[OURS]:.3f} under mq-mqfq, "
-            f"{fair['none']:.3f} under none, {fair[rival]:.3f} under {rival}; idle cgroups cost "
+    shares = [f"{fair[name]:.3f} at {report.value(result, most, name, 'bandwidth'):.1f} MB/s under "
+              f"{name}" for name in (OURS, "none", rival)]
+    return (f"Jain's index of {_count(most)} cgroups is {', '.join(shares)}; idle cgroups cost "
             f"mq-mqfq at most {max(0, *lost):.0f}% of its bandwidth. Instructions added per I/O: "
             f"{', '.join(work)}")
 
