@@ -157,6 +157,9 @@ void data_format(const struct data *d, struct opened *b)
 
 	if (result == -EINVAL)
 		die("%s: it has no room for so many partitions", d->path);
+	if (result == -EDOM)
+		die("%s: a store with slots has %d partitions at least: make it larger, or give "
+		    "more --partitions", d->path, OKV_SLOT_PARTITIONS_MIN);
 	if (result)
 		die("%s: %s", d->path, store_refusal(-result));
 	if (unfinished && data_sync_folder(unfinished))

@@ -13,11 +13,16 @@
 #include "cluster/map.h"
 #include "command.h"
 #include "multi.h"
+#include "tenant.h"
 
 enum {
 	BUS_PORT_AFTER	= 10000,	/* where a Redis node would have its bus */
 	LINE_BYTES	= 256,
+	ARG_SLOT	= 2,
+	MAX_SLOT_KEYS	= 1000,		/* of GETKEYSINSLOT */
 };
+
+#define SLOT_LEFT_OUT "CORRUPT keys of this slot are damaged, or are not served"
 
 #define ACROSS "CROSSSLOT Keys in request don't hash to the same slot"
 
@@ -235,15 +240,166 @@ static void reply_no_links(struct request *r)
 	resp_array(&r->out, 0);
 }
 
+/* ---- the keys of a slot: a walk over its partition, step by step ---- */
+
+/* Argument @i as a slot; false: it is none, and the request has failed. */
+static bool parse_slot(struct request *r, uint32_t i, uint32_t *slot)
+{
+	int64_t number;
+
+	if (!req_int(r, i, &number) || number < 0 || number >= OKV_NR_SLOTS) {
+		request_fail(r, "ERR Invalid or out of range slot");
+		return false;
+	}
+	*slot = number;
+	return true;
+}
+
+/* Job 0 is to walk over the slot: to the keys of the user, or of all users for an admin. */
+static struct job *walk_of(struct request *r, uint32_t slot)
+{
+	struct job *job;
+
+	request_jobs(r, 1);
+	job = r->jobs;
+	job->partition = slot * r->conn->worker->server->nr_partitions / OKV_NR_SLOTS;
+	job->scan = (struct okv_scan){
+		.tenant = r->tenant->is_admin ? OKV_ALL_TENANTS : r->tenant->id,
+		.slot = slot + 1, .ioprio = r->tenant->ioprio, .owner = job,
+	};
+	return job;
+}
+
+static void count_go_on(struct worker *w, struct kv_msg *msg)
+{
+	struct job *job = (struct job *)msg;
+	const struct okv_partition *p = okv_store_partition(w->store, job->partition);
+
+	job->nr_keys += okv_partition_count(p, job->scan.slot - 1, job->scan.tenant,
+					    &job->scan.cursor);
+	if (job->scan.cursor)
+		job_walk_later(job, count_go_on);
+	else
+		job_scan_done(job);
+}
+
+static void count_run(struct worker *w, struct kv_msg *msg)
+{
+	struct job *job = (struct job *)msg;
+
+	if (job_walk_begin(w, job)) {
+		count_go_on(w, msg);
+		return;
+	}
+	job->status = OKV_CORRUPT;
+	job_scan_done(job);
+}
+
+static void start_count_keys(struct request *r)
+{
+	uint32_t slot;
+
+	if (!parse_slot(r, ARG_SLOT, &slot))
+		return;
+	walk_of(r, slot);
+	request_send_walk(r, 0, count_run);
+}
+
+static void finish_count_keys(struct request *r)
+{
+	if (r->jobs->status == OKV_OK)
+		resp_int(&r->out, r->jobs->nr_keys);
+	else
+		resp_error(&r->out, SLOT_LEFT_OUT);
+}
+
+static void keys_go_on(struct worker *w, struct kv_msg *msg)
+{
+	struct job *job = (struct job *)msg;
+
+	okv_partition_scan(okv_store_partition(w->store, job->partition), &job->scan);
+}
+
+static void keys_scanned(struct okv_scan *scan)
+{
+	struct job *job = scan->owner;
+
+	if (scan->status != OKV_OK)
+		job->status = scan->status;
+	if (!scan->cursor || !scan->nr_max)
+		job_scan_done(job);
+	else
+		job_walk_later(job, keys_go_on);
+}
+
+/* nr_max is how many are still wanted. A step may show more. */
+static void slot_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
+		     uint64_t expire_ms)
+{
+	struct job *job = scan->owner;
+
+	(void)value_len;
+	(void)expire_ms;
+	if (!scan->nr_max)
+		return;
+	scan->nr_max--;
+	job->nr++;
+	resp_bulk(&job->out, key, key_len);
+}
+
+static void start_get_keys(struct request *r)
+{
+	uint32_t slot;
+	int64_t count;
+	struct job *job;
+
+	if (!parse_slot(r, ARG_SLOT, &slot))
+		return;
+	if (!req_int(r, ARG_SLOT + 1, &count) || count < 0) {
+		request_fail(r, "ERR Invalid number of keys");
+		return;
+	}
+	if (!count) {
+		resp_array(&r->out, 0);
+		request_done(r);
+		return;
+	}
+	job = walk_of(r, slot);
+	job->scan.nr_max = count < MAX_SLOT_KEYS ? count : MAX_SLOT_KEYS;
+	job->scan.key = slot_key;
+	job->scan.done = keys_scanned;
+	request_send_scan(r, 0);
+}
+
+/* A key that cannot be read must not hide the others; but all others may have gone. */
+static void finish_get_keys(struct request *r)
+{
+	struct job *job = r->jobs;
+
+	if (!job->nr && job->status != OKV_OK) {
+		resp_error(&r->out, job->status == OKV_CORRUPT ? SLOT_LEFT_OUT :
+			   "IOERR some keys of the slot could not be read");
+		return;
+	}
+	resp_array(&r->out, job->nr);
+	resp_out_splice(&r->out, &job->out);
+}
+
+/* @reply answers at once; @start does not, and @finish replies when the jobs are done. */
 static const struct {
 	const char *name;
 	uint32_t nr_args;
 	void (*reply)(struct request *r);
+	void (*start)(struct request *r);
+	void (*finish)(struct request *r);
 } questions[] = {
 	{ "slots", 0, reply_slots }, { "shards", 0, reply_shards }, { "nodes", 0, reply_nodes },
 	{ "info", 0, reply_info }, { "myid", 0, reply_my_id }, { "keyslot", 1, reply_key_slot },
 	{ "count-failure-reports", 1, reply_none }, { "links", 0, reply_no_links },
+	{ "countkeysinslot", 1, NULL, start_count_keys, finish_count_keys },
+	{ "getkeysinslot", 2, NULL, start_get_keys, finish_get_keys },
 };
+#define NR_QUESTIONS (sizeof(questions) / sizeof(questions[0]))
 
 static bool is_clustered(struct request *r)
 {
@@ -261,12 +417,16 @@ static void start_cluster(struct request *r)
 		request_refuse_old(r);
 		return;
 	}
-	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+	for (size_t i = 0; i < NR_QUESTIONS; i++) {
 		if (!req_is(r, 1, questions[i].name))
 			continue;
 		if (req_nr(r) != 2 + questions[i].nr_args) {
 			request_fail(r, "ERR wrong number of arguments for 'cluster|%s' command",
 				     questions[i].name);
+			return;
+		}
+		if (questions[i].start) {
+			questions[i].start(r);
 			return;
 		}
 		questions[i].reply(r);
@@ -275,6 +435,13 @@ static void start_cluster(struct request *r)
 	}
 	request_fail(r, "ERR unknown subcommand '%.*s': the map of this cluster is a file, which "
 		     "each node reads again at SIGHUP", request_shown(r, 1), req_arg(r, 1));
+}
+
+static void finish_cluster(struct request *r)
+{
+	for (size_t i = 0; i < NR_QUESTIONS; i++)
+		if (req_is(r, 1, questions[i].name))
+			questions[i].finish(r);
 }
 
 /* READONLY, READWRITE, ASKING: there are no replicas, and no slot is on its way. */
@@ -296,7 +463,7 @@ static void start_role(struct request *r)
 }
 
 const struct command cluster_commands[] = {
-	{ "cluster", -2, 0, 0, 0, 0, start_cluster, NULL },
+	{ "cluster", -2, 0, 0, 0, 0, start_cluster, finish_cluster },
 	{ "readonly", 1, 0, 0, 0, 0, start_mode, NULL },
 	{ "readwrite", 1, 0, 0, 0, 0, start_mode, NULL },
 	{ "asking", 1, 0, 0, 0, 0, start_mode, NULL },

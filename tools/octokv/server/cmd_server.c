@@ -441,8 +441,6 @@ static void flush_go_on(struct worker *w, struct kv_msg *msg)
 
 static void flush_step(struct job *job)
 {
-	struct worker *w = job->request->conn->worker->server->workers[job->msg.target];
-
 	if (--job->nr_pending)
 		return;
 	/* A key that could not be read is reported at the end, and does not stop the others. */
@@ -451,12 +449,8 @@ static void flush_step(struct job *job)
 		job_scan_done(job);
 		return;
 	}
-	/*
-	 * By mail to ourselves: a walk over keys of other tenants has nothing to wait for, but
-	 * other clients wait for it.
-	 */
-	job->msg.run = flush_go_on;
-	w->post(w, &job->msg, w->id);
+	/* A walk over keys of other tenants has nothing to wait for; other clients wait for it. */
+	job_walk_later(job, flush_go_on);
 }
 
 static void flush_deleted(struct okv_op *op)

@@ -512,13 +512,26 @@ static void job_home(struct worker *w, struct kv_msg *msg)
 	request_done(r);
 }
 
+struct okv_partition *job_walk_begin(struct worker *w, struct job *job)
+{
+	w->routes[job->partition].nr_jobs++;
+	return request_partition(w, job->partition);
+}
+
+void job_walk_later(struct job *job, void (*run)(struct worker *w, struct kv_msg *msg))
+{
+	struct worker *w = job->request->conn->worker->server->workers[job->msg.target];
+
+	/* By mail to ourselves. */
+	job->msg.run = run;
+	w->post(w, &job->msg, w->id);
+}
+
 static void scan_run(struct worker *w, struct kv_msg *msg)
 {
 	struct job *job = (struct job *)msg;
+	struct okv_partition *p = job_walk_begin(w, job);
 
-	struct okv_partition *p = request_partition(w, job->partition);
-
-	w->routes[job->partition].nr_jobs++;
 	if (p) {
 		okv_partition_scan(p, &job->scan);
 		return;
@@ -556,14 +569,20 @@ void request_to_all_workers(struct request *r, void (*run)(struct worker *w, str
 				 (r->conn->worker->id + i) % nr, run);
 }
 
-void request_send_scan(struct request *r, uint32_t i)
+void request_send_walk(struct request *r, uint32_t i,
+		       void (*run)(struct worker *w, struct kv_msg *msg))
 {
 	struct job *job = &r->jobs[i];
 
 	job->request = r;
-	job->msg.run = scan_run;
+	job->msg.run = run;
 	job->msg.done = job_home;
 	mover_send(r->conn->worker, &job->msg, job->partition);
+}
+
+void request_send_scan(struct request *r, uint32_t i)
+{
+	request_send_walk(r, i, scan_run);
 }
 
 void job_scan_done(struct job *job)

@@ -92,6 +92,7 @@ struct job {
 	uint32_t nr;
 	uint32_t nr_pending;
 	struct okv_scan scan;
+	enum okv_status status;		/* of the steps of a walk so far */
 	struct okv_stats stats;
 	struct resp_out out;
 	uint64_t nr_keys;
@@ -220,9 +221,20 @@ void request_send_job(struct request *r, uint32_t i, uint32_t worker,
 /* A job for each worker; that of our own comes last. */
 void request_to_all_workers(struct request *r, void (*run)(struct worker *w, struct kv_msg *msg));
 
-/* Job i scans its partition, at the owner; job_scan_done() ends it there. */
+/*
+ * Job i walks over its partition, at the owner. It does so by @run, which is to call
+ * job_walk_begin(), or by steps of its scan. job_scan_done() ends it there.
+ */
+void request_send_walk(struct request *r, uint32_t i,
+		       void (*run)(struct worker *w, struct kv_msg *msg));
 void request_send_scan(struct request *r, uint32_t i);
 void job_scan_done(struct job *job);
+
+/* The partition does not move until job_scan_done(). NULL: it is damaged, and not served. */
+struct okv_partition *job_walk_begin(struct worker *w, struct job *job);
+
+/* At the owner: calls @run later, so that others get their turn. */
+void job_walk_later(struct job *job, void (*run)(struct worker *w, struct kv_msg *msg));
 
 /*
  * Replies with the error that the status of @op stands for; false: the status is no error.

@@ -141,6 +141,8 @@ static int lay_out(const struct okv_disk *disk, const struct okv_format_options 
 		if (nr == 1 || options->nr_partitions)
 			return -ENOSPC;
 	}
+	if (options->has_slots && nr < OKV_SLOT_PARTITIONS_MIN)
+		return -EDOM;
 	if (nr_segments * segment_bytes / OKV_ALIGN_BYTES >= OKV_NOWHERE)
 		nr_segments = (OKV_NOWHERE - 1) * OKV_ALIGN_BYTES / segment_bytes;
 	super->nr_partitions = nr;

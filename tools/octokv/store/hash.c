@@ -5,20 +5,18 @@
  * SipHash with a key that was drawn when the device was formatted and is stored nowhere else: a
  * client that chooses keys cannot make them collide.
  *
- * In a store with slots the bits of the partition are from the slot of Redis Cluster, and the
- * others from SipHash. So keys of a slot are in one partition. A client can choose keys of one
- * slot, then, and make a partition fuller and busier than others; it still cannot make keys
- * collide. No more bits than that are from the slot: the next ones choose the shard of the
- * index, and a shard has to be short, also if all keys have one tag.
+ * In a store with slots the bits of the partition are the upper ones of the slot of Redis Cluster.
+ * So keys of a slot are in one partition. The lower ones are at the upper end of the tag, so that
+ * the index knows the slot of a key. All others are SipHash's: those of the shard, and those that
+ * say where in the shard an entry lies. So all shards are short, and runs in them, also if all keys
+ * have one slot. A client can choose keys of one slot, and make a partition fuller and busier than
+ * others; it still cannot make keys collide.
  */
 #include <string.h>
 
 #include <sodium.h>
 
 #include "partition.h"
-
-enum { SLOT_BITS = 14 };
-static_assert(1 << SLOT_BITS == OKV_NR_SLOTS, "a slot has so many bits");
 
 static size_t name_of(uint16_t tenant, const void *key, size_t key_len, uint8_t *name)
 {
@@ -34,11 +32,12 @@ uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const vo
 	size_t used_len = key_len < OKV_KEY_BYTES_MAX ? key_len : OKV_KEY_BYTES_MAX;
 	size_t len = name_of(tenant, key, used_len, name);
 	uint32_t bits = store->layout.partition_bits;
-	uint64_t hash;
+	uint64_t hash, slot;
 
 	crypto_shorthash((unsigned char *)&hash, name, len, store->layout.super.hash_key);
-	if (store->layout.super.version == OKV_VERSION_SLOTS && bits)
-		hash = (uint64_t)(okv_slot(key, used_len) >> (SLOT_BITS - bits)) << (64 - bits) |
-		       hash >> bits;
-	return hash;
+	if (store->layout.super.version != OKV_VERSION_SLOTS)
+		return hash;
+	slot = okv_slot(key, used_len);
+	hash = hash << bits >> bits & ~okv_slot_mask(bits);
+	return slot >> (OKV_SLOT_BITS - bits) << (64 - bits) | okv_slot_tag(slot, bits) | hash;
 }

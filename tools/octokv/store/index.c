@@ -85,7 +85,8 @@ bool okv_index_find(const struct okv_index *ix, uint64_t hash, uint32_t tenant, 
 	for (uint32_t slot = home_of(s, tag); s->entries[slot].size; slot = after(s, slot)) {
 		const struct okv_entry *e = &s->entries[slot];
 
-		if (e->tag == tag && e->tenant == tenant && e->location >= from &&
+		if (e->tag == tag && e->location >= from &&
+		    (e->tenant == tenant || tenant == OKV_ALL_TENANTS) &&
 		    (!any || e->location < found->location)) {
 			*found = *e;
 			any = true;
@@ -212,8 +213,8 @@ static void add_place(struct okv_places *found, uint32_t *cap, uint64_t place)
 	found->at[found->nr++] = place;
 }
 
-void okv_index_places(const struct okv_index *ix, uint32_t shard, uint32_t tenant, uint64_t from,
-		      uint32_t nr_wanted, struct okv_places *found)
+void okv_index_places(const struct okv_index *ix, uint32_t shard, const struct okv_which *which,
+		      uint64_t from, uint32_t nr_wanted, struct okv_places *found)
 {
 	const struct okv_shard *s = &ix->shards[shard];
 	uint32_t cap = 0;
@@ -232,7 +233,7 @@ void okv_index_places(const struct okv_index *ix, uint32_t shard, uint32_t tenan
 			found->is_all = is_beyond;
 			break;
 		}
-		if (e->size && e->tenant == tenant && place_of(e->tag) >= from &&
+		if (okv_index_is(e, which) && place_of(e->tag) >= from &&
 		    (home_of(s, e->tag) > slot) == is_beyond)
 			add_place(found, &cap, place_of(e->tag));
 	}

@@ -22,6 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "store.h"
+
 enum {
 	OKV_LOCATION_BITS	= 40,
 	OKV_TENANT_BITS		= 10,
@@ -73,7 +75,10 @@ uint64_t okv_index_identity(const struct okv_index *ix, uint64_t hash);
 uint64_t okv_index_hash(const struct okv_index *ix, uint64_t partition, uint32_t shard,
 			uint64_t tag);
 
-/* The candidate with the smallest location from @from on; false if there is none. */
+/*
+ * The candidate of a tenant, or of OKV_ALL_TENANTS, with the smallest location from @from on; false
+ * if there is none.
+ */
 bool okv_index_find(const struct okv_index *ix, uint64_t hash, uint32_t tenant, uint64_t from,
 		    struct okv_entry *found);
 
@@ -102,9 +107,21 @@ struct okv_places {
 	bool is_all;			/* there are no more in the shard */
 };
 
-/* The places of a tenant's entries from @from on: some more than @nr_wanted, or all that remain. */
-void okv_index_places(const struct okv_index *ix, uint32_t shard, uint32_t tenant, uint64_t from,
-		      uint32_t nr_wanted, struct okv_places *found);
+/* Entries of a tenant, or of OKV_ALL_TENANTS, whose tags are @tag in the bits of @mask. */
+struct okv_which {
+	uint32_t tenant;
+	uint64_t mask, tag;
+};
+
+static inline bool okv_index_is(const struct okv_entry *e, const struct okv_which *which)
+{
+	return e->size && (e->tag & which->mask) == which->tag &&
+	       (e->tenant == which->tenant || which->tenant == OKV_ALL_TENANTS);
+}
+
+/* The places of such entries from @from on: some more than @nr_wanted, or all that remain. */
+void okv_index_places(const struct okv_index *ix, uint32_t shard, const struct okv_which *which,
+		      uint64_t from, uint32_t nr_wanted, struct okv_places *found);
 
 uint64_t okv_index_bytes(const struct okv_index *ix);
 

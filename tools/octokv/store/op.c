@@ -277,6 +277,7 @@ static void op_judge_record(struct okv_op *op)
 	}
 	op_has_found(op, record->expire_ms);
 	if (op->kind == OKV_OP_EXPIRE) {
+		op->tenant = record->tenant;
 		op->key = record + 1;
 		op->key_len = record->key_len;
 		op->hash = record->hash;
@@ -790,8 +791,8 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
 		   op->kind == OKV_OP_KEYS || op->kind == OKV_OP_HOLD;
 
 	op_begin(p, op);
-	if (op->tenant >= OKV_NR_TENANTS ||
-	    (!own && (!op->key_len || op->key_len > OKV_KEY_BYTES_MAX))) {
+	if (!own && (op->tenant >= OKV_NR_TENANTS || !op->key_len ||
+		     op->key_len > OKV_KEY_BYTES_MAX)) {
 		okv_op_finish(op, OKV_TOO_LARGE);
 		return;
 	}

@@ -420,6 +420,20 @@ static inline uint64_t okv_location_seed(const struct okv_partition *p, uint64_t
 			p->segments[okv_segment_of(p, location)].life);
 }
 
+/* In a store with slots: which bits of a tag are from the slot, and what they are. */
+static inline uint64_t okv_slot_mask(uint32_t partition_bits)
+{
+	uint32_t nr_bits = OKV_SLOT_BITS - partition_bits;
+
+	return ((1ULL << nr_bits) - 1) << (OKV_TAG_BITS - nr_bits);
+}
+
+static inline uint64_t okv_slot_tag(uint64_t slot, uint32_t partition_bits)
+{
+	return slot << (OKV_TAG_BITS - OKV_SLOT_BITS + partition_bits) &
+	       okv_slot_mask(partition_bits);
+}
+
 /* What the clock of the owner says; without one, time stands still. */
 static inline uint64_t okv_clock_ns(const struct okv_partition *p)
 {

@@ -42,7 +42,10 @@ enum {
 	OKV_KEY_BYTES_MAX	= 1024,
 	OKV_VALUE_BYTES_MAX	= 8 << 20,	/* okv_device_info has what a small device takes */
 	OKV_NR_TENANTS		= 1024,		/* as many as there are hints in an ioprio */
-	OKV_NR_SLOTS		= 16384,	/* of Redis Cluster */
+	OKV_ALL_TENANTS		= OKV_NR_TENANTS,	/* of a walk */
+	OKV_SLOT_BITS		= 14,
+	OKV_NR_SLOTS		= 1 << OKV_SLOT_BITS,	/* of Redis Cluster */
+	OKV_SLOT_PARTITIONS_MIN	= 4,		/* of a store with slots */
 	OKV_PARTITIONS_DEFAULT	= 16,
 	OKV_PARTITIONS_MAX	= 256,
 	OKV_ROOM_BYTES		= 32,		/* around a value: okv_op_take() */
@@ -242,18 +245,21 @@ struct okv_txn {
  * struct okv_scan - one step through the keys of a tenant in a partition
  * @cursor:	0 to begin; okv_partition_scan() leaves the next one there, 0 at the end, whatever
  *		was shown and could be read
- * @tenant:	the tenant of the keys
+ * @tenant:	the tenant of the keys, or OKV_ALL_TENANTS
+ * @slot:	1 and the slot of the keys, in a store with slots; 0: keys of all slots
  * @nr_max:	about how many to look at: more if hashes collide
  * @ioprio:	for the reads
  * @key:	called for keys that have not expired. A key that is present throughout the walk is
- *		shown at least once
+ *		shown at least once. @key_tenant is whose it is
  * @done:	called once; @status is OKV_OK, or OKV_IO_ERROR or OKV_CORRUPT if some keys could
  *		not be read
  */
 struct okv_scan {
 	uint64_t cursor;
 	uint16_t tenant;
+	uint16_t slot;
 	uint16_t ioprio;
+	uint16_t key_tenant;
 	uint32_t nr_max;
 	void (*key)(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
 		    uint64_t expire_ms);
@@ -319,7 +325,8 @@ struct okv_device_info {
  *			has room for
  * @segment_bytes:	default 16 MiB and a bit; smaller ones make small devices and short values
  * @seed:		of the device's secrets, for the simulator; 0 draws them from the kernel
- * @has_slots:		keys of one slot of Redis Cluster are in one partition
+ * @has_slots:		keys of one slot of Redis Cluster are in one partition, and the index knows
+ *			their slot. OKV_SLOT_PARTITIONS_MIN partitions at least
  */
 struct okv_format_options {
 	uint32_t nr_partitions;
@@ -422,8 +429,8 @@ struct okv_stats {
 /**
  * okv_device_format() - make an empty store of a device; blocks
  *
- * Return: 0; -EINVAL for options that do not fit, -ENOSPC for a device that is too small, or what a
- * write returned.
+ * Return: 0; -EINVAL for options that do not fit, -ENOSPC for a device that is too small, -EDOM for
+ * too few partitions, or what a write returned.
  */
 int okv_device_format(struct okv_disk *disk, const struct okv_format_options *options);
 
@@ -549,6 +556,14 @@ void *okv_op_take(struct okv_op *op);
 void okv_partition_transact(struct okv_partition *p, struct okv_txn *txn);
 
 void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan);
+
+/*
+ * A step of counting the keys of a slot, in its partition of a store with slots: of a tenant, or of
+ * OKV_ALL_TENANTS, with those that have expired and are still there. *@cursor is 0 to begin, and is
+ * 0 again after the last step. Looks at the index only.
+ */
+uint64_t okv_partition_count(const struct okv_partition *p, uint32_t slot, uint16_t tenant,
+			     uint64_t *cursor);
 
 /* Records that expire by @now_ms are gone from now on. okv_partition_tick() sets the clock too. */
 void okv_partition_set_clock(struct okv_partition *p, uint64_t now_ms);

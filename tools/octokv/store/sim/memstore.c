@@ -26,7 +26,7 @@ struct okv_store {
 	struct okv_partition partitions[NR_PARTITIONS];
 	struct okv_op *held;
 	struct okv_scan *held_scans[NR_PARTITIONS];
-	bool hold, works;
+	bool hold, works, has_slots;
 	enum okv_status fail;
 	uint64_t now_ms;
 	uint64_t nr_records;
@@ -66,10 +66,15 @@ uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const vo
 {
 	uint64_t hash = 0xcbf29ce484222325ULL ^ tenant;
 
-	(void)store;
 	for (size_t i = 0; i < key_len; i++)
 		hash = (hash ^ ((const uint8_t *)key)[i]) * 0x100000001b3ULL;
-	return hash * 0x9e3779b97f4a7c15ULL;
+	hash *= 0x9e3779b97f4a7c15ULL;
+	return store->has_slots ? (uint64_t)(okv_slot(key, key_len) >> 12) << 62 | hash >> 2 : hash;
+}
+
+void memstore_set_slots(struct okv_store *store)
+{
+	store->has_slots = true;
 }
 
 uint32_t okv_store_partition_of(const struct okv_store *store, uint64_t hash)
@@ -305,6 +310,30 @@ void *okv_op_take(struct okv_op *op)
 	return memory;
 }
 
+static bool is_of(const struct record *record, uint32_t slot, uint16_t tenant)
+{
+	return (!slot || okv_slot(record->key, record->key_len) == slot - 1) &&
+	       (record->tenant == tenant || tenant == OKV_ALL_TENANTS);
+}
+
+/* A record at a time: the cursor is how many of them are left. */
+uint64_t okv_partition_count(const struct okv_partition *p, uint32_t slot, uint16_t tenant,
+			     uint64_t *cursor)
+{
+	const struct record *record = p->records;
+	uint64_t nr = 0;
+
+	for (const struct record *r = p->records; r && !*cursor; r = r->next)
+		nr++;
+	*cursor = *cursor ? *cursor : nr;
+	if (!*cursor)
+		return 0;
+	for (uint64_t i = 1; i < *cursor; i++)
+		record = record->next;
+	--*cursor;
+	return is_of(record, slot + 1, tenant);
+}
+
 /* The cursor is the number of the record that was looked at last. */
 static void run_scan(struct okv_scan *scan)
 {
@@ -316,7 +345,8 @@ static void run_scan(struct okv_scan *scan)
 	for (; record && nr < scan->nr_max; record = next, nr++) {
 		next = record->next;
 		scan->cursor = record->number;
-		if (record->tenant == scan->tenant)
+		scan->key_tenant = record->tenant;
+		if (is_of(record, scan->slot, scan->tenant))
 			scan->key(scan, record->key, record->key_len, record->value_len,
 				  record->expire_ms);
 	}

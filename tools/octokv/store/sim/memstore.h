@@ -12,6 +12,9 @@
 #include "store/store.h"
 
 struct okv_store *memstore_new(void);
+
+/* Keys of a slot are in one partition from now on. */
+void memstore_set_slots(struct okv_store *store);
 void memstore_free(struct okv_store *store);
 void memstore_work(struct okv_store *store, bool works);	/* at a checkpoint */
 void memstore_hold(struct okv_store *store, bool hold);

@@ -184,12 +184,50 @@ static void test_questions(void)
 	close_world(&world);
 }
 
+static void test_keys(void)
+{
+	struct world world;
+	char *users = write_users("admin");
+
+	open_world(&world, users);
+	memstore_set_slots(world.worker.store);
+	world.server.cluster = load("epoch 1\n" A " h:1 0-16383\n", A);
+	TALK("AUTH bob other", "+OK\r\n");
+	TALK("MSET {bar}1 1 {bar}2 2 {bar}3 3", "+OK\r\n");
+	TALK("SET foo 1", "+OK\r\n");
+	TALK("CLUSTER COUNTKEYSINSLOT 5061", ":3\r\n");
+	TALK("CLUSTER COUNTKEYSINSLOT 5062", ":0\r\n");
+	TALK("CLUSTER GETKEYSINSLOT 5061 2", "*2\r\n$6\r\n{bar}3\r\n$6\r\n{bar}2\r\n");
+	TALK("CLUSTER GETKEYSINSLOT 5061 0", "*0\r\n");
+	TALK("CLUSTER GETKEYSINSLOT 0 100", "*0\r\n");
+	/* A user sees the own keys, an admin those of all. */
+	TALK("AUTH ann secret", "+OK\r\n");
+	TALK("CLUSTER COUNTKEYSINSLOT 5061", ":3\r\n");
+	TALK("SET {bar}1 ann", "+OK\r\n");
+	TALK("CLUSTER COUNTKEYSINSLOT 5061", ":4\r\n");
+	TALK("CLUSTER GETKEYSINSLOT 5061 2", "*2\r\n$6\r\n{bar}1\r\n$6\r\n{bar}3\r\n");
+	TALK("AUTH bob other", "+OK\r\n");
+	TALK("CLUSTER COUNTKEYSINSLOT 5061", ":3\r\n");
+	TALK("CLUSTER COUNTKEYSINSLOT 16384", "-ERR Invalid or out of range slot\r\n");
+	TALK("CLUSTER COUNTKEYSINSLOT -1", "-ERR Invalid or out of range slot\r\n");
+	TALK("CLUSTER GETKEYSINSLOT x 1", "-ERR Invalid or out of range slot\r\n");
+	TALK("CLUSTER GETKEYSINSLOT 1 -1", "-ERR Invalid number of keys\r\n");
+	memstore_fail(world.worker.store, OKV_IO_ERROR);
+	TALK("CLUSTER GETKEYSINSLOT 0 1", "-IOERR some keys of the slot could not be read\r\n");
+	memstore_fail(world.worker.store, OKV_OK);
+	cluster_free(world.server.cluster);
+	close_world(&world);
+	unlink(users);
+	free(users);
+}
+
 int main(void)
 {
 	test_file();
 	test_none();
 	test_commands();
 	test_questions();
+	test_keys();
 	puts("ok server_cluster: the map of a cluster, its questions, MOVED and CROSSSLOT");
 	return 0;
 }

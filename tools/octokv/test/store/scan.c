@@ -124,6 +124,7 @@ static void resize(struct okv_index *ix, bool grows)
 static uint64_t walk_places(struct okv_index *ix, uint32_t nr_wanted, uint32_t nr_most,
 			    bool resizes)
 {
+	const struct okv_which which = { 0 };
 	uint64_t nr_slots = 0, from = 0;
 	uint32_t nr = 0, nr_steps = 0;
 	struct okv_places found;
@@ -132,7 +133,7 @@ static uint64_t walk_places(struct okv_index *ix, uint32_t nr_wanted, uint32_t n
 		if (resizes && nr_steps % RESIZE_STEPS == 0)
 			resize(ix, nr_steps / RESIZE_STEPS % 2 == 0);
 		nr_steps++;
-		okv_index_places(ix, 0, 0, from, nr_wanted, &found);
+		okv_index_places(ix, 0, &which, from, nr_wanted, &found);
 		EXPECT(found.nr <= nr_most);
 		for (uint32_t i = 0; i < found.nr; i++) {
 			EXPECT(nr < nr_sorted && found.at[i] == sorted[nr]);

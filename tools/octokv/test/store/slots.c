@@ -5,8 +5,9 @@
  * The slots of some keys are known from the specification of Redis Cluster, and from its CRC's
  * published check value. In a store with slots, a key of any tenant is in the partition of its
  * slot. Keys of a slot still have different hashes, which spread over the shards. In one without,
- * tags mean nothing.
+ * tags mean nothing. The keys of a slot are counted, and walked over, among those of its partition.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "user.h"
@@ -21,6 +22,8 @@ enum {
 	NR_SHARDS	= 1 << SHARD_BITS,
 	HASH_SHIFT	= 62,
 	SLOT_SHIFT	= 12,
+	NR_COUNTED	= 20,		/* slots, that is {0} to {19} */
+	EXPIRES_MS	= 1000,
 };
 
 static struct sim_disk disk;
@@ -112,6 +115,110 @@ static void test_one_tag(void)
 	close_store();
 }
 
+/* The keys {I}0 to {I}9 of tenants 1 and 2; {I}0 expires, and tenant 2 has one more in slot {0}. */
+static void put(uint16_t tenant, const char *key, uint64_t expire_ms)
+{
+	struct user u = {
+		.op = {
+			.kind = OKV_OP_PUT, .tenant = tenant, .key = key, .key_len = strlen(key),
+			.hash = hash_of(tenant, key), .expire_ms = expire_ms,
+		},
+	};
+
+	user_begin(&u, okv_store_partition(store, okv_store_partition_of(store, u.op.hash)));
+	EXPECT(user_wait(&u, &disk) == OKV_OK);
+}
+
+static struct okv_partition *partition_of(uint32_t slot)
+{
+	return okv_store_partition(store, slot / (OKV_NR_SLOTS / NR_PARTITIONS));
+}
+
+static uint64_t count(uint32_t slot, uint16_t tenant)
+{
+	uint64_t cursor = 0, nr = 0;
+
+	do
+		nr += okv_partition_count(partition_of(slot), slot, tenant, &cursor);
+	while (cursor);
+	return nr;
+}
+
+static uint32_t nr_seen[3];
+
+static void walk_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
+		     uint64_t expire_ms)
+{
+	(void)value_len, (void)expire_ms;
+	EXPECT(okv_slot(key, key_len) == scan->slot - 1U);
+	nr_seen[scan->key_tenant]++;
+}
+
+static void walk_done(struct okv_scan *scan)
+{
+	EXPECT(scan->status == OKV_OK);
+}
+
+static void walk(uint32_t slot, uint16_t tenant)
+{
+	struct okv_scan scan = {
+		.tenant = tenant, .slot = slot + 1, .nr_max = 3, .key = walk_key, .done = walk_done,
+	};
+
+	memset(nr_seen, 0, sizeof(nr_seen));
+	do {
+		okv_partition_scan(partition_of(slot), &scan);
+		wait_idle(&disk);
+	} while (scan.cursor);
+}
+
+static void test_walks(void)
+{
+	char key[32];
+
+	open_store(true);
+	for (uint32_t i = 0; i < NR_COUNTED * 20; i++) {
+		snprintf(key, sizeof(key), "{%u}%u", i / 20, i % 10);
+		put(1 + i / 10 % 2, key, i % 10 ? 0 : EXPIRES_MS);
+	}
+	put(2, "{0}more", 0);
+	for (uint32_t i = 0; i < NR_COUNTED; i++) {
+		uint32_t slot;
+
+		snprintf(key, sizeof(key), "%u", i);
+		slot = slot_of(key);
+		EXPECT(count(slot, 1) == 10 && count(slot, 2) == 10 + !i);
+		EXPECT(count(slot, OKV_ALL_TENANTS) == 20 + !i && !count(slot + 1, 1));
+		walk(slot, OKV_ALL_TENANTS);
+		EXPECT(nr_seen[1] == 10 && nr_seen[2] == 10 + !i);
+		okv_partition_set_clock(partition_of(slot), EXPIRES_MS);
+		walk(slot, 2);
+		EXPECT(!nr_seen[1] && nr_seen[2] == 9 + !i);
+		walk(slot, OKV_ALL_TENANTS);
+		EXPECT(nr_seen[1] == 9 && nr_seen[2] == 9 + !i);
+		/* That walk has removed what has expired, of both. */
+		EXPECT(count(slot, 1) == 9 && count(slot, 2) == 9 + !i);
+		okv_partition_set_clock(partition_of(slot), 0);
+	}
+	/* The log says so, too. */
+	okv_store_drop(store);
+	EXPECT(!okv_store_open(&store, &disk.disk, &(struct okv_open_options){ 0 }));
+	EXPECT(count(slot_of("1"), 1) == 9 && count(slot_of("1"), 2) == 9);
+	close_store();
+}
+
+/* The lower bits of a slot would not be known. */
+static void test_few_partitions(void)
+{
+	struct okv_format_options format = {
+		.nr_partitions = 2, .segment_bytes = SEGMENT_BYTES, .seed = 1, .has_slots = true,
+	};
+
+	sim_disk_init(&disk, DEVICE_BYTES, 512, 0, 1);
+	EXPECT(okv_device_format(&disk.disk, &format) == -EDOM);
+	sim_disk_free(&disk);
+}
+
 static void test_without(void)
 {
 	uint32_t nr_apart = 0;
@@ -134,7 +241,9 @@ int main(void)
 	test_slots();
 	test_with_slots();
 	test_one_tag();
+	test_walks();
+	test_few_partitions();
 	test_without();
-	puts("ok store_slots: slots of keys, and hashes with and without them");
+	puts("ok store_slots: slots of keys, hashes with and without them, the keys of a slot");
 	return 0;
 }
