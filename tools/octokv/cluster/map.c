@@ -1,10 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
-/* map.c - the file with the map of a cluster; map.h says what is in it */
+/*
+ * map.c - the file with the map of a cluster, and what CLUSTER SETSLOT changes in it
+ *
+ * map.h says what is in the file.
+ *
+ * A slot goes from node to node in this order, each step at the node that it names:
+ *
+ *	IMPORTING at the new one, MIGRATING at the old one, MIGRATE for all keys, NODE at all
+ *
+ * After MIGRATING the old node makes no new key of the slot. So a slot without keys there
+ * stays so, and the new node may take it. NODE is refused to an old node that has not heard
+ * MIGRATING, and to a new one that has not heard IMPORTING: no two nodes make new keys of a slot.
+ *
+ * NODE makes the number of the map greater by one. Nodes that have heard the same have the same
+ * number.
+ */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "map.h"
 #include "store/mem.h"
@@ -74,6 +93,25 @@ static const char *add_slots(struct cluster *c, const char *word)
 	return NULL;
 }
 
+/* [SLOT->-ID] or [SLOT-<-ID] */
+static const char *add_word(struct cluster *c, const char *text)
+{
+	struct cluster_word word = { .node = c->nr_nodes - 1 };
+	uint64_t slot;
+	char *end;
+
+	if (!number(text + 1, OKV_NR_SLOTS - 1, &slot, &end) ||
+	    (strncmp(end, "->-", 3) && strncmp(end, "-<-", 3)) ||
+	    strlen(end + 3) != CLUSTER_ID_LEN + 1 || end[3 + CLUSTER_ID_LEN] != ']')
+		return "a slot on its way is [SLOT->-ID] or [SLOT-<-ID]";
+	word.slot = slot;
+	word.leaves = end[1] == '>';
+	memcpy(word.other, end + 3, CLUSTER_ID_LEN);
+	c->words = mem_grow(c->words, (c->nr_words + 1) * sizeof(word));
+	c->words[c->nr_words++] = word;
+	return NULL;
+}
+
 static const char *add_node(struct cluster *c, char *line)
 {
 	char *id = strtok(line, spaces), *address = strtok(NULL, spaces), *word;
@@ -86,17 +124,14 @@ static const char *add_node(struct cluster *c, char *line)
 	if (!parse_address(address, &node))
 		return "an address is ADDRESS:PORT";
 	strcpy(node.id, id);
-	for (uint32_t i = 0; i < c->nr_nodes; i++)
-		if (!strcmp(c->nodes[i].id, id))
-			return "an ID is there twice";
+	if (cluster_find(c, id, CLUSTER_ID_LEN) < c->nr_nodes)
+		return "an ID is there twice";
 	if (c->nr_nodes == CLUSTER_NODES_MAX)
 		return "there are too many nodes: 1000 at most";
 	c->nodes = mem_grow(c->nodes, (c->nr_nodes + 1) * sizeof(*c->nodes));
 	c->nodes[c->nr_nodes++] = node;
-	word = strtok(NULL, spaces);
-	c->nr_serving += word != NULL;
-	for (; !why && word; word = strtok(NULL, spaces))
-		why = add_slots(c, word);
+	while (!why && (word = strtok(NULL, spaces)))
+		why = word[0] == '[' ? add_word(c, word) : add_slots(c, word);
 	return why;
 }
 
@@ -131,9 +166,33 @@ static const char *read_lines(struct cluster *c, FILE *file, int *nr)
 /* Which of the nodes we are; false: none. */
 static bool find_self(struct cluster *c, const char *id)
 {
-	while (c->self < c->nr_nodes && strcmp(c->nodes[c->self].id, id))
-		c->self++;
+	c->self = cluster_find(c, id, CLUSTER_ID_LEN);
 	return c->self < c->nr_nodes;
+}
+
+void cluster_set_way(struct cluster *c, uint32_t slot, uint32_t way)
+{
+	c->nr_ways += (way != 0) - (c->way[slot] != 0);
+	c->way[slot] = way;
+	c->in_doubt[slot] = false;
+}
+
+/* Takes the slots on their way from the lines. Nobody knows what was under way when they ended. */
+static bool take_words(struct cluster *c)
+{
+	for (uint32_t i = 0; i < c->nr_words; i++) {
+		const struct cluster_word *word = &c->words[i];
+		uint32_t other = cluster_find(c, word->other, CLUSTER_ID_LEN);
+
+		if (word->node != c->self || other == c->nr_nodes || other == c->self ||
+		    word->leaves != cluster_owns(c, word->slot) || c->way[word->slot])
+			return false;
+		cluster_set_way(c, word->slot, other + 1);
+		c->in_doubt[word->slot] = word->leaves;
+	}
+	mem_free(c->words);
+	c->words = NULL;
+	return true;
 }
 
 struct cluster *cluster_load(const char *path, const char *id, char *why, size_t why_bytes)
@@ -154,6 +213,9 @@ struct cluster *cluster_load(const char *path, const char *id, char *why, size_t
 		snprintf(why, why_bytes, "%s:%d: %s", path, nr, wrong);
 	else if (!find_self(c, id))
 		snprintf(why, why_bytes, "%s: the ID of this store is not there: %s", path, id);
+	else if (!take_words(c))
+		snprintf(why, why_bytes, "%s: only the line of this store has slots on their way, "
+			 "[SLOT->-ID] its own, [SLOT-<-ID] others", path);
 	else
 		return c;
 	cluster_free(c);
@@ -162,9 +224,20 @@ struct cluster *cluster_load(const char *path, const char *id, char *why, size_t
 
 void cluster_free(struct cluster *c)
 {
-	if (c)
+	if (c) {
 		mem_free(c->nodes);
+		mem_free(c->words);
+	}
 	mem_free(c);
+}
+
+struct cluster *cluster_copy(const struct cluster *c)
+{
+	struct cluster *copy = memcpy(mem_alloc(sizeof(*c)), c, sizeof(*c));
+
+	copy->nodes = memcpy(mem_alloc(c->nr_nodes * sizeof(*c->nodes)), c->nodes,
+			     c->nr_nodes * sizeof(*c->nodes));
+	return copy;
 }
 
 bool cluster_is_same(const struct cluster *a, const struct cluster *b)
@@ -194,4 +267,194 @@ uint32_t cluster_nr_assigned(const struct cluster *c)
 	for (uint32_t slot = 0; slot < OKV_NR_SLOTS; slot++)
 		nr += c->owner[slot] != 0;
 	return nr;
+}
+
+uint32_t cluster_nr_serving(const struct cluster *c)
+{
+	bool serves[CLUSTER_NODES_MAX + 1] = { false };
+	uint32_t nr = 0;
+
+	for (uint32_t slot = 0; slot < OKV_NR_SLOTS; slot++) {
+		nr += c->owner[slot] && !serves[c->owner[slot]];
+		serves[c->owner[slot]] = true;
+	}
+	return nr;
+}
+
+uint32_t cluster_find(const struct cluster *c, const char *id, size_t len)
+{
+	uint32_t node = 0;
+
+	while (node < c->nr_nodes &&
+	       (len != CLUSTER_ID_LEN || memcmp(c->nodes[node].id, id, CLUSTER_ID_LEN)))
+		node++;
+	return node;
+}
+
+/* ---- changes ---- */
+
+/* A slot begins to move from us or to us. */
+static const char *begin(struct cluster *c, uint32_t slot, bool leaves, uint32_t node)
+{
+	if (leaves && !cluster_owns(c, slot))
+		return "ERR I'm not the owner of hash slot %u";
+	if (!leaves && cluster_owns(c, slot))
+		return "ERR I'm already the owner of hash slot %u";
+	if (node == c->self)
+		return "ERR slot %u cannot move to where it is";
+	if (!leaves && c->owner[slot] != node + 1)
+		return "ERR slot %u is another node's by the map of this one";
+	if (c->way[slot] && c->way[slot] != node + 1)
+		return "ERR slot %u is on its way from or to another node: end that first";
+	if (!c->way[slot])
+		cluster_set_way(c, slot, node + 1);
+	return NULL;
+}
+
+static const char *give(struct cluster *c, uint32_t slot, uint32_t node)
+{
+	bool is_new = c->owner[slot] != node + 1;
+
+	if (is_new && cluster_owns(c, slot) && c->way[slot] != node + 1)
+		return "ERR slot %u is not on its way there: CLUSTER SETSLOT MIGRATING first";
+	if (is_new && node == c->self && !c->way[slot])
+		return "ERR slot %u is not on its way here: CLUSTER SETSLOT IMPORTING first";
+	cluster_set_way(c, slot, 0);
+	c->owner[slot] = node + 1;
+	c->epoch += is_new;
+	return NULL;
+}
+
+bool cluster_change(struct cluster *c, uint32_t slot, enum cluster_change what, uint32_t node,
+		    char *why, size_t why_bytes)
+{
+	const char *wrong = NULL;
+
+	if (what == CLUSTER_STABLE)
+		cluster_set_way(c, slot, 0);
+	else if (what == CLUSTER_NODE)
+		wrong = give(c, slot, node);
+	else
+		wrong = begin(c, slot, what == CLUSTER_MIGRATING, node);
+	c->version += !wrong;
+	if (wrong)
+		snprintf(why, why_bytes, wrong, slot);
+	return !wrong;
+}
+
+void cluster_keep_ways(struct cluster *c, const struct cluster *old)
+{
+	c->version = old->version + 1;
+	for (uint32_t slot = 0; slot < OKV_NR_SLOTS; slot++) {
+		uint32_t other;
+
+		if (!old->way[slot] || cluster_owns(old, slot) != cluster_owns(c, slot) ||
+		    (!cluster_owns(c, slot) && !c->owner[slot]))
+			continue;
+		other = cluster_find(c, old->nodes[old->way[slot] - 1].id, CLUSTER_ID_LEN);
+		if (other == c->nr_nodes || other == c->self)
+			continue;
+		cluster_set_way(c, slot, other + 1);
+		c->in_doubt[slot] = old->in_doubt[slot];
+	}
+}
+
+/* ---- the own file ---- */
+
+static char *join(const char *a, const char *b, const char *c)
+{
+	size_t bytes = strlen(a) + strlen(b) + strlen(c) + 1;
+	char *text = mem_alloc(bytes);
+
+	snprintf(text, bytes, "%s%s%s", a, b, c);
+	return text;
+}
+
+char *cluster_own_path(const char *path, const char *id)
+{
+	return join(path, ".", id);
+}
+
+struct cluster *cluster_load_newest(const char *path, const char *id, bool *found_own, char *why,
+				    size_t why_bytes)
+{
+	struct cluster *given = cluster_load(path, id, why, why_bytes), *own = NULL;
+	char *own_path = cluster_own_path(path, id);
+
+	*found_own = false;
+	if (given && !access(own_path, F_OK)) {
+		own = cluster_load(own_path, id, why, why_bytes);
+		if (!own) {
+			cluster_free(given);
+			given = NULL;
+		}
+	}
+	mem_free(own_path);
+	if (!own || own->epoch < given->epoch) {
+		cluster_free(own);
+		return given;
+	}
+	*found_own = !cluster_is_same(own, given);
+	cluster_free(given);
+	return own;
+}
+
+static void write_line(FILE *file, const struct cluster *c, uint32_t node)
+{
+	const struct cluster_node *n = &c->nodes[node];
+	struct cluster_range range;
+
+	fprintf(file, "%s %s:%u", n->id, n->host, n->port);
+	for (uint32_t at = 0; cluster_next(c, &at, &range);) {
+		if (range.node == node && range.last > range.first)
+			fprintf(file, " %u-%u", range.first, range.last);
+		else if (range.node == node)
+			fprintf(file, " %u", range.first);
+	}
+	for (uint32_t slot = 0; slot < OKV_NR_SLOTS && node == c->self; slot++)
+		if (c->way[slot])
+			fprintf(file, " [%u%s%s]", slot, cluster_owns(c, slot) ? "->-" : "-<-",
+				c->nodes[c->way[slot] - 1].id);
+	fputc('\n', file);
+}
+
+static bool write_all(FILE *file, const struct cluster *c)
+{
+	fprintf(file, "# octokvd writes this: the map as this node knows it.\nepoch %" PRIu64 "\n",
+		c->epoch);
+	for (uint32_t i = 0; i < c->nr_nodes; i++)
+		write_line(file, c, i);
+	return !fflush(file) && !ferror(file) && !fsync(fileno(file));
+}
+
+static bool sync_folder(const char *path)
+{
+	char *copy = join(path, "", "");
+	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC), error;
+
+	mem_free(copy);
+	if (fd < 0)
+		return false;
+	error = fsync(fd);
+	close(fd);
+	return !error;
+}
+
+int cluster_save(const struct cluster *c, const char *path, char *why, size_t why_bytes)
+{
+	char *fresh = join(path, ".", "new");
+	FILE *file = fopen(fresh, "we");
+	bool is_good = file && write_all(file, c);
+	int error = errno;
+
+	if (file)
+		fclose(file);
+	if (is_good && (rename(fresh, path) || !sync_folder(path))) {
+		is_good = false;
+		error = errno;
+	}
+	if (!is_good)
+		snprintf(why, why_bytes, "%s: %s", path, strerror(error));
+	mem_free(fresh);
+	return is_good ? 0 : -1;
 }

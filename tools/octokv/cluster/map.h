@@ -14,6 +14,14 @@
  *
  * ID is that of the node's store; octokvd --check prints it. A node takes another map at SIGHUP,
  * if the number of that one is greater.
+ *
+ * Slots move while they are used (CLUSTER SETSLOT). Then a node keeps a map of its own, in a second
+ * file beside the first: FILE.ID, with its own ID. That has what the node was told since, and the
+ * slots that are on their way from or to it, in its own line:
+ *
+ *	[SLOT->-ID] goes to the node ID		[SLOT-<-ID] comes from there
+ *
+ * Of the two files that with the greater number counts, and FILE.ID if they are equal.
  */
 #ifndef OKV_CLUSTER_H
 #define OKV_CLUSTER_H
@@ -27,7 +35,7 @@ enum {
 	CLUSTER_NODES_MAX	= 1000,
 	CLUSTER_ID_LEN		= 40,	/* hexadecimal digits */
 	CLUSTER_HOST_BYTES	= 64,
-	CLUSTER_LINE_BYTES	= 64 << 10,
+	CLUSTER_LINE_BYTES	= 1 << 20,
 };
 
 struct cluster_node {
@@ -36,13 +44,34 @@ struct cluster_node {
 	uint16_t port;
 };
 
-/* @nr_serving: nodes with slots. @owner: of each slot, 1 and the number of its node; 0: none */
+/* What a line says of a slot on its way. */
+struct cluster_word {
+	uint32_t node, slot;		/* of the line */
+	bool leaves;
+	char other[CLUSTER_ID_LEN + 1];
+};
+
+/**
+ * struct cluster - the map
+ * @version:	another one for each change since the start; not in the file
+ * @owner:	of each slot, 1 and the number of its node; 0: none
+ * @way:	of each slot that is on its way from us, if it is ours, or to us, 1 and the number
+ *		of the other node; 0: it is not
+ * @in_doubt:	of slots on their way from us: the other node may have keys that are here, too,
+ *		since what became of a MIGRATE is not known
+ * @words:	until all lines are read
+ */
 struct cluster {
-	uint64_t epoch;
+	uint64_t epoch, version;
 	struct cluster_node *nodes;
-	uint32_t nr_nodes, nr_serving;
+	uint32_t nr_nodes;
 	uint32_t self;
+	uint32_t nr_ways;
 	uint16_t owner[OKV_NR_SLOTS];
+	uint16_t way[OKV_NR_SLOTS];
+	bool in_doubt[OKV_NR_SLOTS];
+	struct cluster_word *words;
+	uint32_t nr_words;
 };
 
 /* Slots @first to @last belong to @node, and those around them do not. */
@@ -56,11 +85,51 @@ void cluster_id(const uint8_t *uuid, char *id);
 /* The map in a file, for the node with this ID; NULL, with a message in @why. */
 struct cluster *cluster_load(const char *path, const char *id, char *why, size_t why_bytes);
 void cluster_free(struct cluster *c);
+
+/* The path of a node's own map beside @path; to be freed. */
+char *cluster_own_path(const char *path, const char *id);
+
+/*
+ * The map that counts, of those in the two files. @found_own: it is the own one, and differs from
+ * the first file, which is not older.
+ */
+struct cluster *cluster_load_newest(const char *path, const char *id, bool *found_own, char *why,
+				    size_t why_bytes);
+
+/* Writes the map to a file, durably and as a whole. Returns 0, or -1 with a message in @why. */
+int cluster_save(const struct cluster *c, const char *path, char *why, size_t why_bytes);
+
+struct cluster *cluster_copy(const struct cluster *c);
 bool cluster_is_same(const struct cluster *a, const struct cluster *b);
 
 /* The next range at or behind slot *@at, which moves behind it; false: there is none. */
 bool cluster_next(const struct cluster *c, uint32_t *at, struct cluster_range *range);
 
 uint32_t cluster_nr_assigned(const struct cluster *c);
+uint32_t cluster_nr_serving(const struct cluster *c);	/* nodes with slots */
+
+/* The number of the node with this ID, of @len digits, or nr_nodes. */
+uint32_t cluster_find(const struct cluster *c, const char *id, size_t len);
+
+static inline bool cluster_owns(const struct cluster *c, uint32_t slot)
+{
+	return c->owner[slot] == c->self + 1;
+}
+
+/* What CLUSTER SETSLOT asks for. */
+enum cluster_change { CLUSTER_IMPORTING, CLUSTER_MIGRATING, CLUSTER_NODE, CLUSTER_STABLE };
+
+/*
+ * Changes what a slot is: true, or false with a sentence in @why, and nothing has changed. That the
+ * node still has keys of a slot that it gives away is the caller's to find out before.
+ */
+bool cluster_change(struct cluster *c, uint32_t slot, enum cluster_change what, uint32_t node,
+		    char *why, size_t why_bytes);
+
+/* Slots on their way by @old stay so, as far as that fits @c, which replaces it. */
+void cluster_keep_ways(struct cluster *c, const struct cluster *old);
+
+/* Ends the way of a slot, if it has one, or begins one. */
+void cluster_set_way(struct cluster *c, uint32_t slot, uint32_t way);
 
 #endif

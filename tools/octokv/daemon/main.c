@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "ask.h"
+#include "cluster/keeper.h"
 #include "data.h"
 #include "device/fence.h"
 #include "listen.h"
@@ -669,17 +670,10 @@ static void prepare_tls(struct options *o, struct tls *tls)
 
 static struct cluster *load_map(const struct options *o, const struct okv_device_info *info)
 {
-	char id[CLUSTER_ID_LEN + 1], why[512];
-	struct cluster *map;
-
 	if (!info->has_slots)
 		die("%s: its keys have no slots: dump it, and load the dump into a store that "
 		    "--format --slots has made", o->config.data);
-	cluster_id(info->uuid, id);
-	map = cluster_load(o->config.cluster, id, why, sizeof(why));
-	if (!map)
-		die("%s", why);
-	return map;
+	return keeper_load(o->config.cluster, info->uuid);
 }
 
 /* Returns the number of partitions. */
@@ -856,6 +850,7 @@ static void run_serve(struct options *o)
 	tenants_share_keys(&tenants, supervisor.nr_keys);
 	server.nr_workers = o->nr_cores < server.nr_partitions ? o->nr_cores : server.nr_partitions;
 	rs.server = &server;
+	keeper_init(&rs);
 	server.nr_listening = server.nr_workers;
 	if (o->nr_network && o->nr_network < server.nr_workers)
 		server.nr_listening = o->nr_network;

@@ -24,7 +24,8 @@
  * barrier all serve, or all end if one failed.
  *
  * Change. What all reactors read and none may write, such as the users, changes while they wait at
- * a barrier between two rounds. An eventfd that all poll calls them there.
+ * a barrier between two rounds. An eventfd that all poll calls them there. The first thread makes
+ * such changes, and the one that keeps the map of a cluster.
  *
  * End. A stop comes through the same eventfd. Each reactor stops reading. It counts itself
  * quiet when no request of its connections is under way and their replies are sent; a client that
@@ -39,14 +40,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "checker.h"
+#include "cluster/sender.h"
 #include "device/disk_uring.h"
 #include "device/fence.h"
+#include "helper.h"
 #include "link.h"
 #include "listen.h"
 #include "log.h"
 #include "mailbox.h"
 #include "store/mem.h"
+#include "server/auth.h"
 #include "server/clock.h"
 #include "server/metrics.h"
 #include "server/mover.h"
@@ -85,6 +88,9 @@ struct reactor {
 	char why[256];
 };
 
+/* The others are there in a node of a cluster only. */
+enum { HELPER_PASSWORDS, HELPER_MAP, HELPER_KEYS, NR_HELPERS };
+
 static struct {
 	pthread_barrier_t ready;
 	pthread_barrier_t change;	/* with the first thread */
@@ -94,8 +100,10 @@ static struct {
 	bool changes_users;		/* what the call is for; of the first thread */
 	uint64_t done_bytes, all_bytes;	/* atomic: of recovery */
 	uint32_t nr_quiet;
-	struct checker checker;
-	int ring_fds[MAX_WORKERS];	/* atomic, or ordered by mail (checker.c) */
+	struct helper helpers[NR_HELPERS];
+	uint32_t nr_helpers;
+	pthread_mutex_t calling;	/* held during a change, and for a stop */
+	int ring_fds[MAX_WORKERS];	/* atomic, or ordered by mail (helper.c) */
 } shared;
 
 static struct reactor *reactor_of(const struct reactors *rs, uint32_t id)
@@ -141,7 +149,19 @@ static void post_mail(struct reactor *r)
 static bool check(struct worker *w, struct kv_msg *msg)
 {
 	(void)w;
-	return checker_add(&shared.checker, msg);
+	return helper_add(&shared.helpers[HELPER_PASSWORDS], msg);
+}
+
+static bool keep(struct worker *w, struct kv_msg *msg)
+{
+	(void)w;
+	return helper_add(&shared.helpers[HELPER_MAP], msg);
+}
+
+static bool ship(struct worker *w, struct kv_msg *msg)
+{
+	(void)w;
+	return helper_add(&shared.helpers[HELPER_KEYS], msg);
 }
 
 static void take_mail_of(struct reactor *r, struct mailbox *box)
@@ -163,7 +183,8 @@ static void take_mail(struct reactor *r)
 
 	for (uint32_t i = 0; i < nr; i++)
 		take_mail_of(r, &reactor_of(r->all, i)->to[r->worker.id]);
-	take_mail_of(r, &shared.checker.to[r->worker.id]);
+	for (uint32_t i = 0; i < shared.nr_helpers; i++)
+		take_mail_of(r, &shared.helpers[i].to[r->worker.id]);
 }
 
 /* ---- callbacks of the worker (server.h) ---- */
@@ -583,7 +604,8 @@ static void make_worker(struct reactors *rs, uint32_t id)
 	memset(r->to, 0, sizeof(*r->to) * MAX_WORKERS);
 	r->worker = (struct worker){
 		.server = rs->server, .id = id, .post = post, .check = check,
-		.ready = conn_is_ready, .end = conn_ends, .freed = conn_is_freed,
+		.keep = keep, .ship = ship, .ready = conn_is_ready, .end = conn_ends,
+		.freed = conn_is_freed,
 	};
 	r->worker.events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
 	r->worker.window_events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
@@ -607,11 +629,29 @@ void reactors_free(struct reactors *rs)
 		mem_free(r);
 	}
 	mem_free(rs->server->published);
-	checker_stop(&shared.checker);
+	for (uint32_t i = 0; i < shared.nr_helpers; i++)
+		helper_stop(&shared.helpers[i]);
 	close(shared.call_fd);
 	close(shared.ready_fd);
 	pthread_barrier_destroy(&shared.ready);
 	pthread_barrier_destroy(&shared.change);
+	pthread_mutex_destroy(&shared.calling);
+}
+
+static void start_helpers(struct reactors *rs)
+{
+	bool (*const work[NR_HELPERS])(struct kv_msg *msg) = {
+		[HELPER_PASSWORDS] = auth_check, [HELPER_MAP] = rs->keep,
+		[HELPER_KEYS] = sender_work,
+	};
+
+	shared.nr_helpers = rs->server->cluster ? NR_HELPERS : 1;
+	for (uint32_t i = 0; i < shared.nr_helpers; i++) {
+		if (helper_start(&shared.helpers[i], shared.ring_fds, work[i])) {
+			perror("octokvd: a thread that helps the reactors");
+			exit(1);
+		}
+	}
 }
 
 void reactors_start(struct reactors *rs)
@@ -623,13 +663,11 @@ void reactors_start(struct reactors *rs)
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);
 	pthread_barrier_init(&shared.ready, NULL, nr);
 	pthread_barrier_init(&shared.change, NULL, nr + 1);
+	pthread_mutex_init(&shared.calling, NULL);
 	shared.nr_quiet = 0;
 	shared.call_fd = eventfd(0, EFD_CLOEXEC);
 	shared.ready_fd = eventfd(0, EFD_CLOEXEC);
-	if (checker_start(&shared.checker, shared.ring_fds)) {
-		perror("octokvd: the thread that checks passwords");
-		exit(1);
-	}
+	start_helpers(rs);
 	rs->server->published = mem_zalloc(rs->server->nr_partitions *
 					   sizeof(*rs->server->published));
 	for (uint32_t i = 0; i < nr; i++)
@@ -677,21 +715,30 @@ bool reactors_are_alive(const struct reactors *rs)
 	return true;
 }
 
-static void call_all(bool users, void (*change)(void *owner), void *owner)
+/* False: they are being stopped. */
+static bool call_all(bool users, void (*change)(void *owner), void *owner)
 {
+	struct helper *passwords = &shared.helpers[HELPER_PASSWORDS];
 	uint64_t count;
 
+	pthread_mutex_lock(&shared.calling);
+	if (__atomic_load_n(&shared.stops, __ATOMIC_RELAXED)) {
+		pthread_mutex_unlock(&shared.calling);
+		return false;
+	}
 	shared.changes_users = users;
 	say(shared.call_fd);
 	pthread_barrier_wait(&shared.change);
-	checker_pause(&shared.checker, true);
+	helper_pause(passwords, true);
 	if (change)
 		change(owner);
-	checker_pause(&shared.checker, false);
+	helper_pause(passwords, false);
 	/* Before they poll again. */
 	if (read(shared.call_fd, &count, sizeof(count)) != sizeof(count))
 		perror("octokvd: eventfd");
 	pthread_barrier_wait(&shared.change);
+	pthread_mutex_unlock(&shared.calling);
+	return true;
 }
 
 void reactors_change(struct reactors *rs, void (*change)(void *owner), void *owner)
@@ -700,15 +747,18 @@ void reactors_change(struct reactors *rs, void (*change)(void *owner), void *own
 	call_all(true, change, owner);
 }
 
-void reactors_pause(struct reactors *rs, void (*change)(void *owner), void *owner)
+bool reactors_pause(struct reactors *rs, void (*change)(void *owner), void *owner)
 {
 	(void)rs;
-	call_all(false, change, owner);
+	return call_all(false, change, owner);
 }
 
 void reactors_stop(struct reactors *rs)
 {
+	pthread_mutex_lock(&shared.calling);
 	__atomic_store_n(&shared.stops, true, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&shared.calling);
+	sender_stop();
 	say(shared.call_fd);
 	reactors_free(rs);
 }

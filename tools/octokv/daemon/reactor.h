@@ -10,6 +10,7 @@ struct reactors {
 	struct server *server;
 	int data_fd;
 	const char *failed;		/* why a reactor could not start; set once */
+	bool (*keep)(struct kv_msg *msg);	/* changes the map of a cluster: cluster/keeper.h */
 };
 
 /* Starts the threads, which open their partitions and then serve. */
@@ -36,8 +37,11 @@ bool reactors_are_alive(const struct reactors *rs);
  */
 void reactors_change(struct reactors *rs, void (*change)(void *owner), void *owner);
 
-/* The same, but what they know of users and the clock stays as it is. */
-void reactors_pause(struct reactors *rs, void (*change)(void *owner), void *owner);
+/*
+ * The same, but what they know of users and the clock stays as it is. Any thread may call these.
+ * False: they are being stopped, and nothing has changed.
+ */
+bool reactors_pause(struct reactors *rs, void (*change)(void *owner), void *owner);
 
 /*
  * Takes no new connections, completes requests under way, closes the stores with a checkpoint, and

@@ -32,10 +32,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "cluster/keeper.h"
 #include "device/disk_uring.h"
 #include "log.h"
 #include "scrape.h"
-#include "cluster/map.h"
 #include "server/tenant.h"
 #include "supervise.h"
 #include "tls.h"
@@ -213,44 +213,6 @@ static void reload(struct supervisor *s)
 	tenants_free(&fresh);
 }
 
-struct swap {
-	struct cluster **at, *map;
-};
-
-static void swap(void *owner)
-{
-	struct swap *swap = owner;
-	struct cluster *old = *swap->at;
-
-	*swap->at = swap->map;
-	swap->map = old;
-}
-
-static void reload_map(struct supervisor *s)
-{
-	struct server *server = s->reactors->server;
-	struct cluster *old = server->cluster;
-	const char *path = server->config.cluster;
-	char why[512];
-	struct swap map = {
-		.at = &server->cluster,
-		.map = cluster_load(path, old->nodes[old->self].id, why, sizeof(why)),
-	};
-
-	if (!map.map) {
-		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: %s", why);
-	} else if (map.map->epoch > old->epoch) {
-		reactors_change(s->reactors, swap, &map);
-		log_say(LOG_CLUSTER, "%s was read again: epoch %llu, %u nodes", path,
-			(unsigned long long)server->cluster->epoch, server->cluster->nr_nodes);
-	} else if (!cluster_is_same(map.map, old)) {
-		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: the epoch of %s is "
-			"%llu, not above %llu", path, (unsigned long long)map.map->epoch,
-			(unsigned long long)old->epoch);
-	}
-	cluster_free(map.map);
-}
-
 static void reload_certificate(const struct supervisor *s)
 {
 	char why[512];
@@ -317,7 +279,7 @@ void supervise(struct supervisor *s)
 		if (s->reloads && s->tls)
 			reload_certificate(s);
 		if (s->reloads && config->cluster)
-			reload_map(s);
+			keeper_reload();
 		if (s->reloads)
 			reload(s);
 		if (s->has_no_room)

@@ -56,8 +56,8 @@ struct conn {
 	bool feeding;
 	bool multi_is_open;			/* commands are kept until EXEC (multi.h) */
 	bool multi_is_bad;			/* EXEC refuses them */
-	uint64_t multi_epoch;			/* of the map of the cluster, at MULTI */
 	int32_t multi_slot;			/* of their keys, in a cluster; -1: none so far */
+	bool asking;				/* the next command, or transaction, is after ASK */
 	struct request *kept, *last_kept;
 	struct watched *watched;
 	uint32_t nr_kept, nr_watched;

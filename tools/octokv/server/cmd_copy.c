@@ -473,6 +473,7 @@ static void finish_dump(struct request *r)
 struct restore {
 	int64_t ttl_ms;
 	bool replaces, absolute;
+	uint32_t user;			/* the argument with the number of the user; 0: none */
 };
 
 /* Reads the options of RESTORE. Returns NULL, or what is wrong with them. */
@@ -489,6 +490,9 @@ static const char *parse_restore(const struct request *r, struct restore *o)
 			o->replaces = true;
 		} else if (req_is(r, i, "absttl")) {
 			o->absolute = true;
+		} else if (req_is(r, i, "user-id") && i + 1 < req_nr(r) &&
+			   r->command_of->flags & CMD_ASKING) {
+			o->user = ++i;
 		} else if (i + 1 < req_nr(r) && ((idle && !has_frequency) ||
 						 (frequency && !has_idle))) {
 			/* Checked, and of no use here. */
@@ -538,6 +542,31 @@ static const char *unpack(struct request *r, struct kv_op *kv)
 	return rdb_unpack(&value, kv->fresh) ? NULL : "ERR Bad data format";
 }
 
+/*
+ * The request is that of the user in argument @i, as another node says who moves a slot (MIGRATE).
+ * Returns NULL, or why it cannot be.
+ */
+static const char *become(struct request *r, uint32_t i)
+{
+	struct worker *w = r->conn->worker;
+	struct tenant *tenant = NULL;
+	int64_t id;
+
+	if (r->is_kept)
+		return SYNTAX;
+	if (!r->tenant->is_admin)
+		return "NOPERM only an admin restores keys of other users";
+	if (req_int(r, i, &id))
+		tenant = tenants_find_id(w->server->tenants, id);
+	if (!tenant)
+		return "ERR no user has that number here: the users files differ";
+	if (r->has_token)
+		tenant_request_end(w, r->tenant);
+	r->has_token = false;
+	r->tenant = tenant;
+	return NULL;
+}
+
 static void start_restore(struct request *r)
 {
 	uint64_t now_ms = r->conn->worker->now_ms;
@@ -545,6 +574,8 @@ static void start_restore(struct request *r)
 	const char *wrong = parse_restore(r, &o);
 	struct kv_op *kv;
 
+	if (!wrong && o.user)
+		wrong = become(r, o.user);
 	if (wrong) {
 		request_fail(r, "%s", wrong);
 		return;
@@ -620,5 +651,6 @@ const struct command copy_commands[] = {
 	{ "msetnx", -3, CMD_WRITE, 1, -1, 2, start_msetnx, finish_msetnx },
 	{ "dump", 2, 0, 1, 1, 1, start_dump, finish_dump },
 	{ "restore", -4, CMD_WRITE, 1, 1, 1, start_restore, finish_restore },
+	{ "restore-asking", -4, CMD_WRITE | CMD_ASKING, 1, 1, 1, start_restore, finish_restore },
 	{ NULL },
 };

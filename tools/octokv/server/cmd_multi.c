@@ -16,6 +16,7 @@
  * WATCH remembers length, checksum and expiry of a value. EXEC compares them in the same step. So a
  * key that was changed, and changed back, has not changed.
  */
+#include "cluster/way.h"
 #include "command.h"
 #include "multi.h"
 #include "mover.h"
@@ -57,6 +58,10 @@ struct multi_txn {
 	uint32_t partition, nr_keys;
 	uint64_t reply_bytes;
 	uint64_t sent_ns, queued_ns, returned_ns;	/* as in kv_op */
+	uint8_t turn;
+	enum way way;			/* of the slot of its keys, at the owner */
+	uint32_t nr_away;		/* keys that are not here, and may be at another node */
+	bool is_in_doubt;
 	uint64_t fresh_bytes;		/* of values that operations made */
 	bool has_copies;		/* keys may share a value */
 };
@@ -91,7 +96,7 @@ void multi_forget(struct conn *c)
 	c->watched = NULL;
 	c->nr_kept = c->nr_watched = 0;
 	c->kept_bytes = 0;
-	c->multi_is_open = c->multi_is_bad = false;
+	c->multi_is_open = c->multi_is_bad = c->asking = false;
 }
 
 static void end_exec(struct request *r)
@@ -256,7 +261,11 @@ static enum okv_status decide(struct okv_txn *txn)
 		s->value = t->keys[i].read.out;
 		s->len = t->keys[i].read.out_len;
 		s->expire_ms = t->keys[i].read.out_expire_ms;
+		t->nr_away += !s->found && (t->way == WAY_LEAVES ||
+					    (t->way == WAY_COMES && t->nr_keys > 1));
 	}
+	if (t->nr_away)
+		return OKV_ABORTED;
 	for (struct request *r = t->kept; r; r = r->next) {
 		for (uint32_t i = 0; i < r->nr_ops && !r->done; i++) {
 			run_op(t, &r->ops[i]);
@@ -269,6 +278,8 @@ static enum okv_status decide(struct okv_txn *txn)
 		struct okv_txn_key *k = &t->keys[i];
 		const struct state *s = &t->states[i];
 
+		if (t->is_in_doubt && s->changed)
+			return OKV_ABORTED;
 		k->writes = s->changed;
 		k->removes = !s->found;
 		k->value = s->value;
@@ -289,6 +300,8 @@ static void txn_done(struct okv_txn *txn)
 			r->ops[i].fresh = NULL;
 		}
 	}
+	if (w->server->cluster)
+		way_end(w, t->turn);
 	tenant_publish(w, t->request->tenant);
 	metrics_store_stages(w, t->request->tenant->id, &txn->stages);
 	t->returned_ns = w->now_ns;
@@ -298,14 +311,28 @@ static void txn_done(struct okv_txn *txn)
 static void txn_run(struct worker *w, struct kv_msg *msg)
 {
 	struct multi_txn *t = (struct multi_txn *)msg;
-
 	struct okv_partition *p = request_partition(w, t->partition);
 
+	for (uint32_t i = 0; w->locked && i < t->nr_keys; i++)
+		if (way_waits(w, msg, t->keys[i].read.hash))
+			return;
+	if (w->server->cluster) {
+		t->turn = way_begin(w);
+		t->way = way_of(w->server, t->request->slot, t->request->asking);
+		t->is_in_doubt = t->way == WAY_LEAVES &&
+				 way_is_in_doubt(w->server, t->request->slot);
+	}
 	worker_count(w, COUNT_STORE, t->nr_keys);
 	t->queued_ns = passed_ns(t->sent_ns, w->now_ns);
 	metrics_stage(w, t->request->tenant->id, STAGE_QUEUE, t->queued_ns);
 	if (!p) {
 		t->txn = (struct okv_txn){ .status = OKV_CORRUPT, .owner = t };
+		txn_done(&t->txn);
+		return;
+	}
+	if (t->way == WAY_ELSEWHERE) {
+		t->nr_away = t->nr_keys;
+		t->txn = (struct okv_txn){ .status = OKV_ABORTED, .owner = t };
 		txn_done(&t->txn);
 		return;
 	}
@@ -368,6 +395,16 @@ static void run_otherwise(struct request *r)
 	otherwise(r);
 }
 
+/* Some keys may be at another node. */
+static void reply_away(struct request *r)
+{
+	char text[128];
+
+	way_redirect(r->conn->worker->server, r->slot, r->asking,
+		     r->txn->nr_away == r->txn->nr_keys, text, sizeof(text));
+	request_fail(r, "%s", text);
+}
+
 static void txn_home(struct worker *w, struct kv_msg *msg)
 {
 	struct multi_txn *t = (struct multi_txn *)msg;
@@ -386,6 +423,11 @@ static void txn_home(struct worker *w, struct kv_msg *msg)
 	}
 	if (t->txn.status == OKV_OK)
 		reply_all(r);
+	else if (t->nr_away)
+		reply_away(r);
+	else if (t->txn.status == OKV_ABORTED && t->is_in_doubt)
+		request_fail(r, "TRYAGAIN the slot moves, and the other node may have older copies "
+			     "of these keys");
 	else if (t->txn.status == OKV_ABORTED)
 		resp_raw(&r->out, r->out.resp3 ? "_\r\n" : "*-1\r\n", r->out.resp3 ? 3 : 5);
 	else if (t->txn.status == OKV_TOO_LARGE)
@@ -517,17 +559,13 @@ static void start_exec(struct request *r)
 		request_refuse_old(r);
 		return;
 	}
-	if (cluster_epoch(c->worker->server) != c->multi_epoch) {
-		multi_forget(c);
-		request_fail(r, "EXECABORT the map of the cluster has changed: send it again");
-		return;
-	}
 	t = r->txn = mem_zalloc(sizeof(*t));
 	*t = (struct multi_txn){
 		.msg = { .run = txn_run, .done = txn_home }, .request = r, .kept = c->kept,
 		.watched = c->watched,
 	};
 	r->end = end_exec;
+	r->slot = c->multi_slot;
 	c->kept = NULL;
 	c->watched = NULL;
 	multi_forget(c);
@@ -566,8 +604,8 @@ static void start_multi(struct request *r)
 		return;
 	}
 	r->conn->multi_is_open = true;
-	r->conn->multi_epoch = cluster_epoch(r->conn->worker->server);
 	r->conn->multi_slot = -1;
+	r->conn->asking = r->asking;
 	reply_ok(r);
 }
 

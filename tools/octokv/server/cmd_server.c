@@ -495,6 +495,11 @@ static void start_flush(struct request *r)
 {
 	const struct server *s = r->conn->worker->server;
 
+	/* It would not find keys that are between two nodes. */
+	if (cluster_is_moving(s)) {
+		request_fail(r, "TRYAGAIN slots move from this node, or to it");
+		return;
+	}
 	request_jobs(r, s->nr_partitions);
 	for (uint32_t i = 0; i < s->nr_partitions; i++) {
 		struct job *job = &r->jobs[i];

@@ -15,6 +15,7 @@
 
 #include "command.h"
 #include "store/mem.h"
+#include "cluster/way.h"
 #include "mover.h"
 #include "tenant.h"
 
@@ -26,7 +27,7 @@ static_assert((int)OKV_ROOM_BYTES >= (int)RESP_HEADROOM_BYTES, "the header of a 
 
 static const struct command *const tables[] = {
 	key_commands, lock_commands, bit_commands, copy_commands, multi_commands, admin_commands,
-	cluster_commands, server_commands,
+	cluster_commands, migrate_commands, server_commands,
 };
 #define NR_TABLES (sizeof(tables) / sizeof(tables[0]))
 
@@ -100,6 +101,7 @@ struct request *request_new(struct conn *c)
 	r->conn = c;
 	r->tenant = c->tenant;
 	r->out.resp3 = c->out.resp3;
+	r->slot = -1;
 	return r;
 }
 
@@ -251,6 +253,91 @@ void request_reply_text(struct request *r, struct resp_out *text)
 	resp_out_free(text);
 }
 
+/* ---- in a cluster: the slot of a key may be on its way to another node (cluster/way.h) ---- */
+
+#define IN_DOUBT "TRYAGAIN the slot of this key moves, and the other node may have an older copy " \
+		 "of it: it cannot be removed before that has ended"
+
+static enum okv_status keep_key(struct okv_op *op)
+{
+	((struct kv_op *)op->owner)->complaint = IN_DOUBT;
+	return OKV_ABORTED;
+}
+
+static enum okv_status update_no_sooner(struct okv_op *op)
+{
+	struct kv_op *kv = op->owner;
+	uint64_t old_ms = op->expire_ms;
+	enum okv_status status = kv->update(op);
+
+	if (status == OKV_OK && op->expire_ms && (!old_ms || op->expire_ms < old_ms))
+		return keep_key(op);
+	return status;
+}
+
+/* False: it may remove a key, and is over. */
+static bool keep_doubtful(struct kv_op *kv)
+{
+	struct okv_op *op = &kv->op;
+
+	switch (op->kind) {
+	case OKV_OP_DELETE:
+		op->flags |= OKV_WANT_OLD;
+		op->update = keep_key;
+		return true;
+	case OKV_OP_UPDATE:
+		kv->update = op->update;
+		op->update = update_no_sooner;
+		return true;
+	case OKV_OP_PUT:
+	case OKV_OP_TOUCH:
+		if (!op->expire_ms || op->flags & OKV_KEEP_TTL)
+			return true;
+		op->status = keep_key(op);
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* At the owner: whether an operation may go to the store. If not, it is over. */
+static bool takes_op(struct worker *w, struct kv_op *kv)
+{
+	const struct request *r = kv->request;
+
+	switch (way_of(w->server, r->slot, r->asking)) {
+	case WAY_NONE:
+		return true;
+	case WAY_LEAVES:
+		kv->may_be_away = true;
+		if (kv->op.kind == OKV_OP_PUT || kv->op.kind == OKV_OP_UPDATE)
+			kv->op.flags |= OKV_IF_PRESENT;
+		return !way_is_in_doubt(w->server, r->slot) || keep_doubtful(kv);
+	case WAY_COMES:
+		kv->may_be_away = r->nr_slot_keys > 1;
+		return true;
+	case WAY_ELSEWHERE:
+		break;
+	}
+	kv->may_be_away = true;
+	kv->op.status = OKV_NOT_FOUND;
+	return false;
+}
+
+/* At home: true, with an error, if some keys of its operations may be at another node. */
+static bool is_redirected(const struct request *r, char *text, size_t bytes)
+{
+	uint32_t nr_away = 0;
+
+	for (uint32_t i = 0; i < r->nr_next; i++)
+		nr_away += r->ops[i].may_be_away && r->ops[i].op.status == OKV_NOT_FOUND;
+	if (!nr_away)
+		return false;
+	way_redirect(r->conn->worker->server, r->slot, r->asking, nr_away == r->nr_slot_keys, text,
+		     bytes);
+	return true;
+}
+
 /* ---- operations ---- */
 
 void request_ops(struct request *r, uint32_t nr)
@@ -288,6 +375,8 @@ static void kv_op_stored(struct okv_op *op)
 		kv->held_bytes = op->out_len > op->value_len ? op->out_len : op->value_len;
 	}
 	okv_op_release(op);
+	if (w->server->cluster)
+		way_end(w, kv->turn);
 	mem_free(kv->fresh);
 	kv->fresh = NULL;
 	if (op->kind != OKV_OP_GET && op->kind != OKV_OP_STAT)
@@ -309,6 +398,10 @@ static void kv_op_run(struct worker *w, struct kv_msg *msg)
 	struct kv_op *kv = (struct kv_op *)msg;
 	struct okv_partition *p = request_partition(w, kv->partition);
 
+	if (w->locked && kv->request->slot >= 0 && way_waits(w, msg, kv->op.hash))
+		return;
+	if (w->server->cluster)
+		kv->turn = way_begin(w);
 	worker_count(w, COUNT_STORE, 1);
 	kv->queued_ns = passed_ns(kv->sent_ns, w->now_ns);
 	if (kv->queued_ns || msg->home != w->id)
@@ -321,7 +414,21 @@ static void kv_op_run(struct worker *w, struct kv_msg *msg)
 	}
 	if (w->events)
 		w->events[kv->partition][kv->op.tenant]++;
-	okv_partition_submit(p, &kv->op);
+	if (w->server->cluster && !takes_op(w, kv))
+		kv_op_stored(&kv->op);
+	else
+		okv_partition_submit(p, &kv->op);
+}
+
+/* All of its operations, or jobs, are done. */
+static void end_round(struct request *r)
+{
+	if (r->step) {
+		r->step(r);
+		return;
+	}
+	r->command_of->finish(r);
+	request_done(r);
 }
 
 static void submit_more(struct request *r);
@@ -355,6 +462,7 @@ static void kv_op_home(struct worker *w, struct kv_msg *msg)
 static void submit_more(struct request *r)
 {
 	struct conn *c = r->conn;
+	char away[128];
 
 	if (r->submitting)
 		return;
@@ -384,12 +492,11 @@ static void submit_more(struct request *r)
 				     "fewer keys", REQUEST_MAX_REPLY_BYTES);
 		return;
 	}
-	if (r->step) {
-		r->step(r);
+	if (r->slot >= 0 && is_redirected(r, away, sizeof(away))) {
+		request_fail(r, "%s", away);
 		return;
 	}
-	r->command_of->finish(r);
-	request_done(r);
+	end_round(r);
 }
 
 struct kv_op *request_key(struct request *r, uint32_t i, uint32_t arg, enum okv_op_kind kind)
@@ -506,10 +613,8 @@ static void job_home(struct worker *w, struct kv_msg *msg)
 	struct request *r = ((struct job *)msg)->request;
 
 	(void)w;
-	if (--r->nr_flying)
-		return;
-	r->command_of->finish(r);
-	request_done(r);
+	if (!--r->nr_flying)
+		end_round(r);
 }
 
 struct okv_partition *job_walk_begin(struct worker *w, struct job *job)

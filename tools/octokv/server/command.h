@@ -43,6 +43,7 @@ enum command_flags {
 	CMD_ENDS_MULTI	= 1 << 2,	/* runs at once between MULTI and EXEC, too */
 	CMD_IN_MULTI	= 1 << 3,	/* may be kept for EXEC; so may all that have keys */
 	CMD_ALL_KEYS	= 1 << 6,	/* looks at keys that are not among its arguments */
+	CMD_ASKING	= 1 << 7,	/* as if ASKING were before it */
 	/* For cmd_copy.c: */
 	CMD_REMOVES_SOURCE	= 1 << 4,
 	CMD_KEEPS_TARGET	= 1 << 5,	/* if there is one */
@@ -83,6 +84,10 @@ struct kv_op {
 	uint32_t adds_bytes;
 	uint64_t holds_bytes;		/* set aside for it */
 	const char *complaint;		/* why an update refused */
+	/* In a cluster: way.h. */
+	bool may_be_away;		/* if the key is not here, it may be at another node */
+	uint8_t turn;
+	enum okv_status (*update)(struct okv_op *op);
 };
 
 struct job {
@@ -116,12 +121,16 @@ struct request {
 	bool done;
 	bool has_token;			/* of a tenant with a bound on requests */
 	bool is_kept;			/* for EXEC: its operations are not sent */
+	bool asking;			/* the client has been sent here by ASK */
+	int32_t slot;			/* of its keys, in a cluster; -1: they have none */
+	uint32_t nr_slot_keys;
 	bool blocks;			/* until it is done */
 	struct multi_txn *txn;		/* of EXEC */
 	void (*end)(struct request *r);	/* frees what the command has */
 	/* Instead of finish(), if it is set: it submits the next operations, or is done. */
 	void (*step)(struct request *r);
 	struct crossing *crossing;	/* of COPY and RENAME over partitions */
+	void *more;			/* of SETSLOT and MIGRATE */
 	uint32_t unpacked_bytes;	/* what RESTORE has made of its command */
 	struct auth *auth;		/* a password that is being checked */
 	bool is_started;		/* it was not refused before it ran */
@@ -144,13 +153,16 @@ static inline uint64_t request_held_bytes(const struct request *r)
 void request_free(struct request *r);
 
 /*
- * cmd_cluster.c: whether this node has the slot of all keys of the request. If not, the request has
- * been refused: MOVED, with the node that has it, CROSSSLOT or CLUSTERDOWN.
+ * cluster/cmd_cluster.c: whether this node has the slot of all keys of the request. If not, the
+ * request has been refused: MOVED, with the node that has it, CROSSSLOT or CLUSTERDOWN.
  */
 bool cluster_takes(struct request *r);
 
-/* The epoch of the map, or 0. */
-uint64_t cluster_epoch(const struct server *s);
+/* Several keys of a slot on its way are written in one step, or not at all: multi_run(). */
+bool cluster_wants_step(const struct request *r);
+
+/* Whether slots are on their way from this node, or to it. */
+bool cluster_is_moving(const struct server *s);
 
 /* The request fails, since another host may have the device. */
 void request_refuse_old(struct request *r);
@@ -279,11 +291,12 @@ bool glob_match(const char *pattern, size_t pattern_len, const char *text, size_
 /*
  * The tables, each ended by a NULL name: commands on keys in cmd_keys.c, the scripts of a lock in
  * cmd_lock.c, those on bits in cmd_bits.c, values that go from key to key in cmd_copy.c,
- * transactions in cmd_multi.c, CLIENT and what admins need in cmd_admin.c, all others in
- * cmd_server.c.
+ * transactions in cmd_multi.c, CLIENT and what admins need in cmd_admin.c, those of a cluster in
+ * cluster/, all others in cmd_server.c.
  */
 extern const struct command key_commands[];
 extern const struct command cluster_commands[];
+extern const struct command migrate_commands[];
 extern const struct command lock_commands[];
 extern const struct command bit_commands[];
 extern const struct command copy_commands[];

@@ -170,6 +170,11 @@ static void spoil_multi(struct conn *c)
 		multi_spoil(c);
 }
 
+static void refuse_step(struct request *r)
+{
+	request_fail(r, "TRYAGAIN the slot moves, and this is too much for one step");
+}
+
 /* Looks the command up, checks it and starts it. */
 static void request_run(struct request *r)
 {
@@ -179,6 +184,8 @@ static void request_run(struct request *r)
 	bool is_good = c && (c->arity > 0 ? nr == c->arity : nr >= -c->arity);
 
 	r->command_of = r->conn->last_command = c;
+	r->asking = r->conn->asking || (c && c->flags & CMD_ASKING);
+	r->conn->asking &= multi_is_open(r->conn);
 	if (!is_good)
 		spoil_multi(r->conn);
 	if (!r->tenant && !(c && c->flags & CMD_NO_AUTH))
@@ -193,6 +200,8 @@ static void request_run(struct request *r)
 		multi_keep(r);
 	else if (may_be_old(r))
 		request_refuse_old(r);
+	else if (cluster_wants_step(r))
+		multi_run(r, refuse_step);
 	else
 		request_start(r);
 }

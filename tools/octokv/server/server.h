@@ -23,6 +23,7 @@
 
 struct cluster;
 struct conn;
+struct leaving;
 struct tenant;
 struct tenants;
 struct worker;
@@ -143,9 +144,17 @@ struct worker {
 	tenant_events *events, *window_events;	/* of this window, of the last one */
 	uint32_t busy_ppm, storage_ppm;	/* of the last window; atomic */
 	uint64_t window_begun_ns, window_busy_ns, window_stages[3];
+	/* cluster/way.c */
+	struct leaving *locked;		/* keys that MIGRATE sends */
+	uint32_t nr_running[2];		/* operations, by the turn in which they began */
+	uint8_t turn;
+	struct kv_msg *drain;		/* waits for those of the other turn */
 	void (*post)(struct worker *w, struct kv_msg *msg, uint32_t to);
 	/* A password (auth.h) for another thread; false: too many wait. NULL: check it here. */
 	bool (*check)(struct worker *w, struct kv_msg *msg);
+	/* Changes of the map, and keys for another node, for other threads: cluster/slots.h. */
+	bool (*keep)(struct worker *w, struct kv_msg *msg);
+	bool (*ship)(struct worker *w, struct kv_msg *msg);
 	/* The connection has output, or room for input. */
 	void (*ready)(struct worker *w, struct conn *c);
 	/* Ends the connection now. */

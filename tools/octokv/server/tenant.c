@@ -287,6 +287,14 @@ struct tenant *tenants_find(struct tenants *t, const char *name, size_t len)
 	return NULL;
 }
 
+struct tenant *tenants_find_id(struct tenants *t, int64_t id)
+{
+	for (uint32_t i = 0; i < t->nr; i++)
+		if (t->list[i]->id == id)
+			return t->list[i];
+	return NULL;
+}
+
 /* ---- passwords ---- */
 
 /*

@@ -103,6 +103,7 @@ void tenants_set_tags(struct tenants *t, bool have_tags);
 /* The tenant of a connection before AUTH: NULL if there are users. */
 struct tenant *tenants_default(struct tenants *t);
 struct tenant *tenants_find(struct tenants *t, const char *name, size_t len);
+struct tenant *tenants_find_id(struct tenants *t, int64_t id);
 
 /* True if @password was the tenant's just before: takes no time. False: it may be all the same. */
 bool tenant_knows(const struct tenants *t, const struct tenant *tenant, const char *password,

@@ -417,6 +417,8 @@ static enum okv_status op_judge(struct okv_op *op, const void *old)
 {
 	switch (op->kind) {
 	case OKV_OP_UPDATE:
+		if (op->flags & OKV_IF_PRESENT && !op->found)
+			return OKV_NOT_FOUND;
 		op->expire_ms = op->out_expire_ms;
 		return op->update(op);
 	case OKV_OP_TOUCH:

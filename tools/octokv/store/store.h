@@ -102,8 +102,7 @@ struct okv_stages {
 enum okv_op_flags {
 	OKV_IF_ABSENT	= 1 << 0,	/* PUT: else OKV_EXISTS */
 
-	/* PUT: else OKV_NOT_FOUND. UPDATE: the caller promises that update() makes no new key. */
-	OKV_IF_PRESENT	= 1 << 1,
+	OKV_IF_PRESENT	= 1 << 1,	/* PUT, UPDATE: else OKV_NOT_FOUND */
 
 	OKV_KEEP_TTL	= 1 << 2,	/* PUT: keep the expiry of the old record, if any */
 	OKV_WANT_OLD	= 1 << 3,	/* PUT, DELETE: out is the old value */

@@ -138,6 +138,8 @@ static enum okv_status run_update(struct okv_partition *p, struct record **at, s
 {
 	enum okv_status status;
 
+	if (op->flags & OKV_IF_PRESENT && !*at)
+		return OKV_NOT_FOUND;
 	op->expire_ms = op->out_expire_ms;
 	status = op->update(op);
 	if (status == OKV_OK)

@@ -32,10 +32,11 @@ static struct server server;
 static struct reactors reactors = { .server = &server };
 static int nr_forgotten, dump_result = -1;
 
-void reactors_pause(struct reactors *rs, void (*change)(void *owner), void *owner)
+bool reactors_pause(struct reactors *rs, void (*change)(void *owner), void *owner)
 {
 	(void)rs;
 	change(owner);
+	return true;
 }
 
 struct okv_partition *okv_store_partition(struct okv_store *s, uint32_t partition)

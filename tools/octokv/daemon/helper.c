@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* checker.c - see checker.h */
+/* helper.c - see helper.h */
 #include <errno.h>
 #include <string.h>
 
-#include "checker.h"
+#include "helper.h"
 #include "device/ring.h"
 #include "server/auth.h"
 #include "server/clock.h"
@@ -11,7 +11,7 @@
 
 enum { RING_ENTRIES = 8 };
 
-static void send_back(struct checker *c, struct kv_msg *msg)
+static void send_back(struct helper *c, struct kv_msg *msg)
 {
 	struct io_uring_sqe *sqe = ring_sqe(&c->ring);
 	struct io_uring_cqe *cqe;
@@ -29,17 +29,17 @@ static void send_back(struct checker *c, struct kv_msg *msg)
 }
 
 /* Send back what is due by @now. */
-static void send_late(struct checker *c, uint64_t now)
+static void send_late(struct helper *c, uint64_t now)
 {
 	while (c->nr_late && c->late[c->late_first].at_ns <= now) {
 		send_back(c, c->late[c->late_first].msg);
-		c->late_first = (c->late_first + 1) % CHECKER_MAX;
+		c->late_first = (c->late_first + 1) % HELPER_MAX;
 		c->nr_late--;
 	}
 }
 
 /* The next message; NULL: something is due, or this is the end. */
-static struct kv_msg *take(struct checker *c, bool *ends)
+static struct kv_msg *take(struct helper *c, bool *ends)
 {
 	struct timespec until = { 0 };
 	struct kv_msg *msg;
@@ -63,34 +63,34 @@ static struct kv_msg *take(struct checker *c, bool *ends)
 	return msg;
 }
 
-static bool check(struct checker *c, struct kv_msg *msg)
+static bool do_work(struct helper *c, struct kv_msg *msg)
 {
 	bool late;
 
-	pthread_mutex_lock(&c->checking);
-	late = auth_check(msg);
-	pthread_mutex_unlock(&c->checking);
+	pthread_mutex_lock(&c->working);
+	late = c->work(msg);
+	pthread_mutex_unlock(&c->working);
 	return late;
 }
 
-void checker_pause(struct checker *c, bool pause)
+void helper_pause(struct helper *c, bool pause)
 {
 	if (pause)
-		pthread_mutex_lock(&c->checking);
+		pthread_mutex_lock(&c->working);
 	else
-		pthread_mutex_unlock(&c->checking);
+		pthread_mutex_unlock(&c->working);
 }
 
-static void *checker_main(void *argument)
+static void *helper_main(void *argument)
 {
-	struct checker *c = argument;
+	struct helper *c = argument;
 	bool ends = false;
 
 	while (!ends) {
 		struct kv_msg *msg = take(c, &ends);
-		uint32_t last = (c->late_first + c->nr_late) % CHECKER_MAX;
+		uint32_t last = (c->late_first + c->nr_late) % HELPER_MAX;
 
-		if (msg && check(c, msg)) {
+		if (msg && do_work(c, msg)) {
 			c->late[last].msg = msg;
 			c->late[last].at_ns = clock_ns(CLOCK_MONOTONIC) + AUTH_LATE_MS * 1000000ULL;
 			c->nr_late++;
@@ -102,12 +102,12 @@ static void *checker_main(void *argument)
 	return NULL;
 }
 
-bool checker_add(struct checker *c, struct kv_msg *msg)
+bool helper_add(struct helper *c, struct kv_msg *msg)
 {
 	bool takes;
 
 	pthread_mutex_lock(&c->mutex);
-	takes = c->nr < CHECKER_MAX;
+	takes = c->nr < HELPER_MAX;
 	if (takes) {
 		msg->next = NULL;
 		if (c->first)
@@ -122,7 +122,7 @@ bool checker_add(struct checker *c, struct kv_msg *msg)
 	return takes;
 }
 
-int checker_start(struct checker *c, const int *ring_fds)
+int helper_start(struct helper *c, const int *ring_fds, bool (*work)(struct kv_msg *msg))
 {
 	pthread_condattr_t monotonic;
 	int error = -io_uring_queue_init(RING_ENTRIES, &c->ring, 0);
@@ -130,18 +130,19 @@ int checker_start(struct checker *c, const int *ring_fds)
 	if (error)
 		return error;
 	c->ring_fds = ring_fds;
+	c->work = work;
 	c->to = mem_aligned(64, sizeof(*c->to) * MAX_WORKERS);
 	memset(c->to, 0, sizeof(*c->to) * MAX_WORKERS);
 	pthread_mutex_init(&c->mutex, NULL);
-	pthread_mutex_init(&c->checking, NULL);
+	pthread_mutex_init(&c->working, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->more, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	return pthread_create(&c->thread, NULL, checker_main, c);
+	return pthread_create(&c->thread, NULL, helper_main, c);
 }
 
-void checker_stop(struct checker *c)
+void helper_stop(struct helper *c)
 {
 	pthread_mutex_lock(&c->mutex);
 	c->stopping = true;
@@ -151,6 +152,6 @@ void checker_stop(struct checker *c)
 	io_uring_queue_exit(&c->ring);
 	pthread_cond_destroy(&c->more);
 	pthread_mutex_destroy(&c->mutex);
-	pthread_mutex_destroy(&c->checking);
+	pthread_mutex_destroy(&c->working);
 	mem_free(c->to);
 }

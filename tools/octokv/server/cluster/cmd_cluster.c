@@ -2,28 +2,26 @@
 /*
  * cmd_cluster.c - what clients of Redis Cluster ask a node: CLUSTER, READONLY, READWRITE, ASKING
  *
- * There are no replicas, and nodes do not talk to each other: each says what its map says
- * (cluster/map.h), and takes the other nodes to be there. So CLUSTER has the questions, and none of
- * the subcommands that change the map.
+ * There are no replicas, and nodes do not watch each other: each says what its map says
+ * (cluster/map.h), and takes the other nodes to be there. CLUSTER SETSLOT changes the map of the
+ * node that it is sent to.
  */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "cluster/map.h"
-#include "command.h"
-#include "multi.h"
-#include "tenant.h"
+#include "server/command.h"
+#include "server/multi.h"
+#include "slots.h"
+#include "way.h"
 
 enum {
 	BUS_PORT_AFTER	= 10000,	/* where a Redis node would have its bus */
 	LINE_BYTES	= 256,
-	ARG_SLOT	= 2,
-	MAX_SLOT_KEYS	= 1000,		/* of GETKEYSINSLOT */
 };
 
-#define SLOT_LEFT_OUT "CORRUPT keys of this slot are damaged, or are not served"
-
+#define ANY_ARGS UINT32_MAX
 #define ACROSS "CROSSSLOT Keys in request don't hash to the same slot"
 
 static const struct cluster *cluster_of(const struct request *r)
@@ -46,40 +44,45 @@ static bool is_slot_of_multi(struct conn *c, int32_t slot)
 	return c->multi_slot == slot;
 }
 
-uint64_t cluster_epoch(const struct server *s)
-{
-	return s->cluster ? s->cluster->epoch : 0;
-}
-
 bool cluster_takes(struct request *r)
 {
-	const struct cluster *cluster = cluster_of(r);
+	const struct server *s = r->conn->worker->server;
 	const struct command *c = r->command_of;
-	const struct cluster_node *node;
 	uint32_t slot, last;
+	char text[128];
 
-	if (!cluster || !c->first_key || (uint32_t)c->first_key >= req_nr(r))
+	if (!s->cluster || !c->first_key || (uint32_t)c->first_key >= req_nr(r))
 		return true;
 	last = c->last_key < 0 ? req_nr(r) + c->last_key : (uint32_t)c->last_key;
 	slot = slot_of(r, c->first_key);
-	for (uint32_t i = c->first_key + c->key_step; i <= last; i += c->key_step) {
+	for (uint32_t i = c->first_key; i <= last; i += c->key_step) {
 		if (slot_of(r, i) != slot) {
 			request_fail(r, ACROSS);
 			return false;
 		}
+		r->nr_slot_keys++;
 	}
-	if (cluster->owner[slot] == cluster->self + 1) {
-		if (!multi_is_open(r->conn) || is_slot_of_multi(r->conn, slot))
-			return true;
-		request_fail(r, ACROSS);
+	r->slot = slot;
+	if (way_of(s, slot, r->asking) == WAY_ELSEWHERE) {
+		way_redirect(s, slot, r->asking, true, text, sizeof(text));
+		request_fail(r, "%s", text);
 		return false;
 	}
-	node = &cluster->nodes[cluster->owner[slot] - 1];
-	if (cluster->owner[slot])
-		request_fail(r, "MOVED %u %s:%u", slot, node->host, node->port);
-	else
-		request_fail(r, "CLUSTERDOWN Hash slot not served");
+	if (!multi_is_open(r->conn) || is_slot_of_multi(r->conn, slot))
+		return true;
+	request_fail(r, ACROSS);
 	return false;
+}
+
+bool cluster_wants_step(const struct request *r)
+{
+	return r->slot >= 0 && r->nr_slot_keys > 1 && r->command_of->flags & CMD_WRITE &&
+	       way_of(r->conn->worker->server, r->slot, r->asking) != WAY_NONE;
+}
+
+bool cluster_is_moving(const struct server *s)
+{
+	return s->cluster && s->cluster->nr_ways;
 }
 
 /* ---- CLUSTER ---- */
@@ -188,6 +191,10 @@ static void write_node(struct resp_out *text, const struct cluster *c, uint32_t 
 		if (range.last > range.first)
 			add(text, "-%u", range.last);
 	}
+	for (uint32_t slot = 0; slot < OKV_NR_SLOTS && node == c->self && c->nr_ways; slot++)
+		if (c->way[slot])
+			add(text, " [%u%s%s]", slot, cluster_owns(c, slot) ? "->-" : "-<-",
+			    c->nodes[c->way[slot] - 1].id);
 	add(text, "\n");
 }
 
@@ -211,7 +218,7 @@ static void reply_info(struct request *r)
 	add(&text, "cluster_slots_assigned:%u\r\ncluster_slots_ok:%u\r\n", nr, nr);
 	add(&text, "cluster_slots_pfail:0\r\ncluster_slots_fail:0\r\n");
 	add(&text, "cluster_known_nodes:%u\r\ncluster_size:%u\r\n", c->nr_nodes,
-	    c->nr_serving);
+	    cluster_nr_serving(c));
 	add(&text, "cluster_current_epoch:%" PRIu64 "\r\ncluster_my_epoch:%" PRIu64 "\r\n",
 	    c->epoch, c->epoch);
 	request_reply_text(r, &text);
@@ -226,7 +233,7 @@ static void reply_my_id(struct request *r)
 
 static void reply_key_slot(struct request *r)
 {
-	resp_int(&r->out, slot_of(r, 2));
+	resp_int(&r->out, okv_slot(req_arg(r, 2), req_len(r, 2)));
 }
 
 /* Nodes do not watch each other. */
@@ -240,150 +247,7 @@ static void reply_no_links(struct request *r)
 	resp_array(&r->out, 0);
 }
 
-/* ---- the keys of a slot: a walk over its partition, step by step ---- */
-
-/* Argument @i as a slot; false: it is none, and the request has failed. */
-static bool parse_slot(struct request *r, uint32_t i, uint32_t *slot)
-{
-	int64_t number;
-
-	if (!req_int(r, i, &number) || number < 0 || number >= OKV_NR_SLOTS) {
-		request_fail(r, "ERR Invalid or out of range slot");
-		return false;
-	}
-	*slot = number;
-	return true;
-}
-
-/* Job 0 is to walk over the slot: to the keys of the user, or of all users for an admin. */
-static struct job *walk_of(struct request *r, uint32_t slot)
-{
-	struct job *job;
-
-	request_jobs(r, 1);
-	job = r->jobs;
-	job->partition = slot * r->conn->worker->server->nr_partitions / OKV_NR_SLOTS;
-	job->scan = (struct okv_scan){
-		.tenant = r->tenant->is_admin ? OKV_ALL_TENANTS : r->tenant->id,
-		.slot = slot + 1, .ioprio = r->tenant->ioprio, .owner = job,
-	};
-	return job;
-}
-
-static void count_go_on(struct worker *w, struct kv_msg *msg)
-{
-	struct job *job = (struct job *)msg;
-	const struct okv_partition *p = okv_store_partition(w->store, job->partition);
-
-	job->nr_keys += okv_partition_count(p, job->scan.slot - 1, job->scan.tenant,
-					    &job->scan.cursor);
-	if (job->scan.cursor)
-		job_walk_later(job, count_go_on);
-	else
-		job_scan_done(job);
-}
-
-static void count_run(struct worker *w, struct kv_msg *msg)
-{
-	struct job *job = (struct job *)msg;
-
-	if (job_walk_begin(w, job)) {
-		count_go_on(w, msg);
-		return;
-	}
-	job->status = OKV_CORRUPT;
-	job_scan_done(job);
-}
-
-static void start_count_keys(struct request *r)
-{
-	uint32_t slot;
-
-	if (!parse_slot(r, ARG_SLOT, &slot))
-		return;
-	walk_of(r, slot);
-	request_send_walk(r, 0, count_run);
-}
-
-static void finish_count_keys(struct request *r)
-{
-	if (r->jobs->status == OKV_OK)
-		resp_int(&r->out, r->jobs->nr_keys);
-	else
-		resp_error(&r->out, SLOT_LEFT_OUT);
-}
-
-static void keys_go_on(struct worker *w, struct kv_msg *msg)
-{
-	struct job *job = (struct job *)msg;
-
-	okv_partition_scan(okv_store_partition(w->store, job->partition), &job->scan);
-}
-
-static void keys_scanned(struct okv_scan *scan)
-{
-	struct job *job = scan->owner;
-
-	if (scan->status != OKV_OK)
-		job->status = scan->status;
-	if (!scan->cursor || !scan->nr_max)
-		job_scan_done(job);
-	else
-		job_walk_later(job, keys_go_on);
-}
-
-/* nr_max is how many are still wanted. A step may show more. */
-static void slot_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
-		     uint64_t expire_ms)
-{
-	struct job *job = scan->owner;
-
-	(void)value_len;
-	(void)expire_ms;
-	if (!scan->nr_max)
-		return;
-	scan->nr_max--;
-	job->nr++;
-	resp_bulk(&job->out, key, key_len);
-}
-
-static void start_get_keys(struct request *r)
-{
-	uint32_t slot;
-	int64_t count;
-	struct job *job;
-
-	if (!parse_slot(r, ARG_SLOT, &slot))
-		return;
-	if (!req_int(r, ARG_SLOT + 1, &count) || count < 0) {
-		request_fail(r, "ERR Invalid number of keys");
-		return;
-	}
-	if (!count) {
-		resp_array(&r->out, 0);
-		request_done(r);
-		return;
-	}
-	job = walk_of(r, slot);
-	job->scan.nr_max = count < MAX_SLOT_KEYS ? count : MAX_SLOT_KEYS;
-	job->scan.key = slot_key;
-	job->scan.done = keys_scanned;
-	request_send_scan(r, 0);
-}
-
-/* A key that cannot be read must not hide the others; but all others may have gone. */
-static void finish_get_keys(struct request *r)
-{
-	struct job *job = r->jobs;
-
-	if (!job->nr && job->status != OKV_OK) {
-		resp_error(&r->out, job->status == OKV_CORRUPT ? SLOT_LEFT_OUT :
-			   "IOERR some keys of the slot could not be read");
-		return;
-	}
-	resp_array(&r->out, job->nr);
-	resp_out_splice(&r->out, &job->out);
-}
+/* ---- all subcommands ---- */
 
 /* @reply answers at once; @start does not, and @finish replies when the jobs are done. */
 static const struct {
@@ -396,8 +260,9 @@ static const struct {
 	{ "slots", 0, reply_slots }, { "shards", 0, reply_shards }, { "nodes", 0, reply_nodes },
 	{ "info", 0, reply_info }, { "myid", 0, reply_my_id }, { "keyslot", 1, reply_key_slot },
 	{ "count-failure-reports", 1, reply_none }, { "links", 0, reply_no_links },
-	{ "countkeysinslot", 1, NULL, start_count_keys, finish_count_keys },
-	{ "getkeysinslot", 2, NULL, start_get_keys, finish_get_keys },
+	{ "countkeysinslot", 1, NULL, walk_count_start, walk_count_finish },
+	{ "getkeysinslot", 2, NULL, walk_keys_start, walk_keys_finish },
+	{ "setslot", ANY_ARGS, NULL, set_slot_start, NULL },
 };
 #define NR_QUESTIONS (sizeof(questions) / sizeof(questions[0]))
 
@@ -420,7 +285,7 @@ static void start_cluster(struct request *r)
 	for (size_t i = 0; i < NR_QUESTIONS; i++) {
 		if (!req_is(r, 1, questions[i].name))
 			continue;
-		if (req_nr(r) != 2 + questions[i].nr_args) {
+		if (questions[i].nr_args != ANY_ARGS && req_nr(r) != 2 + questions[i].nr_args) {
 			request_fail(r, "ERR wrong number of arguments for 'cluster|%s' command",
 				     questions[i].name);
 			return;
@@ -444,13 +309,19 @@ static void finish_cluster(struct request *r)
 			questions[i].finish(r);
 }
 
-/* READONLY, READWRITE, ASKING: there are no replicas, and no slot is on its way. */
+/* READONLY, READWRITE: there are no replicas. */
 static void start_mode(struct request *r)
 {
 	if (!is_clustered(r))
 		return;
 	resp_simple(&r->out, "OK");
 	request_done(r);
+}
+
+static void start_asking(struct request *r)
+{
+	r->conn->asking = r->conn->worker->server->cluster;
+	start_mode(r);
 }
 
 static void start_role(struct request *r)
@@ -466,7 +337,7 @@ const struct command cluster_commands[] = {
 	{ "cluster", -2, 0, 0, 0, 0, start_cluster, finish_cluster },
 	{ "readonly", 1, 0, 0, 0, 0, start_mode, NULL },
 	{ "readwrite", 1, 0, 0, 0, 0, start_mode, NULL },
-	{ "asking", 1, 0, 0, 0, 0, start_mode, NULL },
+	{ "asking", 1, 0, 0, 0, 0, start_asking, NULL },
 	{ "role", 1, CMD_IN_MULTI, 0, 0, 0, start_role, NULL },
 	{ NULL },
 };

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+/* keeper.c - see keeper.h */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/map.h"
+#include "daemon/data.h"
+#include "daemon/log.h"
+#include "keeper.h"
+#include "server/cluster/slots.h"
+#include "store/mem.h"
+
+static struct {
+	struct reactors *reactors;
+	pthread_mutex_t changing;
+} keeper = { .changing = PTHREAD_MUTEX_INITIALIZER };
+
+struct cluster *keeper_load(const char *path, const uint8_t *uuid)
+{
+	char id[CLUSTER_ID_LEN + 1], why[512];
+	struct cluster *map;
+	bool is_own;
+
+	cluster_id(uuid, id);
+	map = cluster_load_newest(path, id, &is_own, why, sizeof(why));
+	if (!map)
+		die("%s", why);
+	if (is_own)
+		fprintf(stderr, "octokvd: the map of the cluster is that of %s.%s: epoch %llu\n",
+			path, id, (unsigned long long)map->epoch);
+	return map;
+}
+
+/* ---- changes ---- */
+
+struct swap {
+	struct cluster **at, *map;
+};
+
+/* While the reactors wait: what is in doubt may have changed until now. */
+static void swap(void *owner)
+{
+	struct swap *swap = owner;
+	struct cluster *old = *swap->at, *fresh = swap->map;
+
+	for (uint32_t slot = 0; slot < OKV_NR_SLOTS; slot++)
+		fresh->in_doubt[slot] |= old->in_doubt[slot] && old->way[slot] && fresh->way[slot];
+	*swap->at = fresh;
+	swap->map = old;
+}
+
+static bool save(const struct server *s, const struct cluster *c, char *why, size_t why_bytes)
+{
+	char *path = cluster_own_path(s->config.cluster, c->nodes[c->self].id);
+	int error = cluster_save(c, path, why, why_bytes);
+
+	mem_free(path);
+	return !error;
+}
+
+/* Makes @fresh the map; the other one is freed. False: octokvd ends. */
+static bool replace(struct cluster *fresh)
+{
+	struct server *s = keeper.reactors->server;
+	struct swap map = { .at = &s->cluster, .map = fresh };
+	bool is_done = reactors_pause(keeper.reactors, swap, &map);
+
+	cluster_free(map.map);
+	return is_done;
+}
+
+static void change(struct slot_order *o)
+{
+	struct server *s = keeper.reactors->server;
+	struct cluster *fresh = cluster_copy(s->cluster);
+	char why[200];
+
+	slot_order_apply(o, fresh);
+	if (o->is_good && !save(s, fresh, why, sizeof(why))) {
+		o->is_good = false;
+		snprintf(o->why, sizeof(o->why), "ERR the map cannot be kept: %s", why);
+	}
+	if (!o->is_good) {
+		cluster_free(fresh);
+		return;
+	}
+	o->is_good = replace(fresh);
+	if (!o->is_good)
+		snprintf(o->why, sizeof(o->why), "TRYAGAIN octokvd ends");
+}
+
+/* In the thread of CLUSTER SETSLOT. */
+static bool work(struct kv_msg *msg)
+{
+	pthread_mutex_lock(&keeper.changing);
+	change((struct slot_order *)msg);
+	pthread_mutex_unlock(&keeper.changing);
+	return false;
+}
+
+void keeper_init(struct reactors *rs)
+{
+	keeper.reactors = rs;
+	rs->keep = work;
+}
+
+/* ---- the file ---- */
+
+static void take(struct cluster *fresh, const char *path)
+{
+	const struct server *s = keeper.reactors->server;
+	uint32_t nr_nodes = fresh->nr_nodes;
+	uint64_t epoch = fresh->epoch;
+	char why[200];
+
+	cluster_keep_ways(fresh, s->cluster);
+	/* Slots on their way are in the own file only. */
+	if (fresh->nr_ways && !save(s, fresh, why, sizeof(why))) {
+		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: %s", why);
+		cluster_free(fresh);
+		return;
+	}
+	if (replace(fresh))
+		log_say(LOG_CLUSTER, "%s was read again: epoch %llu, %u nodes", path,
+			(unsigned long long)epoch, nr_nodes);
+}
+
+void keeper_reload(void)
+{
+	struct server *s = keeper.reactors->server;
+	const char *path = s->config.cluster;
+	const struct cluster *old;
+	struct cluster *fresh;
+	char why[512];
+
+	pthread_mutex_lock(&keeper.changing);
+	old = s->cluster;
+	fresh = cluster_load(path, old->nodes[old->self].id, why, sizeof(why));
+	if (fresh && fresh->epoch > old->epoch) {
+		take(fresh, path);
+		fresh = NULL;
+	} else if (!fresh) {
+		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: %s", why);
+	} else if (!cluster_is_same(fresh, old)) {
+		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: the epoch of %s is "
+			"%llu, not above %llu", path, (unsigned long long)fresh->epoch,
+			(unsigned long long)old->epoch);
+	}
+	cluster_free(fresh);
+	pthread_mutex_unlock(&keeper.changing);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * slots.h - the keys of slots, changes of the map, and what other threads do for them
+ *
+ * A change of the map (struct slot_order) goes to another thread through worker.keep(), and comes
+ * back when the changed map is durable and all workers go by it. Keys for another node (struct
+ * shipment) go to a third thread through worker.ship(), and come back when that node has answered
+ * for all of them, or when their time is over.
+ */
+#ifndef OKV_SLOTS_H
+#define OKV_SLOTS_H
+
+#include "cluster/map.h"
+#include "server/server.h"
+
+struct job;
+struct request;
+
+/* Argument @i as a slot; false: it is none, and the request has failed. */
+bool walk_slot(struct request *r, uint32_t i, uint32_t *slot);
+
+/* Job 0 is to walk over the slot: to the keys of the user, or of all users for an admin. */
+struct job *walk_of(struct request *r, uint32_t slot);
+
+/* CLUSTER COUNTKEYSINSLOT and CLUSTER GETKEYSINSLOT */
+void walk_count_start(struct request *r);
+void walk_count_finish(struct request *r);
+void walk_keys_start(struct request *r);
+void walk_keys_finish(struct request *r);
+
+/**
+ * struct slot_order - a change of the map
+ * @id, @id_len:	the node that it names
+ * @version:		NODE, if the slot is given away: the map in which it was seen to have no
+ *			keys; 0: any
+ * @is_good:		it was done; if not, @why has the error
+ */
+struct slot_order {
+	struct kv_msg msg;
+	struct request *request;
+	uint32_t slot;
+	enum cluster_change what;
+	const char *id;
+	size_t id_len;
+	uint64_t version;
+	bool is_good;
+	char why[256];
+};
+
+void set_slot_start(struct request *r);
+
+/* Does what the order says to @c, and sets is_good and why. */
+void slot_order_apply(struct slot_order *o, struct cluster *c);
+
+/* ---- keys for another node ---- */
+
+/* What became of a key: it is not known, the other node has it durably, or does not have it. */
+enum ship_outcome { SHIP_UNKNOWN, SHIP_TAKEN, SHIP_REFUSED };
+
+/**
+ * struct shipment - commands, and what is answered
+ * @host, @port:	where to
+ * @bytes, @len:	the commands: AUTH, if @has_auth is set, then one for each key
+ * @outcomes:		of @nr_keys keys
+ * @why:		the first error that the other node answers, or why there was no answer
+ * @is_cut:		it is the latter
+ */
+struct shipment {
+	struct kv_msg msg;
+	struct request *request;
+	const char *host;
+	uint16_t port;
+	uint32_t timeout_ms;
+	char *bytes;
+	size_t len;
+	bool has_auth;
+	uint8_t *outcomes;
+	uint32_t nr_keys;
+	bool is_cut;
+	char why[160];
+};
+
+#endif
