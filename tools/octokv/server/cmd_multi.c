@@ -61,7 +61,7 @@ struct multi_txn {
 	uint8_t turn;
 	enum way way;			/* of the slot of its keys, at the owner */
 	uint32_t nr_away;		/* keys that are not here, and may be at another node */
-	bool is_in_doubt;
+	bool is_in_doubt, is_refused;
 	uint64_t fresh_bytes;		/* of values that operations made */
 	bool has_copies;		/* keys may share a value */
 };
@@ -278,7 +278,8 @@ static enum okv_status decide(struct okv_txn *txn)
 		struct okv_txn_key *k = &t->keys[i];
 		const struct state *s = &t->states[i];
 
-		if (t->is_in_doubt && s->changed)
+		t->is_refused |= t->is_in_doubt && s->changed;
+		if (t->is_refused)
 			return OKV_ABORTED;
 		k->writes = s->changed;
 		k->removes = !s->found;
@@ -395,14 +396,28 @@ static void run_otherwise(struct request *r)
 	otherwise(r);
 }
 
-/* Some keys may be at another node. */
-static void reply_away(struct request *r)
+static void reply_error(struct request *r, const char *text)
 {
+	resp_error(&r->out, "%s", text);
+	worker_count(r->conn->worker, COUNT_ERRORS, 1);
+}
+
+/* Nothing was run. */
+static void reply_none(struct request *r)
+{
+	const struct multi_txn *t = r->txn;
 	char text[128];
 
-	way_redirect(r->conn->worker->server, r->slot, r->asking,
-		     r->txn->nr_away == r->txn->nr_keys, text, sizeof(text));
-	request_fail(r, "%s", text);
+	if (t->nr_away) {
+		way_redirect(r->conn->worker->server, r->slot, r->asking,
+			     t->nr_away == t->nr_keys, text, sizeof(text));
+		reply_error(r, text);
+	} else if (t->is_refused) {
+		reply_error(r, "TRYAGAIN the slot moves, and the other node may have older copies "
+			    "of these keys");
+	} else {
+		resp_raw(&r->out, r->out.resp3 ? "_\r\n" : "*-1\r\n", r->out.resp3 ? 3 : 5);
+	}
 }
 
 static void txn_home(struct worker *w, struct kv_msg *msg)
@@ -423,19 +438,13 @@ static void txn_home(struct worker *w, struct kv_msg *msg)
 	}
 	if (t->txn.status == OKV_OK)
 		reply_all(r);
-	else if (t->nr_away)
-		reply_away(r);
-	else if (t->txn.status == OKV_ABORTED && t->is_in_doubt)
-		request_fail(r, "TRYAGAIN the slot moves, and the other node may have older copies "
-			     "of these keys");
 	else if (t->txn.status == OKV_ABORTED)
-		resp_raw(&r->out, r->out.resp3 ? "_\r\n" : "*-1\r\n", r->out.resp3 ? 3 : 5);
+		reply_none(r);
 	else if (t->txn.status == OKV_TOO_LARGE)
-		request_fail(r, TOO_LARGE);
+		reply_error(r, TOO_LARGE);
 	else
 		request_status(r, &answer);
-	if (!r->done)
-		request_done(r);
+	request_done(r);
 }
 
 /* ---- EXEC ---- */

@@ -315,6 +315,35 @@ static void values_read(struct request *r)
 
 /* ---- locking and reading ---- */
 
+static int by_hash(const void *a, const void *b)
+{
+	const struct leaving_key *k = a, *l = b;
+
+	return (k->hash > l->hash) - (k->hash < l->hash);
+}
+
+static bool is_same(const struct request *r, const struct leaving_key *k,
+		    const struct leaving_key *l)
+{
+	return k->hash == l->hash && k->tenant == l->tenant &&
+	       req_len(r, k->arg) == req_len(r, l->arg) &&
+	       !memcmp(req_arg(r, k->arg), req_arg(r, l->arg), req_len(r, k->arg));
+}
+
+/* A name is listed once for each user who has such a key: CLUSTER GETKEYSINSLOT. */
+static void drop_doubles(const struct request *r, struct leaving *l)
+{
+	uint32_t nr = 0;
+
+	if (!l->nr_keys)
+		return;
+	qsort(l->keys, l->nr_keys, sizeof(*l->keys), by_hash);
+	for (uint32_t i = 0; i < l->nr_keys; i++)
+		if (!nr || !is_same(r, &l->keys[nr - 1], &l->keys[i]))
+			l->keys[nr++] = l->keys[i];
+	l->nr_keys = nr;
+}
+
 /* All users who have keys at this worker may have some of these. */
 static void list_keys(struct worker *w, struct lock_job *job)
 {
@@ -341,6 +370,7 @@ static void list_keys(struct worker *w, struct lock_job *job)
 			};
 		}
 	}
+	drop_doubles(r, l);
 }
 
 static void lock_run(struct worker *w, struct kv_msg *msg)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Cases of octokvd: several of them are the nodes of a cluster, for clients of Redis Cluster."""
 import contextlib
+import fcntl
 import os
 import re
 import signal
@@ -10,12 +11,14 @@ import time
 
 import redis
 
-from kit import BUILD, START_S, Daemon, daemon, expect, in_thread, refused, run_once
+from kit import (BUILD, START_S, Daemon, daemon, expect, in_thread, refused, run_once,
+                 users_file)
 
 NR_NODES = 3
 FIRST_PORT = 7201
 NR_SLOTS = 16384
 NR_KEYS = 600
+NR_MOVED = 200          # slots: the first ones
 
 
 def ranges(owners):
@@ -33,7 +36,7 @@ class Cluster:
     def __init__(self, folder):
         self.stores = [os.path.join(folder, f"store{i}") for i in range(NR_NODES)]
         self.map = os.path.join(folder, "map")
-        self.nodes = []
+        self.nodes, self.options = [], ()
         said = [run_once("--data", store, "--format", "--slots", "--size", "1g")
                 for store in self.stores]
         self.ids = [re.search(r"it is ([0-9a-f]{40})$", text, re.M).group(1) for text in said]
@@ -47,26 +50,32 @@ class Cluster:
     def start(self, folder, i):
         own = os.path.join(folder, str(i))
         os.makedirs(own, exist_ok=True)
-        self.nodes.append(Daemon(own, "--cluster", self.map, port=FIRST_PORT + i,
+        self.nodes.append(Daemon(own, "--cluster", self.map, *self.options, port=FIRST_PORT + i,
                                  device=self.stores[i], is_formatted=True))
 
     def client(self):
         return redis.RedisCluster(host="127.0.0.1", port=FIRST_PORT, socket_timeout=60)
 
+    def restart(self, i):
+        """Start a node again that was killed."""
+        self.nodes[i].child.wait()
+        # The kernel first ends the requests of its ring, and the file is locked meanwhile.
+        wait_until(lambda: is_unlocked(self.stores[i]), "the store is in use")
+        self.nodes[i].restart()
+
     def reload(self, wanted):
         """All nodes read the map again, and each says @wanted."""
         for node in self.nodes:
             node.child.send_signal(signal.SIGHUP)
-        until = time.monotonic() + START_S
-        while not all(wanted in node.said() for node in self.nodes):
-            expect(time.monotonic() < until, f"no {wanted!r} in {self.nodes[0].said()}")
-            time.sleep(0.02)
+        wait_until(lambda: all(wanted in node.said() for node in self.nodes), f"no {wanted!r}")
 
 
 @contextlib.contextmanager
-def cluster():
+def cluster(**users):
     with tempfile.TemporaryDirectory(prefix="octokv-", dir=BUILD) as folder:
         c = Cluster(folder)
+        if users:
+            c.options = ("--users", users_file(folder, **users))
         c.write_map(5, ranges((5461, 5461, 5462)))
         try:
             for i in range(NR_NODES):
@@ -164,3 +173,219 @@ def case_cluster_map():
         d.start()
         refused(lambda: d.client().execute_command("CLUSTER INFO"), "cluster support disabled")
     return "1,000 slots without keys went to another node; three maps refused"
+
+
+class Load:
+    """Clients of the cluster that write what they can check: a count of what was acknowledged."""
+
+    # EXEC was answered by it: nothing of the transaction was run.
+    NOT_RUN = (redis.exceptions.MovedError, redis.exceptions.AskError,
+               redis.exceptions.TryAgainError)
+
+    def __init__(self, c, tags):
+        self.client, self.tags, self.over = c.client, tags, False
+        self.counts, self.nr_again, self.nr = {}, 0, 0
+        self.joins = [in_thread(lambda part=part: self.work(part)) for part in range(3)]
+
+    def work(self, part):
+        """Of three threads, each with keys of its own."""
+        client = self.client()
+        while not self.over:
+            for tag in self.tags[part::3]:
+                count = self.counts.get(tag, 0) + 1
+                expect(client.incr(f"{{{tag}}}n") == count, f"INCR {tag}, {count} times")
+                client.set(f"{{{tag}}}s", count)
+                expect(client.get(f"{{{tag}}}s") == b"%d" % count, f"GET {tag}")
+                self.transact(client, tag, count)
+                self.counts[tag] = count
+                self.nr += 4
+
+    def transact(self, client, tag, count):
+        while True:
+            try:
+                with client.pipeline(transaction=True) as pipe:
+                    pipe.incr(f"{{{tag}}}a")
+                    pipe.incrby(f"{{{tag}}}b", 2)
+                    expect(pipe.execute() == [count, 2 * count], f"MULTI {tag}, {count} times")
+                return
+            except self.NOT_RUN:
+                self.nr_again += 1
+                time.sleep(0.02)
+                client.nodes_manager.initialize()
+
+    def end(self):
+        self.over = True
+        for join in self.joins:
+            join()
+
+    def check(self, nodes):
+        """Each key has what was acknowledged, and is at one node."""
+        client = self.client()
+        for tag, count in self.counts.items():
+            values = client.mget(*[f"{{{tag}}}{name}" for name in "nsab"])
+            expect(values == [b"%d" % (count * by) for by in (1, 1, 1, 2)], f"{tag}: {values}")
+        expect(sum(node.client().dbsize() for node in nodes) == 4 * len(self.counts) + 1,
+               "keys of all nodes")
+
+
+def tags_of(client, slots, nr):
+    """The same number of names for each thread of the load, of those slots."""
+    tags = (f"t{i}" for i in range(100 * NR_SLOTS))
+    return [next(tag for tag in tags if client.keyslot(tag) in slots) for _ in range(nr)]
+
+
+def case_cluster_reshard():
+    """valkey-cli --cluster reshard moves slots while clients use them: nothing is lost or doubled"""
+    with cluster() as c:
+        client = c.client()
+        tags = tags_of(client, range(NR_MOVED), 60)
+        expires = f"{{{tags[0]}}}expires"
+        client.set(expires, "x", pxat=4102444800123)
+        load = Load(c, tags)
+        begun = time.monotonic()
+        said = cli("--cluster", "reshard", f"127.0.0.1:{FIRST_PORT}", "--cluster-from", c.ids[0],
+                   "--cluster-to", c.ids[1], "--cluster-slots", str(NR_MOVED), "--cluster-yes")
+        seconds = time.monotonic() - begun
+        load.end()
+        load.check(c.nodes)
+        expect(c.client().pexpiretime(expires) == 4102444800123, "the expiry")
+        refused(lambda: c.nodes[0].client().get(expires), f":{FIRST_PORT + 1}")
+        said = cli("--cluster", "check", f"127.0.0.1:{FIRST_PORT}")
+        expect("All 16384 slots covered" in said and "[ERR]" not in said, said)
+        # They know it after a start, too, whatever the file says that is not newer.
+        epochs = [node.client().info("cluster")["cluster_epoch"] for node in c.nodes]
+        expect(epochs == [5 + NR_MOVED] * NR_NODES, f"epochs: {epochs}")
+        for node in c.nodes:
+            expect(node.end() == 0, "did not end well")
+            node.start()
+            expect(f"epoch {5 + NR_MOVED}\n" in node.said(), node.said())
+        load.check(c.nodes)
+        c.reload(f"is 5, not above {5 + NR_MOVED}")
+        return (f"{NR_MOVED} slots in {seconds:.1f} s; meanwhile {load.nr} commands, "
+                f"{load.nr_again} transactions sent again")
+
+
+def open_slot(c, slot, source, target):
+    """The slot is on its way between two nodes."""
+    for node, how, other in ((target, "IMPORTING", source), (source, "MIGRATING", target)):
+        c.nodes[node].client().execute_command("CLUSTER SETSLOT", slot, how, c.ids[other])
+
+
+def is_unlocked(path):
+    with open(path, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
+
+
+def wait_until(is_so, why):
+    until = time.monotonic() + START_S
+    while not is_so():
+        expect(time.monotonic() < until, why)
+        time.sleep(0.005)
+
+
+def keys_at(c, node, slot):
+    return c.nodes[node].client().execute_command("CLUSTER GETKEYSINSLOT", slot, 1000)
+
+
+def migrate(c, node, target, keys):
+    return c.nodes[node].client().execute_command(
+        "MIGRATE", "127.0.0.1", FIRST_PORT + target, "", 0, 20000, "KEYS", *keys)
+
+
+def kill_in_migrate(c, victim, tag):
+    """Kill a node while keys of a slot go from the first node to the second."""
+    client = c.client()
+    slot = client.keyslot(tag)
+    keys = [f"{{{tag}}}{i}" for i in range(32)]
+    tried = dict.fromkeys(keys, 0)
+    acknowledged = dict(tried)
+    over = []
+
+    def count():
+        while not over:
+            for key in keys:
+                try:
+                    tried[key] += 1
+                    client.incr(key)
+                    acknowledged[key] += 1
+                except (redis.RedisError, OSError):
+                    time.sleep(0.02)
+
+    def send():
+        refused(lambda: [migrate(c, 0, 1, [key, f"{key}long"]) for key in keys * 1000], "")
+    for key in keys:
+        client.setrange(f"{key}long", 1 << 19, key)
+    join_count = in_thread(count)
+    wait_until(lambda: all(acknowledged.values()), "keys are not counted")
+    open_slot(c, slot, 0, 1)
+    join_send = in_thread(send)
+    wait_until(lambda: len(keys_at(c, 1, slot)) >= 10, "no keys arrive")
+    c.nodes[victim].child.kill()
+    over.append(True)
+    join_count()
+    join_send()
+    c.restart(victim)
+    at = [len(keys_at(c, i, slot)) for i in range(NR_NODES)]
+    expect(at[0] and at[1] and sum(at) >= 2 * len(keys), f"keys of the slot: {at}")
+    check_counts(c.client(), tried, acknowledged)
+    cli("--cluster", "fix", f"127.0.0.1:{FIRST_PORT}", "--cluster-yes")
+    said = cli("--cluster", "check", f"127.0.0.1:{FIRST_PORT}")
+    expect("slots covered" in said and "[ERR]" not in said and "[WARNING]" not in said, said)
+    client = c.client()
+    check_counts(client, tried, acknowledged)
+    for key in keys:
+        expect(client.getrange(f"{key}long", 1 << 19, -1) == key.encode(), f"{key}long")
+    at = [len(keys_at(c, i, slot)) for i in range(NR_NODES)]
+    expect(at == [0, 2 * len(keys), 0], f"keys of the slot: {at}")
+    return sum(acknowledged.values())
+
+
+def check_counts(client, tried, acknowledged):
+    for key, nr in acknowledged.items():
+        value = int(client.get(key))
+        expect(nr <= value <= tried[key], f"{key}: {nr} <= {value} <= {tried[key]}")
+
+
+def case_cluster_killed():
+    """a node is killed in the middle of a MIGRATE: --cluster fix goes on, and no write is lost"""
+    with cluster() as c:
+        tags = tags_of(c.client(), range(5000), 4)
+        nr = [kill_in_migrate(c, i % 2, tag) for i, tag in enumerate(tags)]
+        return f"4 times; {nr} acknowledged writes"
+
+
+def case_cluster_users():
+    """an admin moves slots, with the keys of all users"""
+    with cluster(ann="admin", bob="") as c:
+        def as_user(node, name):
+            return c.nodes[node].client(username=name, password=f"pw-{name}")
+
+        def ask(name, *words):
+            return as_user(0, name).execute_command("CLUSTER", *words)
+        tag = next(f"t{i}" for i in range(NR_SLOTS)
+                   if redis.crc.key_slot(b"t%d" % i) < 30)
+        slot = redis.crc.key_slot(tag.encode())
+        keys = [f"{{{tag}}}{i}" for i in range(20)]
+        for name in ("ann", "bob"):
+            expect(as_user(0, name).mset(dict.fromkeys(keys, name)), "MSET")
+        expect(ask("bob", "COUNTKEYSINSLOT", slot) == 20, "bob's")
+        expect(ask("ann", "COUNTKEYSINSLOT", slot) == 40, "those of all")
+        refused(lambda: ask("bob", "SETSLOT", slot, "STABLE"), "only an admin moves it")
+        refused(lambda: ask("ann", "SETSLOT", slot, "NODE", c.ids[1]), "MIGRATING first")
+        ask("ann", "SETSLOT", slot, "MIGRATING", c.ids[1])
+        refused(lambda: ask("ann", "SETSLOT", slot, "NODE", c.ids[1]), "has keys here")
+        refused(lambda: as_user(0, "ann").execute_command(
+            "MIGRATE", "127.0.0.1", FIRST_PORT + 1, "", 0, 5000, "AUTH2", "ann", "pw-ann", "KEYS",
+            keys[0]), f"MOVED {slot}")
+        ask("ann", "SETSLOT", slot, "STABLE")
+        said = cli("--user", "ann", "--pass", "pw-ann", "--no-auth-warning", "--cluster",
+                   "reshard", f"127.0.0.1:{FIRST_PORT}", "--cluster-from", c.ids[0],
+                   "--cluster-to", c.ids[1], "--cluster-slots", str(slot + 1), "--cluster-yes")
+        for name in ("ann", "bob"):
+            expect(as_user(1, name).mget(keys) == [name.encode()] * 20, f"{name}'s keys: {said}")
+            expect(not as_user(0, name).dbsize(), f"{name} has keys left")
+        return f"{slot + 1} slots, one with keys of two users"

@@ -308,7 +308,10 @@ static void test_comes(void)
 	TALK("INCR foo", "+QUEUED\r\n");
 	TALK("INCR {foo}2", "+QUEUED\r\n");
 	TALK("EXEC", SOME);
+	TALK("CLUSTER COUNTKEYSINSLOT 12182", ":0\r\n");
+	TALK("CLUSTER GETKEYSINSLOT 12182 9", "*1\r\n$3\r\nfoo\r\n");
 	TALK("CLUSTER SETSLOT 12182 NODE " A, "+OK\r\n");
+	TALK("CLUSTER COUNTKEYSINSLOT 12182", ":1\r\n");
 	TALK("GET foo", "$1\r\n3\r\n");
 	close_node(&world);
 }
@@ -451,7 +454,7 @@ static void test_users(void)
 	TALK("AUTH ann secret", "+OK\r\n");
 	TALK("SET bar ann", "+OK\r\n");
 	TALK("CLUSTER SETSLOT 5061 MIGRATING " B, "+OK\r\n");
-	say(world.c, MIGRATE "KEYS bar {bar}2\r\n");
+	say(world.c, MIGRATE "KEYS bar {bar}2 bar\r\n");
 	EXPECT(SHIPS("USER-ID\r\n$1\r\n1\r\n") && SHIPS("USER-ID\r\n$1\r\n2\r\n"));
 	answer(&world, "+++");
 	HEAR("+OK\r\n");
