@@ -235,7 +235,7 @@ def tags_of(client, slots, nr):
 
 
 def case_cluster_reshard():
-    """valkey-cli --cluster reshard moves slots while clients use them: nothing is lost or doubled"""
+    """valkey-cli --cluster reshard moves slots in use: nothing is lost or doubled"""
     with cluster() as c:
         client = c.client()
         tags = tags_of(client, range(NR_MOVED), 60)
@@ -388,4 +388,11 @@ def case_cluster_users():
         for name in ("ann", "bob"):
             expect(as_user(1, name).mget(keys) == [name.encode()] * 20, f"{name}'s keys: {said}")
             expect(not as_user(0, name).dbsize(), f"{name} has keys left")
+        # And back.
+        cli("--user", "ann", "--pass", "pw-ann", "--no-auth-warning", "--cluster", "rebalance",
+            f"127.0.0.1:{FIRST_PORT}", "--cluster-threshold", "0.1")
+        said = cli("--user", "ann", "--pass", "pw-ann", "--no-auth-warning", "--cluster", "check",
+                   f"127.0.0.1:{FIRST_PORT}")
+        expect("20 keys | 5462 slots" in said and "[ERR]" not in said, said)
+        expect(as_user(0, "bob").mget(keys) == [b"bob"] * 20, "bob's keys came back")
         return f"{slot + 1} slots, one with keys of two users"
