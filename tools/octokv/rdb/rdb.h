@@ -20,6 +20,7 @@
 
 enum {
 	RDB_VERSION		= 9,
+	RDB_AROUND_BYTES	= 16,	/* of a payload, besides the value, at most */
 	RDB_HEAD_BYTES_MAX	= 16,	/* in front of a value: expiry, type, length */
 	RDB_ERROR_BYTES		= 160,
 };

@@ -11,6 +11,7 @@
 #include "command.h"
 #include "conn.h"
 #include "multi.h"
+#include "rdb/rdb.h"
 #include "store/mem.h"
 #include "tenant.h"
 
@@ -20,7 +21,9 @@ enum {
 };
 
 static const struct resp_limits known_limits = {
-	.max_bulk_bytes = MAX_VALUE_BYTES, .max_args = 1 << 16, .max_command_bytes = 32 << 20,
+	/* RESTORE has a bit more than the value. */
+	.max_bulk_bytes = MAX_VALUE_BYTES + RDB_AROUND_BYTES, .max_args = 1 << 16,
+	.max_command_bytes = 32 << 20,
 };
 
 static const struct resp_limits stranger_limits = {

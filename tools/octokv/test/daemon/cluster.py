@@ -224,7 +224,7 @@ class Load:
         for tag, count in self.counts.items():
             values = client.mget(*[f"{{{tag}}}{name}" for name in "nsab"])
             expect(values == [b"%d" % (count * by) for by in (1, 1, 1, 2)], f"{tag}: {values}")
-        expect(sum(node.client().dbsize() for node in nodes) == 4 * len(self.counts) + 1,
+        expect(sum(node.client().dbsize() for node in nodes) == 4 * len(self.counts) + 2,
                "keys of all nodes")
 
 
@@ -241,6 +241,8 @@ def case_cluster_reshard():
         tags = tags_of(client, range(NR_MOVED), 60)
         expires = f"{{{tags[0]}}}expires"
         client.set(expires, "x", pxat=4102444800123)
+        longest = f"{{{tags[1]}}}longest"
+        client.set(longest, bytes(8 << 20))
         load = Load(c, tags)
         begun = time.monotonic()
         said = cli("--cluster", "reshard", f"127.0.0.1:{FIRST_PORT}", "--cluster-from", c.ids[0],
@@ -249,6 +251,7 @@ def case_cluster_reshard():
         load.end()
         load.check(c.nodes)
         expect(c.client().pexpiretime(expires) == 4102444800123, "the expiry")
+        expect(c.client().strlen(longest) == 8 << 20, "the longest value")
         refused(lambda: c.nodes[0].client().get(expires), f":{FIRST_PORT + 1}")
         said = cli("--cluster", "check", f"127.0.0.1:{FIRST_PORT}")
         expect("All 16384 slots covered" in said and "[ERR]" not in said, said)
