@@ -55,7 +55,8 @@ bool cluster_takes(struct request *r)
 		return true;
 	last = c->last_key < 0 ? req_nr(r) + c->last_key : (uint32_t)c->last_key;
 	slot = slot_of(r, c->first_key);
-	for (uint32_t i = c->first_key; i <= last; i += c->key_step) {
+	r->nr_slot_keys = 1;
+	for (uint32_t i = c->first_key + c->key_step; i <= last; i += c->key_step) {
 		if (slot_of(r, i) != slot) {
 			request_fail(r, ACROSS);
 			return false;
