@@ -31,6 +31,7 @@ struct device {
 	u32 scatter;		/* with D at this, half of the best, and never all; or 0 */
 	u32 largest_kb;
 	bool displaces;		/* more than @parallel: bytes rise, requests fall */
+	bool is_time;		/* and bytes are time */
 	bool unfair;		/* more than @parallel: both rise by 3%, and one flow has it all */
 	bool unfair_below;	/* less than @parallel: one of two flows has it all */
 	u32 drift_ppm;		/* more from window to window */
@@ -42,8 +43,7 @@ struct context {
 	struct mqfq_auto_flow flow[3];
 	u32 third;		/* bytes of a third flow in a window */
 	struct device device;
-	u32 random;
-	u32 slots_before, throttle_kb_before;
+	u32 random, slots_before, throttle_kb_before;
 	unsigned int nr_windows;
 };
 
@@ -113,7 +113,7 @@ static void window(struct context *c)
 		.slot_waits	= slots < d->load,
 		.throttles	= d->half_kb > 0,
 		.in_flight	= min(slots, d->load),
-		.largest_kb	= d->largest_kb,
+		.largest_kb	= d->largest_kb, .is_time = d->is_time,
 	};
 	u32 first_ppm = 500000;
 
@@ -180,6 +180,7 @@ static const struct climb {
 	{ "a load of 10, far above",	4096, { 256, 0, 10, REQUESTS }, 4096 },
 	{ "large ones displace small",	16, { 64, 0, LOAD, REQUESTS, .displaces = true }, 64 },
 	{ "large ones have displaced",	256, { 64, 0, LOAD, REQUESTS, .displaces = true }, 64 },
+	{ "as much time as small ones",	16, { 64, 0, LOAD, REQUESTS, 0, 0, true, true }, 128 },
 	{ "more is less fair",		16, { 64, 0, LOAD, REQUESTS, .unfair = true }, 64 },
 	{ "more was less fair",		256, { 64, 0, LOAD, REQUESTS, .unfair = true }, 64 },
 	{ "less is less fair, too",	16, { 64, 0, LOAD, REQUESTS, .unfair_below = true }, 64 },

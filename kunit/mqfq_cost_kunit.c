@@ -81,7 +81,7 @@ static void submit(struct drive *d, unsigned int tenant)
 	struct tenant *t = &d->tenant[tenant];
 	u64 start = max(t->finish, d->vt);
 
-	t->finish = start + mqfq_cost_of_tag(&d->law, t->op, t->bytes);
+	t->finish = start + mqfq_cost_charged(&d->law, t->op, t->bytes);
 	t->tag[(t->first + t->nr++) % DEPTH] = start;
 }
 
@@ -254,8 +254,6 @@ static void begins_with_bytes_test(struct kunit *test)
 
 static void cells_test(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, mqfq_cost_cell(MQFQ_COST_READ, 0), 0);
-	KUNIT_EXPECT_EQ(test, mqfq_cost_cell(MQFQ_COST_READ, 8192), 0);
 	KUNIT_EXPECT_EQ(test, mqfq_cost_cell(MQFQ_COST_READ, 8193), 1);
 	KUNIT_EXPECT_EQ(test, mqfq_cost_cell(MQFQ_COST_READ, 32768), 1);
 	KUNIT_EXPECT_EQ(test, mqfq_cost_cell(MQFQ_COST_READ, 32769), 2);
@@ -387,12 +385,12 @@ static void varies_test(struct kunit *test)
 
 	add_tenant(d, MQFQ_COST_READ, 4);
 	run_for_ms(d, 2000);
-	KUNIT_EXPECT_LE(test, abs_diff(mqfq_cost_of_tag(&d->law, MQFQ_COST_READ, 4096), 4096ULL),
+	KUNIT_EXPECT_LE(test, abs_diff(mqfq_cost_charged(&d->law, MQFQ_COST_READ, 4096), 4096ULL),
 			41);
 	add_tenant(d, MQFQ_COST_READ, 256);
 	run_for_ms(d, 4000);
 	for (i = 0; i < 16; i++) {
-		u64 cost = mqfq_cost_of_tag(&d->law, MQFQ_COST_READ, 4096);
+		u64 cost = mqfq_cost_charged(&d->law, MQFQ_COST_READ, 4096);
 		u32 step = d->law.nr_steps;
 
 		sum += cost;
@@ -406,6 +404,59 @@ static void varies_test(struct kunit *test)
 	}
 	mean = mqfq_cost_ns(&d->law, MQFQ_COST_READ, 4096) * d->law.all_bytes / d->law.all_ns;
 	KUNIT_EXPECT_LE(test, abs_diff(sum / 16, mean) * 100, mean * 5);
+}
+
+/* What is more and what is less takes turns also while nothing is learned. */
+static void turns_test(struct kunit *test)
+{
+	struct drive *d = new_drive(test);
+	struct mqfq_cost_counts counts = {};
+	u64 sum = 0, known;
+	unsigned int i;
+
+	add_tenant(d, MQFQ_COST_READ, 4);
+	add_tenant(d, MQFQ_COST_READ, 256);
+	run_for_ms(d, 4000);
+	known = mqfq_cost_of(&d->law, MQFQ_COST_READ, 4096);
+	for (i = 0; i < 400; i++) {
+		mqfq_cost_window(&d->law, WINDOW_NS, &counts, false);
+		sum += mqfq_cost_charged(&d->law, MQFQ_COST_READ, 4096);
+	}
+	KUNIT_EXPECT_LE(test, abs_diff(sum / 400, known) * 100, known);
+}
+
+/* What was served as it was charged is, as costs are known, the same in each step. */
+static void unvaried_test(struct kunit *test)
+{
+	struct drive *d = new_drive(test);
+	struct mqfq_cost_counts counts = {};
+	u64 known, served, least = U64_MAX, most = 0;
+	unsigned int i;
+
+	KUNIT_EXPECT_EQ(test, mqfq_cost_unvaried(&d->law, &counts, 12345), 12345ULL);
+	add_tenant(d, MQFQ_COST_READ, 4);
+	add_tenant(d, MQFQ_COST_READ, 256);
+	run_for_ms(d, 4000);
+	counts.nr[0] = 640;
+	counts.bytes[0] = 640 * 4096;
+	counts.nr[3] = 10;
+	counts.bytes[3] = 10 * (256 << 10);
+	for (i = 0; i < 16; i++) {
+		u32 step = d->law.nr_steps;
+
+		served = 640 * mqfq_cost_charged(&d->law, MQFQ_COST_READ, 4096) +
+			 10 * mqfq_cost_charged(&d->law, MQFQ_COST_READ, 256 << 10);
+		known = 640 * mqfq_cost_of(&d->law, MQFQ_COST_READ, 4096) +
+			10 * mqfq_cost_of(&d->law, MQFQ_COST_READ, 256 << 10);
+		KUNIT_EXPECT_LE(test, abs_diff(mqfq_cost_unvaried(&d->law, &counts, served), known),
+				1ULL);
+		least = min(least, served);
+		most = max(most, served);
+		while (d->law.nr_steps == step)
+			run_for_ms(d, 10);
+	}
+	/* It would say nothing if the pattern did not show. */
+	KUNIT_EXPECT_GE(test, (most - least) * 10, least);
 }
 
 /* What is counted in a step: a larger request costs no less than a smaller, no more per byte. */
@@ -695,6 +746,8 @@ static struct kunit_case mqfq_cost_cases[] = {
 	KUNIT_CASE(newcomer_test),
 	KUNIT_CASE(guesses_test),
 	KUNIT_CASE(varies_test),
+	KUNIT_CASE(turns_test),
+	KUNIT_CASE(unvaried_test),
 	KUNIT_CASE(noise_test),
 	KUNIT_CASE(not_full_test),
 	KUNIT_CASE(pause_test),

@@ -584,7 +584,7 @@ static u64 mqfq_tag(struct mqfq_data *md, struct request *rq, bool at_head,
 		    const struct mqfq_last *last, u64 vt)
 {
 	struct flow *f = last->flow;
-	u64 cost = mqfq_charge_of_tag(&md->charge, rq, blk_rq_bytes(rq));
+	u64 cost = mqfq_charge_of(&md->charge, rq, blk_rq_bytes(rq));
 	u64 cost_vt = flow_cost_vt(f, cost), start = vt;
 	struct mqfq_entry *e = mqfq_entry(rq);
 	bool passes;

@@ -19,7 +19,9 @@
  *	       - UNFAIR times what Jain's index has lost
  *
  * Both rates must rise. With a larger D, large requests may displace small ones. That is more
- * bytes, fewer requests, and no gain; it is less fairness. A flow that displaces one of its like
+ * bytes, fewer requests, and no gain; it is less fairness. While time is shared, bytes are time and
+ * count alone: what displaces something else takes as much of it, and requests are more or fewer by
+ * the pattern in which costs are varied (mqfq_cost.c). A flow that displaces one of its like
  * shows in Jain's index of the flows' service over their weights. A hundredth of that index, all
  * that a fixed setting may be better by, is worth 4% of throughput, and 16% where the index is less
  * than 0.99. But where both rates rise, fairness counts only if the smaller value gives the flow
@@ -152,6 +154,7 @@ static void mqfq_auto_add(struct mqfq_auto_leg *leg, const struct mqfq_auto_wind
 
 	leg->ns += w->ns;
 	leg->bytes += w->bytes;
+	leg->is_time = w->is_time;
 	leg->requests += w->requests;
 	leg->nr_windows++;
 	leg->rates += rate;
@@ -281,11 +284,24 @@ static s64 mqfq_auto_poorest_rise_ppm(const struct mqfq_auto_leg *now,
 	return mqfq_auto_rise_ppm(then->beside, now->ns, then->shares.least, then->ns);
 }
 
+static s64 mqfq_auto_bytes_rise_ppm(const struct mqfq_auto_leg *now,
+				    const struct mqfq_auto_leg *then)
+{
+	return mqfq_auto_rise_ppm(now->bytes, now->ns, then->bytes, then->ns);
+}
+
+static s64 mqfq_auto_requests_rise_ppm(const struct mqfq_auto_leg *now,
+				       const struct mqfq_auto_leg *then)
+{
+	if (now->is_time)
+		return mqfq_auto_bytes_rise_ppm(now, then);
+	return mqfq_auto_rise_ppm(now->requests, now->ns, then->requests, then->ns);
+}
+
 /* The larger of the two rates' rise. */
 static s64 mqfq_auto_leg_rise_ppm(const struct mqfq_auto_leg *now, const struct mqfq_auto_leg *then)
 {
-	return max(mqfq_auto_rise_ppm(now->bytes, now->ns, then->bytes, then->ns),
-		   mqfq_auto_rise_ppm(now->requests, now->ns, then->requests, then->ns));
+	return max(mqfq_auto_bytes_rise_ppm(now, then), mqfq_auto_requests_rise_ppm(now, then));
 }
 
 /* What Jain's index of a leg is worth, in millionths of throughput. */
@@ -306,9 +322,8 @@ static s64 mqfq_auto_gain_of_ppm(const struct mqfq_auto_leg *large,
 				 const struct mqfq_auto_leg *small)
 {
 	s64 unfair_ppm = mqfq_auto_worth_ppm(small) - mqfq_auto_worth_ppm(large);
-	s64 rise_ppm = min(mqfq_auto_rise_ppm(large->bytes, large->ns, small->bytes, small->ns),
-			   mqfq_auto_rise_ppm(large->requests, large->ns, small->requests,
-					      small->ns));
+	s64 rise_ppm = min(mqfq_auto_bytes_rise_ppm(large, small),
+			   mqfq_auto_requests_rise_ppm(large, small));
 	s64 loss_ppm = -mqfq_auto_leg_rise_ppm(small, large);
 
 	if (rise_ppm > 0 && 2 * mqfq_auto_poorest_rise_ppm(small, large) < loss_ppm)

@@ -47,6 +47,7 @@ enum mqfq_auto_way {
  * struct mqfq_auto_window - what a window of time has brought
  * @ns:			how long it was
  * @bytes:		that were dispatched
+ * @is_time:		@bytes are the device time that requests cost
  * @requests:		that were completed
  * @slot_waits:		times that a queue found no slot
  * @throttles:		times that a queue was throttled
@@ -57,6 +58,7 @@ enum mqfq_auto_way {
 struct mqfq_auto_window {
 	u64 ns;
 	u64 bytes;
+	bool is_time;
 	u64 requests;
 	u64 slot_waits;
 	u64 throttles;
@@ -120,6 +122,7 @@ struct mqfq_auto_knob {
  * struct mqfq_auto_leg - service with one value of a knob
  * @ns:		in so much time
  * @bytes:	dispatched
+ * @is_time:	these are device time
  * @requests:	completed
  * @nr_windows:	in so many windows
  * @rates:	sum of their bytes per millisecond
@@ -130,6 +133,7 @@ struct mqfq_auto_knob {
 struct mqfq_auto_leg {
 	u64 ns;
 	u64 bytes;
+	bool is_time;
 	u64 requests;
 	u64 nr_windows;
 	u64 rates;

@@ -5,6 +5,7 @@
  * While bytes are shared, a request costs its bytes, and those of writes count write_cost_pct
  * percent. While time is shared, it costs what mqfq_cost.c has learned. The hooks count what is
  * completed, each CPU for itself; the tuner's work item ends the windows, in which the law learns.
+ * What is sent would say less: much of what is at the device has not been begun.
  *
  * A slow request takes a drive milliseconds, almost whatever its size: the drive changes its map,
  * under one lock. So bytes say little. It counts as MQFQ_SLOW_KB_MIN at least, of which a fast
@@ -55,7 +56,7 @@ static void mqfq_charge_sum(const struct mqfq_charge *c, struct mqfq_cost_counts
 	}
 }
 
-void mqfq_charge_window(struct mqfq_charge *c, u64 ns, bool is_full)
+u64 mqfq_charge_window(struct mqfq_charge *c, u64 ns, bool is_full, u64 served)
 {
 	struct mqfq_cost_counts sum, counts;
 	unsigned int i;
@@ -65,9 +66,11 @@ void mqfq_charge_window(struct mqfq_charge *c, u64 ns, bool is_full)
 		counts.nr[i] = sum.nr[i] - c->sum.nr[i];
 		counts.bytes[i] = sum.bytes[i] - c->sum.bytes[i];
 	}
+	served = mqfq_cost_unvaried(&c->law, &counts, served);
 	mqfq_cost_window(&c->law, ns, &counts, ns && is_full && c->was_full);
 	c->sum = sum;
 	c->was_full = is_full;
+	return served;
 }
 
 void mqfq_charge_set_kind(struct mqfq_charge *c, enum mqfq_charge_kind kind)

@@ -73,37 +73,23 @@ static inline enum mqfq_cost_op mqfq_charge_op(const struct request *rq)
 	return rq->cmd_flags & REQ_FUA ? MQFQ_COST_FUA : MQFQ_COST_WRITE;
 }
 
-/* mqfq_charge_of() and _of_tag(), for what is no read and not counted in time. */
+/* mqfq_charge_of(), for what is no read and not counted in time. */
 u64 mqfq_charge_of_other(const struct mqfq_charge *c, const struct request *rq, u32 bytes);
 
 /*
  * What a request costs, if it had @bytes: in bytes read, or in bytes that the device moves in that
  * time. Even a request at 0 percent takes a command.
  */
-static __always_inline u64 mqfq_charge_of_kind(const struct mqfq_charge *c,
-					       const struct request *rq, u32 bytes, bool is_tag)
+static __always_inline u64 mqfq_charge_of(const struct mqfq_charge *c, const struct request *rq,
+					  u32 bytes)
 {
 	u64 cost = bytes;
 
 	if (unlikely(mqfq_charge_is_time(c)) && mqfq_is_transfer(rq))
-		cost = is_tag ? mqfq_cost_of_tag(&c->law, mqfq_charge_op(rq), bytes) :
-				mqfq_cost_of(&c->law, mqfq_charge_op(rq), bytes);
+		cost = mqfq_cost_charged(&c->law, mqfq_charge_op(rq), bytes);
 	else if (req_op(rq) != REQ_OP_READ)
 		cost = mqfq_charge_of_other(c, rq, bytes);
 	return clamp_t(u64, cost, SECTOR_SIZE, 1ULL << FLOW_COST_SHIFT_MAX);
-}
-
-/* As it is known: what a request is served, and what is added for a merge. */
-static inline u64 mqfq_charge_of(const struct mqfq_charge *c, const struct request *rq, u32 bytes)
-{
-	return mqfq_charge_of_kind(c, rq, bytes, false);
-}
-
-/* For its start tag. */
-static inline u64 mqfq_charge_of_tag(const struct mqfq_charge *c, const struct request *rq,
-				     u32 bytes)
-{
-	return mqfq_charge_of_kind(c, rq, bytes, true);
 }
 
 /* A request of @bytes is completed, and time is shared. Any context. */
@@ -124,7 +110,10 @@ static inline void mqfq_charge_completed(struct mqfq_charge *c, const struct req
  * @c:		device; under the tuner's lock
  * @ns:		how long it was; 0: what was in it does not count
  * @is_full:	there is no slot free, and there were requests that waited for one
+ * @served:	what was served in it, as it was charged
+ *
+ * Return: @served, as costs were known.
  */
-void mqfq_charge_window(struct mqfq_charge *c, u64 ns, bool is_full);
+u64 mqfq_charge_window(struct mqfq_charge *c, u64 ns, bool is_full, u64 served);
 
 #endif /* MQFAIR_MQFQ_CHARGE_H */

@@ -27,14 +27,16 @@
  * make them alike. So the costs that are charged are varied: each cell's is a sixth more in one
  * step and a sixth less in another. The patterns are Walsh functions: in sixteen steps, each cell's
  * mean is what it should be, and no two cells have the same pattern. A tenant has a little more and
- * a little less, in turn.
+ * a little less, in turn. The turn comes in time also where a step does not end, since windows do
+ * not count: a tenant must not have less for as long as nothing is learned.
  *
  * A weak spring keeps what the equations do not determine, and a cell without requests keeps its
  * cost. Whatever noise says, of two sizes of an operation the larger one costs no less, and no more
  * per byte.
  *
- * Only start tags are varied. What tenants were served is counted in costs as they are known, so
- * that the tuner of T and D does not take a pattern for a gain.
+ * What tenants were served is counted in the same costs as their start tags, so that equal tenants
+ * look equal to the tuner of T and D in each step. It compares totals as costs are known
+ * (mqfq_cost_unvaried()), and does not take a pattern for a gain.
  *
  * What is charged
  * ===============
@@ -223,7 +225,7 @@ static u64 mqfq_cost_line(const struct mqfq_cost *c, unsigned int cell)
 /* Cell number @rank of those that count: is its cost more in this step, or less? */
 static bool mqfq_cost_is_more(const struct mqfq_cost *c, unsigned int rank)
 {
-	return hweight32(c->nr_steps & (rank + 1)) & 1;
+	return hweight32(c->nr_patterns & (rank + 1)) & 1;
 }
 
 static u64 mqfq_cost_varied(u64 line, bool is_more)
@@ -255,6 +257,21 @@ static void mqfq_cost_publish(struct mqfq_cost *c)
 			line = mqfq_cost_varied(line, mqfq_cost_is_more(c, rank++));
 		WRITE_ONCE(c->cell[i].varied, line);
 	}
+}
+
+u64 mqfq_cost_unvaried(const struct mqfq_cost *c, const struct mqfq_cost_counts *counts,
+		       u64 served)
+{
+	u64 known = 0, charged = 0;
+	unsigned int i;
+
+	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
+		u32 mean = counts->nr[i] ? div64_u64(counts->bytes[i], counts->nr[i]) : 0;
+
+		known += counts->nr[i] * mqfq_cost_at(c->cell[i].line, mean);
+		charged += counts->nr[i] * mqfq_cost_at(c->cell[i].varied, mean);
+	}
+	return charged ? mul_u64_u64_div_u64(served, known, charged) : served;
 }
 
 /* ---- costs that are known from before ---- */
@@ -508,6 +525,13 @@ void mqfq_cost_pause(struct mqfq_cost *c)
 	c->ns = 0;
 }
 
+static void mqfq_cost_next_pattern(struct mqfq_cost *c)
+{
+	c->nr_patterns++;
+	c->pattern_ns = 0;
+	mqfq_cost_publish(c);
+}
+
 static void mqfq_cost_step(struct mqfq_cost *c)
 {
 	bool is_void;
@@ -523,7 +547,7 @@ static void mqfq_cost_step(struct mqfq_cost *c)
 		c->cell[i].share_ppm = div_u64(mqfq_cost_rate(c, i) * c->cell[i].ns_x8 >>
 					       MQFQ_COST_NS_SHIFT, 1000);
 	c->nr_steps++;
-	mqfq_cost_publish(c);
+	mqfq_cost_next_pattern(c);
 }
 
 /* Has the step seen enough of all cells that count? */
@@ -542,14 +566,11 @@ static bool mqfq_cost_is_step(const struct mqfq_cost *c)
 	return true;
 }
 
-void mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts *counts,
-		      bool was_full)
+static void mqfq_cost_count(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts *counts)
 {
 	u64 bytes = 0;
 	unsigned int i;
 
-	if (!was_full)
-		return;
 	for (i = 0; i < MQFQ_COST_NR_CELLS; i++) {
 		c->counts.nr[i] += counts->nr[i];
 		c->counts.bytes[i] += counts->bytes[i];
@@ -562,4 +583,14 @@ void mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts
 		mqfq_cost_step(c);
 	/* Without, the device was busy with what is not counted. */
 	mqfq_cost_pause(c);
+}
+
+void mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts *counts,
+		      bool was_full)
+{
+	c->pattern_ns += ns;
+	if (was_full)
+		mqfq_cost_count(c, ns, counts);
+	if (c->pattern_ns >= (u64)MQFQ_COST_STEP_MS_MAX * NSEC_PER_MSEC)
+		mqfq_cost_next_pattern(c);
 }

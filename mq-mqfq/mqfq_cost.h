@@ -4,7 +4,7 @@
  *
  * The law without the block layer: it is told what the device has completed in windows of time, and
  * says what a request of some kind and size costs. It never sleeps, allocates nothing, reads no
- * clock. Calls for one device are one at a time, but for mqfq_cost_of() and mqfq_cost_of_tag(),
+ * clock. Calls for one device are one at a time, but for mqfq_cost_of() and mqfq_cost_charged(),
  * which any CPU may call at any time.
  */
 #ifndef MQFAIR_MQFQ_COST_H
@@ -71,6 +71,8 @@ struct mqfq_cost_cell {
  * @all_bytes:	that were completed, faded alike
  * @all_ns:	in so much time
  * @nr_steps:	steps so far
+ * @nr_patterns: patterns of @varied so far
+ * @pattern_ns:	how long this one has been in force
  */
 struct mqfq_cost {
 	struct mqfq_cost_cell cell[MQFQ_COST_NR_CELLS];
@@ -79,12 +81,14 @@ struct mqfq_cost {
 	u64 products[MQFQ_COST_NR_CELLS][MQFQ_COST_NR_CELLS];
 	u64 rates[MQFQ_COST_NR_CELLS];
 	u64 all_bytes, all_ns;
-	u32 nr_steps;
+	u32 nr_steps, nr_patterns;
+	u64 pattern_ns;
 };
 
+/* Of @bytes, which are not 0. */
 static inline unsigned int mqfq_cost_cell(enum mqfq_cost_op op, u32 bytes)
 {
-	unsigned int size = (fls(bytes ? (bytes - 1) >> 13 : 0) + 1) / 2;
+	unsigned int size = (fls((bytes - 1) >> 13) + 1U) / 2;
 
 	return op * MQFQ_COST_NR_SIZES + min(size, MQFQ_COST_NR_SIZES - 1U);
 }
@@ -104,8 +108,8 @@ static inline u64 mqfq_cost_of(const struct mqfq_cost *c, enum mqfq_cost_op op, 
 	return mqfq_cost_at(READ_ONCE(c->cell[mqfq_cost_cell(op, bytes)].line), bytes);
 }
 
-/* The same, varied: for start tags only. */
-static inline u64 mqfq_cost_of_tag(const struct mqfq_cost *c, enum mqfq_cost_op op, u32 bytes)
+/* The same, varied: what a request is charged in this step. */
+static inline u64 mqfq_cost_charged(const struct mqfq_cost *c, enum mqfq_cost_op op, u32 bytes)
 {
 	return mqfq_cost_at(READ_ONCE(c->cell[mqfq_cost_cell(op, bytes)].varied), bytes);
 }
@@ -139,6 +143,10 @@ void mqfq_cost_pause(struct mqfq_cost *c);
  */
 void mqfq_cost_window(struct mqfq_cost *c, u64 ns, const struct mqfq_cost_counts *counts,
 		      bool was_full);
+
+/* @served is what requests like these were charged in this step; the same, as costs are known. */
+u64 mqfq_cost_unvaried(const struct mqfq_cost *c, const struct mqfq_cost_counts *counts,
+		       u64 served);
 
 /* What a request takes of the device's time, in ns; 0: nothing is known of such requests. */
 u64 mqfq_cost_ns(const struct mqfq_cost *c, enum mqfq_cost_op op, u32 bytes);

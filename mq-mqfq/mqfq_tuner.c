@@ -136,6 +136,7 @@ static void mqfq_tuner_measure(struct mqfq_data *md, u64 now_ns, struct mqfq_aut
 	mqfq_tuner_sum(md, &sum);
 	mqfq_fold(&md->policy);
 	*w = sum;
+	w->is_time = mqfq_charge_is_time(&md->charge);
 	mqfq_auto_begin_window(&t->law);
 	rcu_read_lock();
 	flow_table_for_each(&md->flows, mqfq_tuner_flow, &flows);
@@ -192,8 +193,8 @@ static bool mqfq_tuner_is_held_down(const struct mqfq_data *md)
 }
 
 /*
- * All slots are taken, and a queue had to wait for one. A D that is only tried does not count: what
- * the device does with it says little of costs.
+ * All slots are taken, and a queue had to wait for one. A smaller D that is only tried does not
+ * count: the device may be idle at times with it.
  */
 static bool mqfq_tuner_is_full(const struct mqfq_data *md)
 {
@@ -202,7 +203,7 @@ static bool mqfq_tuner_is_full(const struct mqfq_data *md)
 	u32 slots = md->policy.tokens.slots;
 
 	return w->slot_waits && w->in_flight >= slots &&
-	       (mqfq_tuner_is_held_down(md) || slots == law->knob[MQFQ_AUTO_SLOTS].base);
+	       (mqfq_tuner_is_held_down(md) || slots >= law->knob[MQFQ_AUTO_SLOTS].base);
 }
 
 /* The law compares from the values that it has found: what is tried is not in force any more. */
@@ -225,8 +226,8 @@ static void mqfq_tuner_end_window(struct mqfq_data *md)
 	was_late = t->window.ns >= MQFQ_TUNER_LATE_MS * NSEC_PER_MSEC;
 	/* Before the law says what is in force in the next one. */
 	if (mqfq_charge_is_time(&md->charge))
-		mqfq_charge_window(&md->charge, was_late ? 0 : t->window.ns,
-				   mqfq_tuner_is_full(md));
+		t->window.bytes = mqfq_charge_window(&md->charge, was_late ? 0 : t->window.ns,
+						     mqfq_tuner_is_full(md), t->window.bytes);
 	if (!was_late && mqfq_auto_is_any_on(&t->law) && !t->was_held_down)
 		mqfq_auto_window(&t->law, &t->window);
 	mqfq_target_tick(md, t->window.in_flight);

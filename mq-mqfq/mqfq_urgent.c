@@ -53,7 +53,7 @@ u64 mqfq_tag_prompt(struct mqfq_data *md, struct flow *f, u64 vt, u64 cost_vt, b
 
 void mqfq_forgive(struct mqfq_data *md, const struct request *rq, struct flow *f)
 {
-	u64 cost = mqfq_charge_of_tag(&md->charge, rq, blk_rq_bytes(rq));
+	u64 cost = mqfq_charge_of(&md->charge, rq, blk_rq_bytes(rq));
 
 	flow_forgive(f, mqfq_vt(&md->policy), flow_cost_vt(f, cost), mqfq_ahead_vt(md));
 }

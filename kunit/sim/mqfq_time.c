@@ -29,7 +29,7 @@ void sim_price(struct simulation *s, struct sim_request *r)
 	unsigned int op = s->flow[r->flow].mix->op;
 
 	r->ticks = s->mix.base_ns[op] + ((u64)s->mix.kib_ns[op] * r->size >> 10);
-	r->bytes = max_t(u64, mqfq_cost_of_tag(&s->law, op, r->size), SIM_SECTOR_BYTES);
+	r->bytes = max_t(u64, mqfq_cost_charged(&s->law, op, r->size), SIM_SECTOR_BYTES);
 }
 
 static void sim_end_cost_window(struct simulation *s)
