@@ -153,7 +153,7 @@ def build_bursts():
 
 def build_octokvd():
     """Build octokvd and octokv-bench for guests, in OCTOKV."""
-    enter(["make", "-s", "-C", "tools/octokv", f"BUILD={os.path.join(CHECKOUT, OCTOKV)}", "all"],
+    enter(["make", "-s", "-C", "tools/octokv", f"BUILD=../../{OCTOKV}", "all"],
           "building octokvd")
 
 
