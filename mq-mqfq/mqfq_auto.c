@@ -51,11 +51,13 @@
  * and lasts until as many requests are back as were at the device: these may come flow by flow.
  * This ends when it is fair. It also ends when all flows together have less than half of what they
  * had in the first leg, or when the flow that had least of its share there has less than half. In a
- * later leg another flow may have least, by chance: a leg has few requests of a light flow. Halving
- * does not end where a step does not help: a flow with few requests outstanding may get its share
- * only with a D that is a quarter of them. Then the best leg's values are set, by the gain as
- * above, and comparisons go on from there. What was in force just above the best leg is known to be
- * unfair.
+ * later leg another flow may have least, by chance: a leg has few requests of a light flow. Each
+ * leg has at least EACH requests per flow, and what chance does to Jain's index with so few is
+ * allowed for. Otherwise a hundred equal flows would look unfair with any D, and have less and
+ * less. Halving does not end where a step does not help: a flow with few requests outstanding may
+ * get its share only with a D that is a quarter of them. Then the best leg's values are set, by the
+ * gain as above, and comparisons go on from there. What was in force just above the best leg is
+ * known to be unfair.
  *
  * A step is tried only if it can mean something. D up: a queue waited for a slot, and so large a D
  * was not unfair under this load. D down: so many requests are at the device that half of D would
@@ -125,6 +127,8 @@ enum {
 	MQFQ_AUTO_LEG_REQUESTS	= 1000,
 	MQFQ_AUTO_LEG_WINDOWS	= 500 / MQFQ_AUTO_WINDOW_MS,
 	MQFQ_AUTO_LEG_LEAST	= 10,
+	/* And so many of each flow, on average. */
+	MQFQ_AUTO_LEG_EACH	= 5,
 	/* With new flows, a leg has so many, and one that has so much less of the first ends it. */
 	MQFQ_AUTO_NEW_REQUESTS	= 5 * MQFQ_AUTO_LEG_LEAST,
 	MQFQ_AUTO_NEW_COST_PPM	= 500000,
@@ -304,10 +308,22 @@ static s64 mqfq_auto_leg_rise_ppm(const struct mqfq_auto_leg *now, const struct 
 	return max(mqfq_auto_bytes_rise_ppm(now, then), mqfq_auto_requests_rise_ppm(now, then));
 }
 
+/*
+ * Jain's index of a leg. That flows have a request more or less than their shares is chance, and
+ * lowers it by one over the square of the requests per flow.
+ */
+static u32 mqfq_auto_leg_jain_ppm(const struct mqfq_auto_leg *leg)
+{
+	u64 nr = leg->shares.nr, requests = max(leg->requests, 1ULL);
+
+	return min(mqfq_auto_jain_ppm(&leg->shares) +
+		   div64_u64(1000000 * nr * nr, requests * requests), 1000000ULL);
+}
+
 /* What Jain's index of a leg is worth, in millionths of throughput. */
 static s64 mqfq_auto_worth_ppm(const struct mqfq_auto_leg *leg)
 {
-	s64 jain_ppm = mqfq_auto_jain_ppm(&leg->shares);
+	s64 jain_ppm = mqfq_auto_leg_jain_ppm(leg);
 
 	return MQFQ_AUTO_UNFAIR * jain_ppm +
 	       MQFQ_AUTO_VERY_UNFAIR * min_t(s64, jain_ppm, MQFQ_AUTO_VERY_UNFAIR_PPM);
@@ -480,7 +496,7 @@ static void mqfq_auto_begin(struct mqfq_auto *a, enum mqfq_auto_which which,
 /* Back to the base, which may be another one by now: the one that @side has. */
 static void mqfq_auto_end(struct mqfq_auto *a, enum mqfq_auto_side side)
 {
-	a->jain_ppm = mqfq_auto_jain_ppm(&a->leg[side].shares);
+	a->jain_ppm = mqfq_auto_leg_jain_ppm(&a->leg[side]);
 	a->side = MQFQ_AUTO_BASE;
 	a->period++;
 	a->probing = false;
@@ -545,7 +561,7 @@ static void mqfq_auto_judge(struct mqfq_auto *a)
 		return;
 	/* If all have less alike, chance or another load has taken it. */
 	if (a->which == MQFQ_AUTO_SLOTS && a->gain_ppm < -MQFQ_AUTO_UNFAIR_PPM &&
-	    mqfq_auto_jain_ppm(&a->leg[up].shares) < MQFQ_AUTO_FAIR_PPM)
+	    mqfq_auto_leg_jain_ppm(&a->leg[up]) < MQFQ_AUTO_FAIR_PPM)
 		a->unfair_slots = up ? k->tried : min(k->base, a->in_flight);
 	/* In doubt, a larger D, which costs nothing, or a fairer one, and T as it is. */
 	if (better && (max(off, -off) >= doubt_ppm ||
@@ -591,6 +607,7 @@ static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window
 {
 	u64 needs = min(MQFQ_AUTO_LEG_LEAST << (2 * a->nr_pairs), MQFQ_AUTO_LEG_REQUESTS);
 
+	needs = max(needs, (u64)MQFQ_AUTO_LEG_EACH * w->nr_flows);
 	mqfq_auto_count(a, w);
 	if (a->leg_requests < needs && a->leg_windows < MQFQ_AUTO_LEG_WINDOWS)
 		return;
@@ -627,8 +644,7 @@ static void mqfq_auto_find_best(struct mqfq_auto *a)
 	if (a->best.ns) {
 		s64 gain_ppm = mqfq_auto_gain_of_ppm(&a->best, leg);
 
-		if (gain_ppm > 0 || mqfq_auto_jain_ppm(&leg->shares) <=
-				    mqfq_auto_jain_ppm(&a->best.shares))
+		if (gain_ppm > 0 || mqfq_auto_leg_jain_ppm(leg) <= mqfq_auto_leg_jain_ppm(&a->best))
 			return;
 		if (gain_ppm < -MQFQ_AUTO_UNFAIR_PPM)
 			a->unfair_slots = a->last_slots;
@@ -651,7 +667,7 @@ static void mqfq_auto_halve(struct mqfq_auto *a, const struct mqfq_auto_window *
 		a->first.beside = leg->shares.least;
 	}
 	mqfq_auto_find_best(a);
-	if (mqfq_auto_jain_ppm(&leg->shares) < MQFQ_AUTO_FAIR_PPM && held >= 2 * MQFQ_SLOTS_MIN &&
+	if (mqfq_auto_leg_jain_ppm(leg) < MQFQ_AUTO_FAIR_PPM && held >= 2 * MQFQ_SLOTS_MIN &&
 	    mqfq_auto_leg_rise_ppm(leg, &a->first) > -MQFQ_AUTO_NEW_COST_PPM &&
 	    mqfq_auto_poorest_rise_ppm(leg, &a->first) > -MQFQ_AUTO_NEW_COST_PPM) {
 		a->last_slots = held;
@@ -670,13 +686,14 @@ static void mqfq_auto_halve(struct mqfq_auto *a, const struct mqfq_auto_window *
 static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	const struct mqfq_auto_leg *leg = &a->leg[MQFQ_AUTO_BASE];
+	u64 needs = max_t(u64, MQFQ_AUTO_NEW_REQUESTS, MQFQ_AUTO_LEG_EACH * w->nr_flows);
 
 	mqfq_auto_count(a, w);
 	/*
 	 * A flow that has had nothing yet does not show in Jain's index. What was sent at once is
 	 * completed flow by flow.
 	 */
-	if ((a->leg_requests >= MQFQ_AUTO_NEW_REQUESTS && leg->requests >= a->in_flight &&
+	if ((a->leg_requests >= needs && leg->requests >= a->in_flight &&
 	     leg->shares.nr >= w->nr_flows) || a->leg_windows >= MQFQ_AUTO_LEG_WINDOWS)
 		mqfq_auto_halve(a, w);
 }
@@ -756,7 +773,7 @@ static bool mqfq_auto_is_time(struct mqfq_auto *a, const struct mqfq_auto_window
 		return false;
 	if (!a->wait)
 		return true;
-	a->jain_ppm = mqfq_auto_jain_ppm(&a->leg[MQFQ_AUTO_BASE].shares);
+	a->jain_ppm = mqfq_auto_leg_jain_ppm(&a->leg[MQFQ_AUTO_BASE]);
 	a->wait--;
 	if (!mqfq_auto_is_unusual(a, w))
 		return false;

@@ -41,7 +41,7 @@
 
 enum {
 	QUEUES_MAX	= 16,
-	FLOWS_MAX	= 16,
+	FLOWS_MAX	= 256,
 	DIES_MAX	= 256,
 	REQUESTS_MAX	= 8192,
 	KB_SHIFT	= 10 + VT_SHIFT,
@@ -102,6 +102,11 @@ struct world {
 	.nr_queues = 16, .nr_dies = 45, .read_us = 1400, .bus_mbps = 200,	\
 	.cpu_ns = 8000, .wake_ns = 8000
 
+/* A request takes long, and a second has few of each of many flows. */
+#define SLOW_READS								\
+	.nr_queues = 4, .nr_dies = 4, .striped = true, .read_us = 430, .bus_mbps = 1000,	\
+	.cpu_ns = 8000, .wake_ns = 8000
+
 /* With few requests outstanding, some of them are on their way and not here. */
 #define TAKES_TIME	.stays = true, .task_ns = 15000, .back_ns = 20000
 
@@ -154,6 +159,14 @@ static const struct world starts[] = {
 	  .tenants = { { 16, 32, 4, 100 } } },
 	{ SLOW_DIES, .name = "slow dies: weights 1 to 16, 16 x 32", .rising = true,
 	  .tenants = { { 16, 32, 4, 100 } } },
+	{ SLOW_READS, .name = "many flows: weights 1:2, 16 x 16",
+	  .tenants = { { 8, 16, 4, 100 }, { 8, 16, 4, 200 } } },
+	{ SLOW_READS, .name = "many flows: weights 1:2, 64 x 6",
+	  .tenants = { { 32, 6, 4, 100 }, { 32, 6, 4, 200 } } },
+	{ SLOW_READS, .name = "many flows: weights 1:2, 256 x 2",
+	  .tenants = { { 128, 2, 4, 100 }, { 128, 2, 4, 200 } } },
+	{ FEW_DIES, .name = "many flows: weights 1:2, 64 x 6, a fast drive",
+	  .tenants = { { 32, 6, 4, 100 }, { 32, 6, 4, 200 } } },
 	{ FEW_DIES, .name = "one alone", .tenants = { { 1, 64, 4, 100 } }, .unbound = true },
 };
 
