@@ -207,6 +207,7 @@ struct cluster *cluster_load(const char *path, const char *id, char *why, size_t
 		return NULL;
 	}
 	c = mem_zalloc(sizeof(*c));
+	c->version = 1;
 	wrong = read_lines(c, file, &nr);
 	fclose(file);
 	if (wrong)
@@ -375,10 +376,21 @@ char *cluster_own_path(const char *path, const char *id)
 	return join(path, ".", id);
 }
 
+struct cluster *cluster_load_given(const char *path, const char *id, char *why, size_t why_bytes)
+{
+	struct cluster *c = cluster_load(path, id, why, why_bytes);
+
+	if (!c || !c->nr_ways)
+		return c;
+	snprintf(why, why_bytes, "%s: slots on their way belong in %s.%s only", path, path, id);
+	cluster_free(c);
+	return NULL;
+}
+
 struct cluster *cluster_load_newest(const char *path, const char *id, bool *found_own, char *why,
 				    size_t why_bytes)
 {
-	struct cluster *given = cluster_load(path, id, why, why_bytes), *own = NULL;
+	struct cluster *given = cluster_load_given(path, id, why, why_bytes), *own = NULL;
 	char *own_path = cluster_own_path(path, id);
 
 	*found_own = false;
@@ -390,7 +402,10 @@ struct cluster *cluster_load_newest(const char *path, const char *id, bool *foun
 		}
 	}
 	mem_free(own_path);
-	if (!own || own->epoch < given->epoch) {
+	if (!own)
+		return given;
+	if (own->epoch < given->epoch) {
+		cluster_keep_ways(given, own);
 		cluster_free(own);
 		return given;
 	}

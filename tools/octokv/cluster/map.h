@@ -21,7 +21,8 @@
  *
  *	[SLOT->-ID] goes to the node ID		[SLOT-<-ID] comes from there
  *
- * Of the two files that with the greater number counts, and FILE.ID if they are equal.
+ * Of the two files that with the greater number counts, and FILE.ID if they are equal. In either
+ * case slots stay on their way, as far as that fits. FILE itself has none.
  */
 #ifndef OKV_CLUSTER_H
 #define OKV_CLUSTER_H
@@ -53,7 +54,7 @@ struct cluster_word {
 
 /**
  * struct cluster - the map
- * @version:	another one for each change since the start; not in the file
+ * @version:	1 at the start, and another one for each change; not in the file
  * @owner:	of each slot, 1 and the number of its node; 0: none
  * @way:	of each slot that is on its way from us, if it is ours, or to us, 1 and the number
  *		of the other node; 0: it is not
@@ -84,14 +85,17 @@ void cluster_id(const uint8_t *uuid, char *id);
 
 /* The map in a file, for the node with this ID; NULL, with a message in @why. */
 struct cluster *cluster_load(const char *path, const char *id, char *why, size_t why_bytes);
+
+/* The same for the file that all nodes have: in it, no slots are on their way. */
+struct cluster *cluster_load_given(const char *path, const char *id, char *why, size_t why_bytes);
 void cluster_free(struct cluster *c);
 
 /* The path of a node's own map beside @path; to be freed. */
 char *cluster_own_path(const char *path, const char *id);
 
 /*
- * The map that counts, of those in the two files. @found_own: it is the own one, and differs from
- * the first file, which is not older.
+ * The map that counts, of those in the two files, with the slots on their way. @found_own: it is
+ * the own one, and differs from the first file, which is not older.
  */
 struct cluster *cluster_load_newest(const char *path, const char *id, bool *found_own, char *why,
 				    size_t why_bytes);

@@ -16,6 +16,15 @@ static struct {
 	pthread_mutex_t changing;
 } keeper = { .changing = PTHREAD_MUTEX_INITIALIZER };
 
+static bool save(const char *path, const struct cluster *c, char *why, size_t why_bytes)
+{
+	char *own_path = cluster_own_path(path, c->nodes[c->self].id);
+	int error = cluster_save(c, own_path, why, why_bytes);
+
+	mem_free(own_path);
+	return !error;
+}
+
 struct cluster *keeper_load(const char *path, const uint8_t *uuid)
 {
 	char id[CLUSTER_ID_LEN + 1], why[512];
@@ -29,6 +38,9 @@ struct cluster *keeper_load(const char *path, const uint8_t *uuid)
 	if (is_own)
 		fprintf(stderr, "octokvd: the map of the cluster is that of %s.%s: epoch %llu\n",
 			path, id, (unsigned long long)map->epoch);
+	/* They may be those of an older map. */
+	if (map->nr_ways && !save(path, map, why, sizeof(why)))
+		die("%s", why);
 	return map;
 }
 
@@ -50,15 +62,6 @@ static void swap(void *owner)
 	swap->map = old;
 }
 
-static bool save(const struct server *s, const struct cluster *c, char *why, size_t why_bytes)
-{
-	char *path = cluster_own_path(s->config.cluster, c->nodes[c->self].id);
-	int error = cluster_save(c, path, why, why_bytes);
-
-	mem_free(path);
-	return !error;
-}
-
 /* Makes @fresh the map; the other one is freed. False: octokvd ends. */
 static bool replace(struct cluster *fresh)
 {
@@ -77,7 +80,7 @@ static void change(struct slot_order *o)
 	char why[200];
 
 	slot_order_apply(o, fresh);
-	if (o->is_good && !save(s, fresh, why, sizeof(why))) {
+	if (o->is_good && !save(s->config.cluster, fresh, why, sizeof(why))) {
 		o->is_good = false;
 		snprintf(o->why, sizeof(o->why), "ERR the map cannot be kept: %s", why);
 	}
@@ -116,7 +119,7 @@ static void take(struct cluster *fresh, const char *path)
 
 	cluster_keep_ways(fresh, s->cluster);
 	/* Slots on their way are in the own file only. */
-	if (fresh->nr_ways && !save(s, fresh, why, sizeof(why))) {
+	if (fresh->nr_ways && !save(path, fresh, why, sizeof(why))) {
 		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: %s", why);
 		cluster_free(fresh);
 		return;
@@ -136,7 +139,7 @@ void keeper_reload(void)
 
 	pthread_mutex_lock(&keeper.changing);
 	old = s->cluster;
-	fresh = cluster_load(path, old->nodes[old->self].id, why, sizeof(why));
+	fresh = cluster_load_given(path, old->nodes[old->self].id, why, sizeof(why));
 	if (fresh && fresh->epoch > old->epoch) {
 		take(fresh, path);
 		fresh = NULL;

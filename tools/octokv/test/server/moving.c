@@ -89,6 +89,11 @@ static void test_files(void)
 	EXPECT(other && !is_own && cluster_is_same(c, other) && other->nr_ways == 2);
 	EXPECT(other->way[5061] == 2 && other->way[9000] == 2 && other->in_doubt[5061]);
 	cluster_free(other);
+	cluster_free(load("epoch 7\n" A " h:1 0-8191\n" B " h:2 8192-16383\n", A));
+	other = cluster_load_newest(path, A, &is_own, why, sizeof(why));
+	EXPECT(other && is_own && cluster_is_same(c, other));
+	cluster_free(other);
+	cluster_free(load(map_text, A));
 	EXPECT(cluster_change(c, 9000, CLUSTER_NODE, 0, why, sizeof(why)) && c->epoch == 8);
 	EXPECT(!cluster_save(c, own_path, why, sizeof(why)));
 	other = cluster_load_newest(path, A, &is_own, why, sizeof(why));
@@ -105,9 +110,17 @@ static void test_files(void)
 	cluster_keep_ways(other, c);
 	EXPECT(!other->nr_ways);
 	cluster_free(other);
+	/* At a start, too. */
+	cluster_free(load("epoch 9\n" A " h:1 0-8191\n" C " h:3\n" B " h:2 8192-16383\n", A));
 	other = cluster_load_newest(path, A, &is_own, why, sizeof(why));
-	EXPECT(other && !is_own && other->epoch == 9);
+	EXPECT(other && !is_own && other->epoch == 9 && other->nr_ways == 1);
+	EXPECT(other->way[5061] == 3 && other->in_doubt[5061]);
 	cluster_free(other);
+	/* The first file begins none. */
+	cluster_free(load("epoch 9\n" A " h:1 0-8191 [1->-" B "]\n" B " h:2 8192-16383\n", A));
+	EXPECT(!cluster_load_newest(path, A, &is_own, why, sizeof(why)));
+	EXPECT(strstr(why, "/map: slots on their way belong in /"));
+	cluster_free(load(map_text, A));
 	/* An own one that cannot be read is not passed over. */
 	write_file(own_path, "nonsense\n");
 	EXPECT(!cluster_load_newest(path, A, &is_own, why, sizeof(why)));
