@@ -320,6 +320,8 @@ static const char *give(struct cluster *c, uint32_t slot, uint32_t node)
 		return "ERR slot %u is not on its way there: CLUSTER SETSLOT MIGRATING first";
 	if (is_new && node == c->self && !c->way[slot])
 		return "ERR slot %u is not on its way here: CLUSTER SETSLOT IMPORTING first";
+	if (is_new && !cluster_owns(c, slot) && node != c->self && c->way[slot])
+		return "ERR slot %u is on its way here: CLUSTER SETSLOT STABLE first";
 	cluster_set_way(c, slot, 0);
 	c->owner[slot] = node + 1;
 	c->epoch += is_new;

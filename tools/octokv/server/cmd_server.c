@@ -13,6 +13,8 @@
 #include <strings.h>
 
 #include "auth.h"
+#include "cluster/map.h"
+#include "cluster/way.h"
 #include "command.h"
 #include "store/mem.h"
 #include "stats.h"
@@ -477,10 +479,9 @@ static void flush_key(struct okv_scan *scan, const void *key, uint16_t key_len, 
 	memcpy(doomed->key, key, key_len);
 	doomed->job = job;
 	doomed->op = (struct okv_op){
-		.kind = OKV_OP_DELETE, .tenant = scan->tenant, .ioprio = scan->ioprio,
-		.key = doomed->key, .key_len = key_len,
-		.hash = okv_store_hash(w->store, scan->tenant, key, key_len), .done = flush_deleted,
-		.owner = doomed,
+		.kind = OKV_OP_DELETE, .tenant = scan->key_tenant, .ioprio = scan->ioprio,
+		.hash = okv_store_hash(w->store, scan->key_tenant, key, key_len),
+		.key = doomed->key, .key_len = key_len, .done = flush_deleted, .owner = doomed,
 	};
 	job->nr_pending++;
 	okv_partition_submit(okv_store_partition(w->store, job->partition), &doomed->op);
@@ -491,12 +492,33 @@ static void flush_scanned(struct okv_scan *scan)
 	flush_step(scan->owner);
 }
 
+void request_flush(struct request *r, uint32_t i)
+{
+	struct job *job = &r->jobs[i];
+
+	job->nr_pending = 1;
+	job->scan.nr_max = 64;
+	job->scan.key = flush_key;
+	job->scan.done = flush_scanned;
+	request_send_scan(r, i);
+}
+
+static void end_flush(struct request *r)
+{
+	way_flush_end(r->conn->worker->server);
+}
+
 static void start_flush(struct request *r)
 {
-	const struct server *s = r->conn->worker->server;
+	struct server *s = r->conn->worker->server;
 
+	if (!way_flush_begin(s)) {
+		request_fail(r, "TRYAGAIN the map changes");
+		return;
+	}
+	r->end = end_flush;
 	/* It would not find keys that are between two nodes. */
-	if (cluster_is_moving(s)) {
+	if (s->cluster && s->cluster->nr_ways) {
 		request_fail(r, "TRYAGAIN slots move from this node, or to it");
 		return;
 	}
@@ -505,16 +527,14 @@ static void start_flush(struct request *r)
 		struct job *job = &r->jobs[i];
 
 		job->partition = i;
-		job->nr_pending = 1;
 		job->scan = (struct okv_scan){
-			.tenant = r->tenant->id, .ioprio = r->tenant->ioprio, .nr_max = 64,
-			.key = flush_key, .done = flush_scanned, .owner = job,
+			.tenant = r->tenant->id, .ioprio = r->tenant->ioprio, .owner = job,
 		};
-		request_send_scan(r, i);
+		request_flush(r, i);
 	}
 }
 
-static void finish_flush(struct request *r)
+void flush_finish(struct request *r)
 {
 	for (uint32_t i = 0; i < r->nr_ops; i++) {
 		if (r->jobs[i].nr) {
@@ -539,8 +559,8 @@ const struct command server_commands[] = {
 	{ "info", -1, 0, 0, 0, 0, start_gather, finish_info },
 	{ "dbsize", 1, CMD_ALL_KEYS, 0, 0, 0, start_gather, finish_dbsize },
 	{ "scan", -2, CMD_ALL_KEYS, 0, 0, 0, start_scan, finish_scan },
-	{ "flushall", -1, CMD_WRITE | CMD_ALL_KEYS, 0, 0, 0, start_flush, finish_flush },
-	{ "flushdb", -1, CMD_WRITE | CMD_ALL_KEYS, 0, 0, 0, start_flush, finish_flush },
+	{ "flushall", -1, CMD_WRITE | CMD_ALL_KEYS, 0, 0, 0, start_flush, flush_finish },
+	{ "flushdb", -1, CMD_WRITE | CMD_ALL_KEYS, 0, 0, 0, start_flush, flush_finish },
 	{ "time", 1, CMD_IN_MULTI, 0, 0, 0, start_time, NULL },
 	{ "wait", 3, 0, 0, 0, 0, start_wait, NULL },
 	{ "waitaof", 4, 0, 0, 0, 0, start_wait, NULL },

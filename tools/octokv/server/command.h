@@ -161,9 +161,6 @@ bool cluster_takes(struct request *r);
 /* Several keys of a slot on its way are written in one step, or not at all: multi_run(). */
 bool cluster_wants_step(const struct request *r);
 
-/* Whether slots are on their way from this node, or to it. */
-bool cluster_is_moving(const struct server *s);
-
 /* The request fails, since another host may have the device. */
 void request_refuse_old(struct request *r);
 
@@ -241,6 +238,10 @@ void request_send_walk(struct request *r, uint32_t i,
 		       void (*run)(struct worker *w, struct kv_msg *msg));
 void request_send_scan(struct request *r, uint32_t i);
 void job_scan_done(struct job *job);
+
+/* Job i deletes what its scan finds. flush_finish() replies. */
+void request_flush(struct request *r, uint32_t i);
+void flush_finish(struct request *r);
 
 /* The partition does not move until job_scan_done(). NULL: it is damaged, and not served. */
 struct okv_partition *job_walk_begin(struct worker *w, struct job *job);

@@ -32,6 +32,7 @@ struct net;
 struct slow_log;
 struct tenant_metrics;
 struct turn;
+struct way_use;
 
 enum {
 	MAX_WORKERS		= 64,
@@ -86,6 +87,7 @@ struct server {
 	uint32_t monitor;		/* atomic: the worker that decides after the window */
 	struct tenants *tenants;
 	struct cluster *cluster;	/* NULL: this is no node of one */
+	struct way_use *way_use;	/* of the slots of a node: cluster/way.h */
 	struct worker *workers[MAX_WORKERS];
 	uint32_t nr_workers;
 	uint32_t nr_listening;		/* workers 0 .. nr_listening - 1 have connections */
@@ -148,7 +150,7 @@ struct worker {
 	struct leaving *locked;		/* keys that MIGRATE sends */
 	uint32_t nr_running[2];		/* operations, by the turn in which they began */
 	uint8_t turn;
-	struct kv_msg *drain;		/* waits for those of the other turn */
+	struct kv_msg *drain;		/* waits for those of the other turn; others behind it */
 	void (*post)(struct worker *w, struct kv_msg *msg, uint32_t to);
 	/* A password (auth.h) for another thread; false: too many wait. NULL: check it here. */
 	bool (*check)(struct worker *w, struct kv_msg *msg);

@@ -9,6 +9,7 @@
 #include "daemon/log.h"
 #include "keeper.h"
 #include "server/cluster/slots.h"
+#include "server/cluster/way.h"
 #include "store/mem.h"
 
 static struct {
@@ -76,21 +77,20 @@ static bool replace(struct cluster *fresh)
 static void change(struct slot_order *o)
 {
 	struct server *s = keeper.reactors->server;
-	struct cluster *fresh = cluster_copy(s->cluster);
+	struct cluster *fresh = slot_order_apply(o, s);
 	char why[200];
 
-	slot_order_apply(o, fresh);
-	if (o->is_good && !save(s->config.cluster, fresh, why, sizeof(why))) {
-		o->is_good = false;
-		snprintf(o->why, sizeof(o->why), "ERR the map cannot be kept: %s", why);
-	}
+	if (!fresh)
+		return;
+	o->is_good = save(s->config.cluster, fresh, why, sizeof(why));
 	if (!o->is_good) {
 		cluster_free(fresh);
-		return;
-	}
-	o->is_good = replace(fresh);
-	if (!o->is_good)
+		snprintf(o->why, sizeof(o->why), "ERR the map cannot be kept: %s", why);
+	} else if (!replace(fresh)) {
+		o->is_good = false;
 		snprintf(o->why, sizeof(o->why), "TRYAGAIN octokvd ends");
+	}
+	way_change_end(s);
 }
 
 /* In the thread of CLUSTER SETSLOT. */
@@ -104,7 +104,10 @@ static bool work(struct kv_msg *msg)
 
 void keeper_init(struct reactors *rs)
 {
+	static struct way_use use;
+
 	keeper.reactors = rs;
+	rs->server->way_use = &use;
 	rs->keep = work;
 }
 
@@ -112,21 +115,26 @@ void keeper_init(struct reactors *rs)
 
 static void take(struct cluster *fresh, const char *path)
 {
-	const struct server *s = keeper.reactors->server;
+	struct server *s = keeper.reactors->server;
 	uint32_t nr_nodes = fresh->nr_nodes;
 	uint64_t epoch = fresh->epoch;
 	char why[200];
 
 	cluster_keep_ways(fresh, s->cluster);
-	/* Slots on their way are in the own file only. */
-	if (fresh->nr_ways && !save(path, fresh, why, sizeof(why))) {
+	if (!way_change_begin(s, fresh, why, sizeof(why))) {
 		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: %s", why);
 		cluster_free(fresh);
 		return;
 	}
-	if (replace(fresh))
+	/* Slots on their way are in the own file only. */
+	if (fresh->nr_ways && !save(path, fresh, why, sizeof(why))) {
+		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: %s", why);
+		cluster_free(fresh);
+	} else if (replace(fresh)) {
 		log_say(LOG_CLUSTER, "%s was read again: epoch %llu, %u nodes", path,
 			(unsigned long long)epoch, nr_nodes);
+	}
+	way_change_end(s);
 }
 
 void keeper_reload(void)

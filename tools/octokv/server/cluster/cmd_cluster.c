@@ -81,11 +81,6 @@ bool cluster_wants_step(const struct request *r)
 	       way_of(r->conn->worker->server, r->slot, r->asking) != WAY_NONE;
 }
 
-bool cluster_is_moving(const struct server *s)
-{
-	return s->cluster && s->cluster->nr_ways;
-}
-
 /* ---- CLUSTER ---- */
 
 static void reply_node(struct resp_out *out, const struct cluster_node *node)
@@ -263,6 +258,7 @@ static const struct {
 	{ "count-failure-reports", 1, reply_none }, { "links", 0, reply_no_links },
 	{ "countkeysinslot", 1, NULL, walk_count_start, walk_count_finish },
 	{ "getkeysinslot", 2, NULL, walk_keys_start, walk_keys_finish },
+	{ "flushslot", 1, NULL, flush_slot_start, flush_finish },
 	{ "setslot", ANY_ARGS, NULL, set_slot_start, NULL },
 };
 #define NR_QUESTIONS (sizeof(questions) / sizeof(questions[0]))

@@ -37,13 +37,14 @@ enum {
 /**
  * struct migration - a MIGRATE
  * @lock:	the keys at the owner; NULL: not yet, or no more. It outlives the request
+ * @has_begun:	the way of the slot does not end meanwhile
  * @sent:	by key of the shipment: which one of lock->keys it is
  */
 struct migration {
 	struct leaving *lock;
 	struct shipment ship;
 	uint32_t slot;
-	bool copies, replaces;
+	bool copies, replaces, has_begun;
 	uint32_t auth, nr_auth;		/* arguments: [USER] PASSWORD */
 	uint32_t first_key, nr_keys;
 	uint32_t *sent;
@@ -97,6 +98,8 @@ static void end_migration(struct request *r)
 	struct migration *m = r->more;
 
 	unlock(r);
+	if (m->has_begun)
+		way_migrate_end(r->conn->worker->server, m->slot);
 	mem_free(m->ship.bytes);
 	mem_free(m->ship.outcomes);
 	mem_free(m->sent);
@@ -475,6 +478,11 @@ static bool check_way(struct request *r, struct migration *m)
 			request_fail(r, "CROSSSLOT Keys in request don't hash to the same slot");
 			return false;
 		}
+	}
+	m->has_begun = way_migrate_begin(r->conn->worker->server, m->slot);
+	if (!m->has_begun) {
+		request_fail(r, "TRYAGAIN the way of slot %u ends", m->slot);
+		return false;
 	}
 	if (!cluster_owns(c, m->slot) || !c->way[m->slot]) {
 		request_fail(r, "ERR slot %u is not on its way to another node: CLUSTER SETSLOT "

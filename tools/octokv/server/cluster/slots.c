@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slots.c - CLUSTER COUNTKEYSINSLOT, GETKEYSINSLOT, SETSLOT
+ * slots.c - CLUSTER COUNTKEYSINSLOT, GETKEYSINSLOT, FLUSHSLOT, SETSLOT
  *
  *	CLUSTER SETSLOT SLOT IMPORTING | MIGRATING | NODE ID
  *	CLUSTER SETSLOT SLOT STABLE
+ *	CLUSTER FLUSHSLOT SLOT
  *
  * The keys of a slot are walked over in its partition, step by step: others get their turn in
  * between. A user sees the own keys, an admin those of all users, as slots move with the keys of
- * all. NODE, for a slot that leaves, first walks over its keys: there has to be none, of no user.
+ * all. NODE, for a slot that leaves, first walks over its keys: there must be none, of no user. So
+ * does IMPORTING: keys that an earlier move has left would come to light.
  *
  * cluster/map.c says what may become what.
  */
@@ -179,6 +181,40 @@ void walk_keys_finish(struct request *r)
 	resp_out_splice(&r->out, &job->out);
 }
 
+/* ---- FLUSHSLOT ---- */
+
+static void end_flush(struct request *r)
+{
+	way_flush_end(r->conn->worker->server);
+}
+
+/* Nobody can reach the keys of a slot that is elsewhere: a move that was given up has left them. */
+void flush_slot_start(struct request *r)
+{
+	struct server *s = r->conn->worker->server;
+	uint32_t slot;
+
+	if (!r->tenant->is_admin) {
+		request_fail(r, "NOPERM a slot has the keys of all users: only an admin deletes "
+			     "them");
+		return;
+	}
+	if (!walk_slot(r, ARG_SLOT, &slot))
+		return;
+	if (!way_flush_begin(s)) {
+		request_fail(r, "TRYAGAIN the map changes");
+		return;
+	}
+	r->end = end_flush;
+	if (way_of(s, slot, true) != WAY_ELSEWHERE) {
+		request_fail(r, "ERR slot %u is here, or on its way here: clients use its keys",
+			     slot);
+		return;
+	}
+	walk_of(r, slot);
+	request_flush(r, 0);
+}
+
 /* ---- SETSLOT ---- */
 
 static const struct {
@@ -196,18 +232,39 @@ static struct cluster *cluster_of(const struct request *r)
 	return r->conn->worker->server->cluster;
 }
 
-void slot_order_apply(struct slot_order *o, struct cluster *c)
+/* Whether the node must have no keys of the slot. */
+static bool needs_look(const struct cluster *c, const struct slot_order *o)
+{
+	if (o->what == CLUSTER_IMPORTING)
+		return !cluster_owns(c, o->slot) && !c->way[o->slot];
+	return o->what == CLUSTER_NODE && cluster_owns(c, o->slot) && c->way[o->slot] &&
+	       cluster_find(c, o->id, o->id_len) != c->self;
+}
+
+static void change(struct slot_order *o, struct cluster *c)
 {
 	uint32_t node = o->id ? cluster_find(c, o->id, o->id_len) : 0;
 
-	o->is_good = false;
 	if (node == c->nr_nodes)
 		snprintf(o->why, sizeof(o->why), "ERR Unknown node %.*s",
 			 (int)(o->id_len < CLUSTER_ID_LEN ? o->id_len : CLUSTER_ID_LEN), o->id);
-	else if (o->version && o->version != c->version)
+	else if (needs_look(c, o) && o->version != c->version)
 		snprintf(o->why, sizeof(o->why), "TRYAGAIN the map has changed meanwhile");
 	else
 		o->is_good = cluster_change(c, o->slot, o->what, node, o->why, sizeof(o->why));
+}
+
+struct cluster *slot_order_apply(struct slot_order *o, struct server *s)
+{
+	struct cluster *fresh = cluster_copy(s->cluster);
+
+	o->is_good = false;
+	change(o, fresh);
+	o->is_good = o->is_good && way_change_begin(s, fresh, o->why, sizeof(o->why));
+	if (o->is_good)
+		return fresh;
+	cluster_free(fresh);
+	return NULL;
 }
 
 static void end_order(struct request *r)
@@ -242,6 +299,20 @@ static void order_done(struct worker *home, struct kv_msg *msg)
 	}
 }
 
+/* Without another thread. */
+static void keep_here(struct worker *w, struct slot_order *o)
+{
+	struct server *s = w->server;
+	struct cluster *fresh = slot_order_apply(o, s);
+
+	if (fresh) {
+		cluster_free(s->cluster);
+		s->cluster = fresh;
+		way_change_end(s);
+	}
+	order_done(w, &o->msg);
+}
+
 static void give_order(struct request *r)
 {
 	struct worker *w = r->conn->worker;
@@ -250,15 +321,13 @@ static void give_order(struct request *r)
 	o->msg.done = order_done;
 	o->msg.home = w->id;
 	o->msg.returning = true;
-	if (!w->keep) {
-		slot_order_apply(o, w->server->cluster);
-		order_done(w, &o->msg);
-	} else if (!w->keep(w, &o->msg)) {
+	if (!w->keep)
+		keep_here(w, o);
+	else if (!w->keep(w, &o->msg))
 		request_fail(r, "TRYAGAIN too many changes of the map wait");
-	}
 }
 
-/* ---- a slot that is given away ---- */
+/* ---- a slot of which there must be no keys ---- */
 
 static void has_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
 		    uint64_t expire_ms)
@@ -284,24 +353,38 @@ static void end_look(struct request *r)
 	const struct slot_order *o = r->more;
 
 	if (r->jobs->nr)
-		request_fail(r, "ERR slot %u has keys here: MIGRATE them first", o->slot);
+		request_fail(r, "ERR slot %u has keys here: %s", o->slot,
+			     o->what == CLUSTER_NODE ? "MIGRATE them first" :
+			     "if they are of no use, CLUSTER FLUSHSLOT deletes them");
 	else if (r->jobs->status != OKV_OK)
 		request_fail(r, "CORRUPT slot %u has keys here that cannot be read", o->slot);
 	else
 		give_order(r);
 }
 
-static void look_for_keys(struct request *r)
+static void look(struct worker *home, struct kv_msg *msg)
 {
-	struct slot_order *o = r->more;
+	struct slot_order *o = (struct slot_order *)msg;
+	struct request *r = o->request;
 	struct job *job = walk_of(r, o->slot);
 
-	o->version = cluster_of(r)->version;
+	(void)home;
 	r->step = end_look;
 	job->scan.nr_max = 1;
 	job->scan.key = has_key;
 	job->scan.done = looked;
 	request_send_scan(r, 0);
+}
+
+/* What has begun by an older map may still make a key. */
+static void look_for_keys(struct request *r)
+{
+	struct slot_order *o = r->more;
+
+	o->version = cluster_of(r)->version;
+	o->msg.run = way_drain;
+	o->msg.done = look;
+	mover_send(r->conn->worker, &o->msg, way_partition(r->conn->worker->server, o->slot));
 }
 
 /* ---- all of them ---- */
@@ -332,7 +415,6 @@ static struct slot_order *parse(struct request *r)
 
 void set_slot_start(struct request *r)
 {
-	const struct cluster *c = cluster_of(r);
 	struct slot_order *o;
 
 	if (!r->tenant->is_admin) {
@@ -351,8 +433,7 @@ void set_slot_start(struct request *r)
 	r->blocks = true;
 	/* It has no operations: those of requests before it are not to go on with them. */
 	r->submitting = true;
-	if (o->what == CLUSTER_NODE && cluster_owns(c, o->slot) && c->way[o->slot] &&
-	    cluster_find(c, o->id, o->id_len) != c->self)
+	if (needs_look(cluster_of(r), o))
 		look_for_keys(r);
 	else
 		give_order(r);

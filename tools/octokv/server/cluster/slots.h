@@ -28,11 +28,13 @@ void walk_count_finish(struct request *r);
 void walk_keys_start(struct request *r);
 void walk_keys_finish(struct request *r);
 
+/* CLUSTER FLUSHSLOT; flush_finish() is its end. */
+void flush_slot_start(struct request *r);
+
 /**
  * struct slot_order - a change of the map
  * @id, @id_len:	the node that it names
- * @version:		NODE, if the slot is given away: the map in which it was seen to have no
- *			keys; 0: any
+ * @version:		the map in which the slot was seen to have no keys; 0: nobody has looked
  * @is_good:		it was done; if not, @why has the error
  */
 struct slot_order {
@@ -49,8 +51,11 @@ struct slot_order {
 
 void set_slot_start(struct request *r);
 
-/* Does what the order says to @c, and sets is_good and why. */
-void slot_order_apply(struct slot_order *o, struct cluster *c);
+/*
+ * The map as the order says, if is_good is set; else NULL, and a sentence in why. When it is the
+ * map, or is given up, way_change_end() is to follow.
+ */
+struct cluster *slot_order_apply(struct slot_order *o, struct server *s);
 
 /* ---- keys for another node ---- */
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* way.c - keys of slots on their way: see way.h */
 #include <stdio.h>
+#include <string.h>
 
 #include "way.h"
 
@@ -84,27 +85,122 @@ uint8_t way_begin(struct worker *w)
 
 void way_end(struct worker *w, uint8_t turn)
 {
-	struct kv_msg *msg = w->drain;
+	struct kv_msg *msg = w->drain, *next;
 
 	if (--w->nr_running[turn] || !msg || turn == w->turn)
 		return;
+	next = msg->next;
 	w->drain = NULL;
 	worker_return(w, msg);
+	while (next) {
+		msg = next;
+		next = msg->next;
+		way_drain(w, msg);
+	}
 }
 
 void way_drain(struct worker *w, struct kv_msg *msg)
 {
-	/* One after the other. */
-	if (w->drain) {
-		msg->run = way_drain;
-		w->post(w, msg, w->id);
+	struct kv_msg **at = &w->drain;
+	bool is_first = !w->drain;
+
+	if (is_first)
+		w->turn = !w->turn;
+	if (is_first && !w->nr_running[!w->turn]) {
+		worker_return(w, msg);
 		return;
 	}
-	w->turn = !w->turn;
-	if (w->nr_running[!w->turn])
-		w->drain = msg;
-	else
-		worker_return(w, msg);
+	/* One after the other. */
+	while (*at)
+		at = &(*at)->next;
+	msg->next = NULL;
+	*at = msg;
+}
+
+/* ---- changes of the map ---- */
+
+static bool goes_on(const struct cluster *c, const struct cluster *old, uint32_t slot)
+{
+	return cluster_owns(c, slot) && c->way[slot] &&
+	       !strcmp(c->nodes[c->way[slot] - 1].id, old->nodes[old->way[slot] - 1].id);
+}
+
+/* A slot with a way to be ended; false: MIGRATE has keys of it. */
+static bool end_way(struct way_use *use, uint32_t slot)
+{
+	__atomic_store_n(&use->slots[slot].ends, true, __ATOMIC_SEQ_CST);
+	return !__atomic_load_n(&use->slots[slot].nr_migrates, __ATOMIC_SEQ_CST);
+}
+
+/* NULL, or why the map cannot change now. */
+static const char *begin_change(struct server *s, const struct cluster *fresh, uint32_t *slot)
+{
+	const struct cluster *old = s->cluster;
+	struct way_use *use = s->way_use;
+	bool flushes;
+
+	__atomic_store_n(&use->changes, true, __ATOMIC_SEQ_CST);
+	flushes = __atomic_load_n(&use->nr_flushes, __ATOMIC_SEQ_CST);
+	for (*slot = 0; *slot < OKV_NR_SLOTS; ++*slot) {
+		bool comes = cluster_owns(fresh, *slot) && !cluster_owns(old, *slot);
+		bool begins = fresh->way[*slot] && !old->way[*slot];
+
+		if (cluster_owns(old, *slot) && old->way[*slot] && !goes_on(fresh, old, *slot) &&
+		    !end_way(use, *slot))
+			return "TRYAGAIN slot %u has keys on their way: wait for MIGRATE";
+		if (flushes && (comes || begins))
+			return "TRYAGAIN slot %u cannot come or go now: wait for FLUSHALL";
+	}
+	return NULL;
+}
+
+bool way_change_begin(struct server *s, const struct cluster *fresh, char *why, size_t why_bytes)
+{
+	uint32_t slot;
+	const char *wrong = begin_change(s, fresh, &slot);
+
+	if (!wrong)
+		return true;
+	way_change_end(s);
+	snprintf(why, why_bytes, wrong, slot);
+	return false;
+}
+
+void way_change_end(struct server *s)
+{
+	for (uint32_t slot = 0; slot < OKV_NR_SLOTS; slot++)
+		__atomic_store_n(&s->way_use->slots[slot].ends, false, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->way_use->changes, false, __ATOMIC_SEQ_CST);
+}
+
+static bool begin_use(uint32_t *nr, const bool *stops)
+{
+	__atomic_add_fetch(nr, 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(stops, __ATOMIC_SEQ_CST))
+		return true;
+	__atomic_sub_fetch(nr, 1, __ATOMIC_SEQ_CST);
+	return false;
+}
+
+bool way_migrate_begin(struct server *s, uint32_t slot)
+{
+	return begin_use(&s->way_use->slots[slot].nr_migrates, &s->way_use->slots[slot].ends);
+}
+
+void way_migrate_end(struct server *s, uint32_t slot)
+{
+	__atomic_sub_fetch(&s->way_use->slots[slot].nr_migrates, 1, __ATOMIC_SEQ_CST);
+}
+
+bool way_flush_begin(struct server *s)
+{
+	return !s->cluster || begin_use(&s->way_use->nr_flushes, &s->way_use->changes);
+}
+
+void way_flush_end(struct server *s)
+{
+	if (s->cluster)
+		__atomic_sub_fetch(&s->way_use->nr_flushes, 1, __ATOMIC_SEQ_CST);
 }
 
 /* ---- at home ---- */

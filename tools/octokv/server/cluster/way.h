@@ -73,6 +73,35 @@ void way_drain(struct worker *w, struct kv_msg *msg);
 void way_lock(struct worker *w, struct leaving *l);
 void way_unlock(struct worker *w, struct leaving *l);
 
+/* ---- changes of the map, and who goes by the old one ---- */
+
+/*
+ * A change says that it comes, and then looks who is there. MIGRATE and FLUSHALL say that they are
+ * there, and then look whether a change comes. So at least one of two sees the other, and gives up.
+ * All fields are atomic.
+ */
+struct way_use {
+	bool changes;			/* the map */
+	uint32_t nr_flushes;		/* under way: FLUSHALL, CLUSTER FLUSHSLOT */
+	struct {
+		bool ends;		/* its way */
+		uint32_t nr_migrates;	/* under way */
+	} slots[OKV_NR_SLOTS];
+};
+
+/*
+ * Before @fresh becomes the map: no way ends while MIGRATE has keys of the slot, and no slot comes,
+ * or begins to move, while keys are flushed. False, with a sentence in @why: it has to wait.
+ */
+bool way_change_begin(struct server *s, const struct cluster *fresh, char *why, size_t why_bytes);
+void way_change_end(struct server *s);
+
+/* False: try again. Else the other function is to follow. */
+bool way_migrate_begin(struct server *s, uint32_t slot);
+void way_migrate_end(struct server *s, uint32_t slot);
+bool way_flush_begin(struct server *s);
+void way_flush_end(struct server *s);
+
 /* ---- at home ---- */
 
 /* The partition that has the keys of a slot. */

@@ -9,6 +9,7 @@
 
 #include "cluster/map.h"
 #include "server/cluster/slots.h"
+#include "server/cluster/way.h"
 #include "world.h"
 
 #define A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -148,11 +149,13 @@ static void open_node(struct world *world, const char *users)
 	memstore_set_slots(world->worker.store);
 	world->server.cluster = load(map_text, A);
 	world->worker.ship = ship;
+	world->server.way_use = mem_zalloc(sizeof(struct way_use));
 }
 
 static void close_node(struct world *world)
 {
 	close_world(world);
+	mem_free(world->server.way_use);
 	cluster_free(world->server.cluster);
 }
 
@@ -188,6 +191,8 @@ static void test_set_slot(void)
 	TALK("FLUSHALL", "+OK\r\n");
 	EXPECT(world.server.cluster->epoch == 7 && !world.server.cluster->nr_ways);
 	TALK("CLUSTER SETSLOT 9000 IMPORTING " B, "+OK\r\n");
+	TALK("CLUSTER SETSLOT 9000 NODE " C,
+	     "-ERR slot 9000 is on its way here: CLUSTER SETSLOT STABLE first\r\n");
 	TALK("CLUSTER SETSLOT 9000 NODE " A, "+OK\r\n");
 	EXPECT(world.server.cluster->epoch == 8 && cluster_owns(world.server.cluster, 9000));
 	TALK("CLUSTER SETSLOT 9000 NODE " A, "+OK\r\n");
@@ -236,6 +241,99 @@ static void test_drain(void)
 	HEAR("+OK\r\n");
 	hear(other, "+OK\r\n", __LINE__);
 	TALK("GET bar", "$1\r\n1\r\n");
+	conn_kill(other);
+	close_node(&world);
+}
+
+/* A slot is given away after a look at its keys, which waits for what has begun before, too. */
+static void test_look(void)
+{
+	struct slot_order order = {
+		.slot = 1, .what = CLUSTER_NODE, .id = B, .id_len = CLUSTER_ID_LEN,
+	};
+	struct world world;
+	struct conn *other, *third;
+
+	open_node(&world, NULL);
+	other = connect_one(&world);
+	third = connect_one(&world);
+	memstore_hold(world.worker.store, true);
+	say(world.c, "SET bar 1\r\n");
+	say(other, "CLUSTER SETSLOT 5061 MIGRATING " B "\r\n");
+	say(third, "CLUSTER SETSLOT 5061 NODE " B "\r\n");
+	memstore_hold(world.worker.store, false);
+	memstore_release(world.worker.store);
+	HEAR("+OK\r\n");
+	hear(other, "+OK\r\n", __LINE__);
+	hear(third, "-ERR slot 5061 has keys here: MIGRATE them first\r\n", __LINE__);
+	conn_kill(other);
+	conn_kill(third);
+	/* Nobody has looked: after a start, and when MIGRATING has come in between. */
+	cluster_free(world.server.cluster);
+	world.server.cluster = load("epoch 1\n" A " h:1 0-9 [1->-" B "]\n" B " h:2\n", A);
+	EXPECT(!slot_order_apply(&order, &world.server) && !order.is_good);
+	EXPECT(!strcmp(order.why, "TRYAGAIN the map has changed meanwhile"));
+	close_node(&world);
+}
+
+/* Keys that a move has left do not come to light with the next one. */
+static void test_left(void)
+{
+	char *users = write_users("admin");
+	struct world world;
+
+	open_node(&world, users);
+	TALK("AUTH bob other", "+OK\r\n");
+	TALK("CLUSTER FLUSHSLOT 9000",
+	     "-NOPERM a slot has the keys of all users: only an admin deletes them\r\n");
+	TALK("AUTH ann secret", "+OK\r\n");
+	TALK("CLUSTER SETSLOT 12182 IMPORTING " B, "+OK\r\n");
+	TALK("CLUSTER FLUSHSLOT 12182",
+	     "-ERR slot 12182 is here, or on its way here: clients use its keys\r\n");
+	TALK("ASKING", "+OK\r\n");
+	TALK("SET foo 1", "+OK\r\n");
+	TALK("AUTH bob other", "+OK\r\n");
+	TALK("ASKING", "+OK\r\n");
+	TALK("SET foo 1", "+OK\r\n");
+	TALK("SET bar 1", "+OK\r\n");
+	TALK("AUTH ann secret", "+OK\r\n");
+	/* It is the same move. */
+	TALK("CLUSTER SETSLOT 12182 IMPORTING " B, "+OK\r\n");
+	TALK("CLUSTER SETSLOT 12182 STABLE", "+OK\r\n");
+	TALK("CLUSTER SETSLOT 12182 IMPORTING " B, "-ERR slot 12182 has keys here: if they are of "
+	     "no use, CLUSTER FLUSHSLOT deletes them\r\n");
+	TALK("CLUSTER COUNTKEYSINSLOT 12182", ":2\r\n");
+	TALK("CLUSTER FLUSHSLOT 12182", "+OK\r\n");
+	TALK("CLUSTER COUNTKEYSINSLOT 12182", ":0\r\n");
+	TALK("CLUSTER SETSLOT 12182 IMPORTING " B, "+OK\r\n");
+	TALK("CLUSTER COUNTKEYSINSLOT 5061", ":1\r\n");
+	close_node(&world);
+	unlink(users);
+	free(users);
+}
+
+/* A slot does not begin to move, or come, while keys are flushed. */
+static void test_flush(void)
+{
+	struct world world;
+	struct conn *other;
+
+	open_node(&world, NULL);
+	other = connect_one(&world);
+	TALK("SET bar 1", "+OK\r\n");
+	memstore_hold(world.worker.store, true);
+	say(other, "FLUSHALL\r\n");
+	TALK("CLUSTER SETSLOT 5061 MIGRATING " B,
+	     "-TRYAGAIN slot 5061 cannot come or go now: wait for FLUSHALL\r\n");
+	memstore_hold(world.worker.store, false);
+	memstore_release(world.worker.store);
+	hear(other, "+OK\r\n", __LINE__);
+	TALK("CLUSTER SETSLOT 5061 MIGRATING " B, "+OK\r\n");
+	TALK("FLUSHALL", "-TRYAGAIN slots move from this node, or to it\r\n");
+	TALK("CLUSTER SETSLOT 5061 STABLE", "+OK\r\n");
+	world.server.way_use->changes = true;
+	TALK("FLUSHALL", "-TRYAGAIN the map changes\r\n");
+	world.server.way_use->changes = false;
 	conn_kill(other);
 	close_node(&world);
 }
@@ -359,7 +457,7 @@ static bool ships(const char *text, size_t len)
 static void test_migrate(void)
 {
 	struct world world;
-	struct conn *other;
+	struct conn *other, *third;
 
 	open_node(&world, NULL);
 	other = connect_one(&world);
@@ -382,6 +480,13 @@ static void test_migrate(void)
 	/* What is asked of these keys waits; of others, it does not. */
 	say(other, "GET {bar}1\r\nINCR {bar}1\r\n");
 	hear(other, "", __LINE__);
+	/* The slot is not to stay here while the keys are. */
+	third = connect_one(&world);
+	say(third, "CLUSTER SETSLOT 5061 STABLE\r\n");
+	hear(third, "-TRYAGAIN slot 5061 has keys on their way: wait for MIGRATE\r\n", __LINE__);
+	say(third, "CLUSTER SETSLOT 866 MIGRATING " B "\r\nCLUSTER SETSLOT 866 STABLE\r\n");
+	hear(third, "+OK\r\n+OK\r\n", __LINE__);
+	conn_kill(third);
 	answer(&world, "++");
 	HEAR("+OK\r\n");
 	hear(other, ASK ASK, __LINE__);
@@ -395,6 +500,9 @@ static void test_migrate(void)
 	answer(&world, "-");
 	HEAR("-ERR Target instance replied with error: BUSYKEY it is there\r\n");
 	hear(other, "*1\r\n:3\r\n", __LINE__);
+	world.server.way_use->slots[5061].ends = true;
+	TALK(MIGRATE "KEYS {bar}2", "-TRYAGAIN the way of slot 5061 ends\r\n");
+	world.server.way_use->slots[5061].ends = false;
 	/* A copy stays, too. */
 	say(world.c, MIGRATE "COPY KEYS {bar}2\r\n");
 	answer(&world, "+");
@@ -508,6 +616,9 @@ int main(void)
 	test_set_slot();
 	test_nodes();
 	test_drain();
+	test_look();
+	test_left();
+	test_flush();
 	test_leaves();
 	test_comes();
 	test_migrate();
