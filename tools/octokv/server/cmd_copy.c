@@ -25,6 +25,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "cluster/map.h"
 #include "command.h"
 #include "multi.h"
 #include "rdb/rdb.h"
@@ -474,6 +475,8 @@ struct restore {
 	int64_t ttl_ms;
 	bool replaces, absolute;
 	uint32_t user;			/* the argument with the number of the user; 0: none */
+	uint64_t shipment;
+	uint32_t source;		/* with the ID of a node, before that of its shipment */
 };
 
 /* Reads the options of RESTORE. Returns NULL, or what is wrong with them. */
@@ -493,6 +496,12 @@ static const char *parse_restore(const struct request *r, struct restore *o)
 		} else if (req_is(r, i, "user-id") && i + 1 < req_nr(r) &&
 			   r->command_of->flags & CMD_ASKING) {
 			o->user = ++i;
+		} else if (req_is(r, i, "shipment") && i + 2 < req_nr(r) &&
+			   r->command_of->flags & CMD_ASKING && !r->is_kept && r->slot >= 0 &&
+			   req_len(r, i + 1) == CLUSTER_ID_LEN && req_int(r, i + 2, &value)) {
+			o->source = i + 1;
+			o->shipment = value;
+			i += 2;
 		} else if (i + 1 < req_nr(r) && ((idle && !has_frequency) ||
 						 (frequency && !has_idle))) {
 			/* Checked, and of no use here. */
@@ -592,6 +601,8 @@ static void start_restore(struct request *r)
 		request_fail(r, "ERR Invalid TTL value, must be >= 0");
 		return;
 	}
+	r->source = o.source;
+	r->shipment = o.shipment;
 	kv->op.expire_ms = o.ttl_ms;
 	kv->op.flags = o.replaces ? 0 : OKV_IF_ABSENT;
 	/* What has expired already only removes the old value. */

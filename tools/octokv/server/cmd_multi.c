@@ -14,7 +14,8 @@
  * key has replaced. They have a bound, too: a short command can make a long value.
  *
  * WATCH remembers length, checksum and expiry of a value. EXEC compares them in the same step. So a
- * key that was changed, and changed back, has not changed.
+ * key that was changed, and changed back, has not changed. In a cluster, a key that may be at
+ * another node now has changed.
  */
 #include "cluster/way.h"
 #include "command.h"
@@ -30,6 +31,7 @@ struct watched {
 	struct watched *next;
 	uint64_t hash, sum, expire_ms;
 	uint32_t partition, len;
+	int32_t slot;
 	bool found;
 	uint16_t key_len;
 	char key[];
@@ -239,6 +241,15 @@ static void run_op(struct multi_txn *t, struct kv_op *kv)
 		count_fresh(t, s, kv);
 }
 
+/* Whether another node may have the key, or make it. */
+static bool may_be_away(const struct multi_txn *t, const struct watched *w, bool found)
+{
+	const struct request *r = t->request;
+	enum way way = way_of(r->conn->worker->server, w->slot, r->asking);
+
+	return way == WAY_ELSEWHERE || (way == WAY_LEAVES && !found);
+}
+
 static bool is_as_watched(const struct okv_txn_key *k, const struct watched *w)
 {
 	const struct okv_op *read = &k->read;
@@ -255,7 +266,8 @@ static enum okv_status decide(struct okv_txn *txn)
 	for (uint32_t i = 0; i < t->nr_keys; i++) {
 		struct state *s = &t->states[i];
 
-		if (!is_as_watched(&t->keys[i], s->watched))
+		if (!is_as_watched(&t->keys[i], s->watched) ||
+		    (s->watched && may_be_away(t, s->watched, t->keys[i].read.found)))
 			return OKV_ABORTED;
 		s->found = t->keys[i].read.found;
 		s->value = t->keys[i].read.out;
@@ -647,14 +659,15 @@ static void start_watch(struct request *r)
 	request_submit(r);
 }
 
-static void watch(struct conn *c, const struct okv_op *op, uint32_t partition)
+static void watch(const struct request *r, const struct okv_op *op, uint32_t partition)
 {
+	struct conn *c = r->conn;
 	struct watched *w = mem_alloc(sizeof(*w) + op->key_len);
 
 	*w = (struct watched){
 		.next = c->watched, .hash = op->hash, .sum = op->sum, .partition = partition,
 		.expire_ms = op->out_expire_ms, .len = op->out_len, .found = op->found,
-		.key_len = op->key_len,
+		.key_len = op->key_len, .slot = r->slot,
 	};
 	memcpy(w->key, op->key, op->key_len);
 	c->watched = w;
@@ -667,7 +680,7 @@ static void finish_watch(struct request *r)
 		if (request_status(r, &r->ops[i]))
 			return;
 	for (uint32_t i = 0; i < r->nr_ops; i++)
-		watch(r->conn, &r->ops[i].op, r->ops[i].partition);
+		watch(r, &r->ops[i].op, r->ops[i].partition);
 	resp_simple(&r->out, "OK");
 }
 

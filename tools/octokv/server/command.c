@@ -152,7 +152,7 @@ static void note_slow(struct request *r, uint64_t us)
 	const struct conn *c = r->conn;
 	char address[CONN_ADDRESS_BYTES];
 
-	if (!r->tenant || r->command_of->flags & CMD_NO_AUTH ||
+	if (!r->tenant || r->command_of->flags & (CMD_NO_AUTH | CMD_HAS_SECRET) ||
 	    !slowlog_wants(&c->worker->server->config, us) || !mem_has_room())
 		return;
 	if (r->ops && r->nr_next)
@@ -258,6 +258,9 @@ void request_reply_text(struct request *r, struct resp_out *text)
 #define IN_DOUBT "TRYAGAIN the slot of this key moves, and the other node may have an older copy " \
 		 "of it: it cannot be removed before that has ended"
 
+#define TOO_LATE "ERR this MIGRATE is too late: the slot does not come from there now, or a " \
+		 "later one has come before"
+
 static enum okv_status keep_key(struct okv_op *op)
 {
 	((struct kv_op *)op->owner)->complaint = IN_DOUBT;
@@ -305,6 +308,12 @@ static bool takes_op(struct worker *w, struct kv_op *kv)
 {
 	const struct request *r = kv->request;
 
+	if (r->source && !way_takes_shipment(w->server, r->slot, req_arg(r, r->source),
+					     r->shipment)) {
+		kv->complaint = TOO_LATE;
+		kv->op.status = OKV_ABORTED;
+		return false;
+	}
 	switch (way_of(w->server, r->slot, r->asking)) {
 	case WAY_NONE:
 		return true;

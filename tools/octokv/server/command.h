@@ -44,6 +44,7 @@ enum command_flags {
 	CMD_IN_MULTI	= 1 << 3,	/* may be kept for EXEC; so may all that have keys */
 	CMD_ALL_KEYS	= 1 << 6,	/* looks at keys that are not among its arguments */
 	CMD_ASKING	= 1 << 7,	/* as if ASKING were before it */
+	CMD_HAS_SECRET	= 1 << 8,	/* it may have a password: it is not in the slow log */
 	/* For cmd_copy.c: */
 	CMD_REMOVES_SOURCE	= 1 << 4,
 	CMD_KEEPS_TARGET	= 1 << 5,	/* if there is one */
@@ -131,6 +132,8 @@ struct request {
 	void (*step)(struct request *r);
 	struct crossing *crossing;	/* of COPY and RENAME over partitions */
 	void *more;			/* of SETSLOT and MIGRATE */
+	uint32_t source;		/* RESTORE-ASKING: the argument with a node's ID; 0: none */
+	uint64_t shipment;		/* from there */
 	uint32_t unpacked_bytes;	/* what RESTORE has made of its command */
 	struct auth *auth;		/* a password that is being checked */
 	bool is_started;		/* it was not refused before it ran */

@@ -13,7 +13,8 @@
  * stays out, the key stays here, and the slot is in doubt.
  *
  * A key means that of each user who has one of that name: only an admin may MIGRATE. The other node
- * is told whose it is, by the number of the user (RESTORE-ASKING with USER-ID).
+ * is told whose it is, by the number of the user (RESTORE-ASKING with USER-ID). It is also told
+ * which shipment of which node this is (SHIPMENT), so that it refuses one that comes too late.
  */
 #include <stdio.h>
 
@@ -31,13 +32,14 @@ enum {
 	TIMEOUT_MS		= 1000,		/* if none is given */
 	TIMEOUT_MS_MAX		= 600000,
 	MAX_COPIES		= 4096,		/* keys times users */
-	HEAD_BYTES		= 256,		/* of a command, without key and value */
+	HEAD_BYTES		= 320,		/* of a command, without key and value */
 };
 
 /**
  * struct migration - a MIGRATE
  * @lock:	the keys at the owner; NULL: not yet, or no more. It outlives the request
  * @has_begun:	the way of the slot does not end meanwhile
+ * @shipment:	its number
  * @sent:	by key of the shipment: which one of lock->keys it is
  */
 struct migration {
@@ -47,6 +49,7 @@ struct migration {
 	bool copies, replaces, has_begun;
 	uint32_t auth, nr_auth;		/* arguments: [USER] PASSWORD */
 	uint32_t first_key, nr_keys;
+	uint64_t shipment;
 	uint32_t *sent;
 	bool has_failed;		/* to delete them here */
 };
@@ -220,11 +223,12 @@ static char *put_auth(const struct request *r, char *to)
 
 static char *put_restore(const struct request *r, const struct kv_op *kv, char *to)
 {
+	const struct cluster *c = cluster_of(r);
 	const struct migration *m = r->more;
 	const struct resp_chunk *value = kv->value;
 	size_t len = rdb_payload_bytes(resp_chunk_len(value));
 
-	to += sprintf(to, "*%d\r\n", m->replaces ? 8 : 7);
+	to += sprintf(to, "*%d\r\n", m->replaces ? 11 : 10);
 	to = put_text(to, "RESTORE-ASKING", 14);
 	to = put_text(to, kv->op.key, kv->op.key_len);
 	to = put_number(to, kv->op.out_expire_ms);
@@ -234,6 +238,9 @@ static char *put_restore(const struct request *r, const struct kv_op *kv, char *
 	to += sprintf(to, "\r\n$6\r\nABSTTL\r\n");
 	if (m->replaces)
 		to += sprintf(to, "$7\r\nREPLACE\r\n");
+	to = put_text(to, "SHIPMENT", 8);
+	to = put_text(to, c->nodes[c->self].id, CLUSTER_ID_LEN);
+	to = put_number(to, m->shipment);
 	to = put_text(to, "USER-ID", 7);
 	return put_number(to, kv->op.tenant);
 }
@@ -255,10 +262,12 @@ static size_t bytes_of(const struct request *r)
 /* Makes the shipment of the values that were read, which go. */
 static void pack(struct request *r)
 {
+	struct worker *w = r->conn->worker;
 	struct migration *m = r->more;
 	struct shipment *s = &m->ship;
 	char *to = s->bytes = mem_alloc(bytes_of(r));
 
+	m->shipment = way_next_shipment(w->server, w->now_ms);
 	s->has_auth = m->nr_auth;
 	if (s->has_auth)
 		to = put_auth(r, to);
@@ -542,6 +551,7 @@ static void start_migrate(struct request *r)
 }
 
 const struct command migrate_commands[] = {
-	{ "migrate", -6, CMD_WRITE | CMD_ALL_KEYS, 0, 0, 0, start_migrate, NULL },
+	{ "migrate", -6, CMD_WRITE | CMD_ALL_KEYS | CMD_HAS_SECRET, 0, 0, 0, start_migrate,
+	  NULL },
 	{ NULL },
 };

@@ -5,6 +5,8 @@
 
 #include "way.h"
 
+enum { SHIPMENT_SHIFT = 20 };		/* so many bits of a number are below the milliseconds */
+
 /* ---- what the map says ---- */
 
 enum way way_of(const struct server *s, int32_t slot, bool asking)
@@ -201,6 +203,36 @@ void way_flush_end(struct server *s)
 {
 	if (s->cluster)
 		__atomic_sub_fetch(&s->way_use->nr_flushes, 1, __ATOMIC_SEQ_CST);
+}
+
+/* ---- shipments ---- */
+
+uint64_t way_next_shipment(struct server *s, uint64_t now_ms)
+{
+	uint64_t *at = &s->way_use->last_shipment, last = __atomic_load_n(at, __ATOMIC_RELAXED);
+	uint64_t least = now_ms << SHIPMENT_SHIFT, next;
+
+	do {
+		next = last < least ? least : last + 1;
+	} while (!__atomic_compare_exchange_n(at, &last, next, false, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+	return next;
+}
+
+bool way_takes_shipment(struct server *s, uint32_t slot, const char *source, uint64_t shipment)
+{
+	const struct cluster *c = s->cluster;
+	uint64_t *last = &s->way_use->slots[slot].shipment;
+	char *from = s->way_use->slots[slot].source;
+
+	if (cluster_owns(c, slot) || !c->way[slot] ||
+	    memcmp(c->nodes[c->way[slot] - 1].id, source, CLUSTER_ID_LEN))
+		return false;
+	if (!memcmp(from, source, CLUSTER_ID_LEN) && shipment < *last)
+		return false;
+	memcpy(from, source, CLUSTER_ID_LEN);
+	*last = shipment;
+	return true;
 }
 
 /* ---- at home ---- */

@@ -78,16 +78,29 @@ void way_unlock(struct worker *w, struct leaving *l);
 /*
  * A change says that it comes, and then looks who is there. MIGRATE and FLUSHALL say that they are
  * there, and then look whether a change comes. So at least one of two sees the other, and gives up.
- * All fields are atomic.
+ * These fields are atomic.
+ *
+ * Shipments have numbers, which rise. What a node has sent before may be taken in late, after what
+ * it sent later, by another connection. The owner of the partition refuses it then.
  */
 struct way_use {
 	bool changes;			/* the map */
 	uint32_t nr_flushes;		/* under way: FLUSHALL, CLUSTER FLUSHSLOT */
+	uint64_t last_shipment;		/* from here; atomic, too */
 	struct {
 		bool ends;		/* its way */
 		uint32_t nr_migrates;	/* under way */
+		/* At the owner: the last shipment that has come, and from which node. */
+		uint64_t shipment;
+		char source[CLUSTER_ID_LEN + 1];
 	} slots[OKV_NR_SLOTS];
 };
+
+/* The number of a new shipment: greater than all before, those of an earlier start, too. */
+uint64_t way_next_shipment(struct server *s, uint64_t now_ms);
+
+/* At the owner: whether a key of this shipment may be written here. */
+bool way_takes_shipment(struct server *s, uint32_t slot, const char *source, uint64_t shipment);
 
 /*
  * Before @fresh becomes the map: no way ends while MIGRATE has keys of the slot, and no slot comes,

@@ -458,6 +458,7 @@ static void test_migrate(void)
 {
 	struct world world;
 	struct conn *other, *third;
+	char *text;
 
 	open_node(&world, NULL);
 	other = connect_one(&world);
@@ -472,11 +473,13 @@ static void test_migrate(void)
 	TALK(MIGRATE, "-ERR syntax error\r\n");
 	TALK("MIGRATE 10.0.0.2 7002 bar 1 0", "-ERR DB index is out of range: there is only 0\r\n");
 	TALK(MIGRATE "KEYS {bar}8 {bar}9", "+NOKEY\r\n");
+	world.server.config.slow_us = 0;
 	say(world.c, MIGRATE "AUTH2 ann secret KEYS {bar}1 {bar}3 {bar}9\r\n");
 	EXPECT(shipment->has_auth);
-	EXPECT(SHIPS("*3\r\n$4\r\nAUTH\r\n$3\r\nann\r\n$6\r\nsecret\r\n*7\r\n"));
+	EXPECT(SHIPS("*3\r\n$4\r\nAUTH\r\n$3\r\nann\r\n$6\r\nsecret\r\n*10\r\n"));
 	EXPECT(SHIPS("\r\n$6\r\n{bar}3\r\n$13\r\n1700000100000\r\n"));
-	EXPECT(SHIPS("\r\n$6\r\nABSTTL\r\n$7\r\nUSER-ID\r\n$1\r\n0\r\n") && !SHIPS("REPLACE"));
+	EXPECT(SHIPS("\r\n$6\r\nABSTTL\r\n$8\r\nSHIPMENT\r\n$40\r\n" A "\r\n$19\r\n"));
+	EXPECT(SHIPS("\r\n$7\r\nUSER-ID\r\n$1\r\n0\r\n") && !SHIPS("REPLACE"));
 	/* What is asked of these keys waits; of others, it does not. */
 	say(other, "GET {bar}1\r\nINCR {bar}1\r\n");
 	hear(other, "", __LINE__);
@@ -492,6 +495,13 @@ static void test_migrate(void)
 	hear(other, ASK ASK, __LINE__);
 	TALK("CLUSTER COUNTKEYSINSLOT 5061", ":1\r\n");
 	TALK("GET {bar}2", "$1\r\n2\r\n");
+	/* The password is not in the slow log. */
+	world.server.config.slow_us = -1;
+	say(world.c, "SLOWLOG GET\r\n");
+	text = out_text(&world.c->out);
+	EXPECT(strstr(text, "COUNTKEYSINSLOT") && !strstr(text, "secret"));
+	free(text);
+	conn_sent(world.c, world.c->out.nr_bytes);
 	/* One is refused: it stays, and so nothing is in doubt. */
 	say(world.c, "MIGRATE 10.0.0.2 7002 {bar}2 0 5000 REPLACE COPY\r\n");
 	EXPECT(SHIPS("REPLACE"));
@@ -556,6 +566,89 @@ static void test_doubt(void)
 	close_node(&world);
 }
 
+/* The other node, with the same store. */
+static void become(struct world *world, const char *id)
+{
+	cluster_free(world->server.cluster);
+	world->server.cluster = load(map_text, id);
+}
+
+static size_t take_sent(char *sent)
+{
+	memcpy(sent, shipment->bytes, shipment->len);
+	return shipment->len;
+}
+
+#define LATE "-ERR this MIGRATE is too late: the slot does not come from there now, or a later " \
+	     "one has come before\r\n"
+#define ASKS(in, wanted) TALK("ASKING\r\n" in, "+OK\r\n" wanted)
+#define FEED(sent, len, wanted) do { EXPECT(conn_feed(world.c, sent, len) == len); HEAR(wanted); } \
+	while (0)
+
+/* A node takes in what it was sent before after what it was sent later. */
+static void test_late(void)
+{
+	char first[512], last[512];
+	size_t first_len, last_len;
+	struct world world;
+
+	open_node(&world, NULL);
+	TALK("SET bar 1", "+OK\r\n");
+	TALK("CLUSTER SETSLOT 5061 MIGRATING " B, "+OK\r\n");
+	say(world.c, MIGRATE "KEYS bar\r\n");
+	first_len = take_sent(first);
+	answer(&world, "?");
+	HEAR("-IOERR error or timeout talking to the other node: no answer\r\n");
+	TALK("SET bar 2", "+OK\r\n");
+	say(world.c, MIGRATE "KEYS bar\r\n");
+	last_len = take_sent(last);
+	answer(&world, "+");
+	HEAR("+OK\r\n");
+	become(&world, B);
+	TALK("CLUSTER SETSLOT 5061 IMPORTING " A, "+OK\r\n");
+	FEED(last, last_len, "+OK\r\n");
+	FEED(first, first_len, LATE);
+	ASKS("GET bar", "$1\r\n2\r\n");
+	ASKS("DEL bar", ":1\r\n");
+	FEED(first, first_len, LATE);
+	ASKS("GET bar", "$-1\r\n");
+	/* It is here now. */
+	TALK("CLUSTER SETSLOT 5061 NODE " B, "+OK\r\n");
+	FEED(last, last_len, LATE);
+	TALK("GET bar", "$-1\r\n");
+	close_node(&world);
+}
+
+/* EXEC does not take a key that may be at another node for one that has not changed. */
+static void test_watch(void)
+{
+	struct world world;
+
+	open_node(&world, NULL);
+	/* Another slot of the same partition. */
+	TALK("SET k3 1", "+OK\r\n");
+	TALK("WATCH bar", "+OK\r\n");
+	TALK("CLUSTER SETSLOT 5061 MIGRATING " B, "+OK\r\n");
+	TALK("MULTI", "+OK\r\n");
+	TALK("SET k3 2", "+QUEUED\r\n");
+	TALK("EXEC", "*-1\r\n");
+	TALK("CLUSTER SETSLOT 5061 STABLE", "+OK\r\n");
+	TALK("SET bar 1", "+OK\r\n");
+	TALK("CLUSTER SETSLOT 5061 MIGRATING " B, "+OK\r\n");
+	TALK("WATCH bar", "+OK\r\n");
+	TALK("MULTI", "+OK\r\n");
+	TALK("SET k3 2", "+QUEUED\r\n");
+	TALK("EXEC", "*1\r\n+OK\r\n");
+	TALK("WATCH bar", "+OK\r\n");
+	world.server.cluster->owner[5061] = 2;
+	TALK("MULTI", "+OK\r\n");
+	TALK("SET k3 3", "+QUEUED\r\n");
+	TALK("EXEC", "*-1\r\n");
+	TALK("GET k3", "$1\r\n2\r\n");
+	world.server.cluster->owner[5061] = 1;
+	close_node(&world);
+}
+
 /* Slots move with the keys of all users, and an admin moves them. */
 static void test_users(void)
 {
@@ -595,10 +688,12 @@ static void test_users(void)
 	memcpy(sent, shipment->bytes, len);
 	answer(&world, "+");
 	HEAR("+OK\r\n");
-	TALK("CLUSTER SETSLOT 866 STABLE", "+OK\r\n");
 	TALK("CLUSTER COUNTKEYSINSLOT 866", ":0\r\n");
+	become(&world, C);
+	TALK("CLUSTER SETSLOT 866 IMPORTING " A, "+OK\r\n");
 	EXPECT(conn_feed(world.c, sent, len) == len);
 	HEAR("+OK\r\n");
+	TALK("CLUSTER SETSLOT 866 NODE " C, "+OK\r\n");
 	TALK("EXISTS hello", ":0\r\n");
 	TALK("AUTH bob other", "+OK\r\n");
 	TALK("GET hello", "$5\r\nworld\r\n");
@@ -623,6 +718,8 @@ int main(void)
 	test_comes();
 	test_migrate();
 	test_doubt();
+	test_late();
+	test_watch();
 	test_users();
 	unlink(path);
 	EXPECT(!rmdir(folder));
