@@ -259,6 +259,14 @@ static bool is_as_watched(const struct okv_txn_key *k, const struct watched *w)
 				     read->out_expire_ms == w->expire_ms)));
 }
 
+/* Whether a key goes, or expires sooner: an older copy at another node would come to light. */
+static bool ends_sooner(const struct state *s, const struct okv_op *read)
+{
+	uint64_t old_ms = read->out_expire_ms;
+
+	return !s->found || (s->expire_ms && (!old_ms || s->expire_ms < old_ms));
+}
+
 static enum okv_status decide(struct okv_txn *txn)
 {
 	struct multi_txn *t = txn->owner;
@@ -290,7 +298,7 @@ static enum okv_status decide(struct okv_txn *txn)
 		struct okv_txn_key *k = &t->keys[i];
 		const struct state *s = &t->states[i];
 
-		t->is_refused |= t->is_in_doubt && s->changed;
+		t->is_refused |= t->is_in_doubt && s->changed && ends_sooner(s, &k->read);
 		if (t->is_refused)
 			return OKV_ABORTED;
 		k->writes = s->changed;

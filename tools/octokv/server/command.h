@@ -161,7 +161,10 @@ void request_free(struct request *r);
  */
 bool cluster_takes(struct request *r);
 
-/* Several keys of a slot on its way are written in one step, or not at all: multi_run(). */
+/*
+ * Several keys of a slot on its way are written in one step, or not at all: multi_run(). So is a
+ * key of a slot in doubt, as this looks at what is there.
+ */
 bool cluster_wants_step(const struct request *r);
 
 /* The request fails, since another host may have the device. */

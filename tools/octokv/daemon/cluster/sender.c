@@ -4,7 +4,8 @@
  *
  * It sends and receives side by side, as the other node may not read on while its answers are not
  * read. Each key is answered by a line: +OK, or an error. When an answer stays out, nothing is
- * known of the keys that are not answered yet.
+ * known of the keys that are not answered yet. The first command, AUTH or PING, is answered before
+ * a key is sent: if the other node refuses us, it is known that it has none.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -32,6 +33,7 @@ struct way_out {
 	uint64_t until_ns;
 	size_t nr_sent;
 	uint32_t nr_lines;		/* that were answered */
+	bool is_refused;		/* the first one was */
 	uint32_t line_len;
 	char line[LINE_BYTES];
 };
@@ -109,10 +111,10 @@ static bool find_and_connect(struct way_out *o)
 
 static uint32_t nr_answers(const struct shipment *s)
 {
-	return s->has_auth + s->nr_keys;
+	return 1 + s->nr_keys;
 }
 
-/* A line is complete: the answer to AUTH, or for a key. */
+/* A line is complete: the answer to the first command, or for a key. */
 static void take_answer(struct way_out *o)
 {
 	struct shipment *s = o->s;
@@ -122,8 +124,9 @@ static void take_answer(struct way_out *o)
 
 	if (!is_good && !s->why[0])
 		snprintf(s->why, sizeof(s->why), "%.*s", (int)sizeof(s->why) - 1, o->line + 1);
-	if (o->nr_lines >= s->has_auth && is_known)
-		s->outcomes[o->nr_lines - s->has_auth] = is_good ? SHIP_TAKEN : SHIP_REFUSED;
+	if (o->nr_lines && is_known)
+		s->outcomes[o->nr_lines - 1] = is_good ? SHIP_TAKEN : SHIP_REFUSED;
+	o->is_refused |= !o->nr_lines && !is_good;
 	o->nr_lines++;
 }
 
@@ -156,10 +159,15 @@ static bool receive(struct way_out *o)
 	return cut(o, len ? strerror(errno) : "the connection was closed");
 }
 
+/* So much may be sent by now. */
+static size_t may_send(const struct way_out *o)
+{
+	return o->nr_lines ? o->s->len : o->s->first_len;
+}
+
 static bool send_more(struct way_out *o)
 {
-	const struct shipment *s = o->s;
-	ssize_t len = send(o->fd, s->bytes + o->nr_sent, s->len - o->nr_sent, MSG_NOSIGNAL);
+	ssize_t len = send(o->fd, o->s->bytes + o->nr_sent, may_send(o) - o->nr_sent, MSG_NOSIGNAL);
 
 	if (len >= 0)
 		o->nr_sent += len;
@@ -170,8 +178,8 @@ static bool send_more(struct way_out *o)
 
 static void talk(struct way_out *o)
 {
-	while (o->nr_lines < nr_answers(o->s)) {
-		bool has_more = o->nr_sent < o->s->len;
+	while (o->nr_lines < nr_answers(o->s) && !o->is_refused) {
+		bool has_more = o->nr_sent < may_send(o);
 		short ready;
 
 		if (!wait_for(o, POLLIN | (has_more ? POLLOUT : 0), &ready))
@@ -191,10 +199,10 @@ bool sender_work(struct kv_msg *msg)
 		.until_ns = clock_ns(CLOCK_MONOTONIC) + s->timeout_ms * 1000000ULL,
 	};
 
-	/* Before anything is sent, it is known that the other node has nothing. */
+	/* Before a key is sent, it is known that the other node has nothing. */
 	if (find_and_connect(&o))
 		talk(&o);
-	else
+	if (!o.nr_lines || o.is_refused)
 		memset(s->outcomes, SHIP_REFUSED, s->nr_keys);
 	if (o.fd >= 0)
 		close(o.fd);

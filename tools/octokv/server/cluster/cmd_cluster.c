@@ -77,8 +77,11 @@ bool cluster_takes(struct request *r)
 
 bool cluster_wants_step(const struct request *r)
 {
-	return r->slot >= 0 && r->nr_slot_keys > 1 && r->command_of->flags & CMD_WRITE &&
-	       way_of(r->conn->worker->server, r->slot, r->asking) != WAY_NONE;
+	const struct server *s = r->conn->worker->server;
+	enum way way = way_of(s, r->slot, r->asking);
+
+	return r->command_of->flags & CMD_WRITE && way != WAY_NONE &&
+	       (r->nr_slot_keys > 1 || (way == WAY_LEAVES && way_is_in_doubt(s, r->slot)));
 }
 
 /* ---- CLUSTER ---- */

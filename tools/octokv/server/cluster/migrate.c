@@ -210,10 +210,12 @@ static char *put_number(char *to, uint64_t number)
 	return put_text(to, text, snprintf(text, sizeof(text), "%llu", (unsigned long long)number));
 }
 
-static char *put_auth(const struct request *r, char *to)
+static char *put_first(const struct request *r, char *to)
 {
 	const struct migration *m = r->more;
 
+	if (!m->nr_auth)
+		return to + sprintf(to, "*1\r\n$4\r\nPING\r\n");
 	to += sprintf(to, "*%u\r\n", 1 + m->nr_auth);
 	to = put_text(to, "AUTH", 4);
 	for (uint32_t i = 0; i < m->nr_auth; i++)
@@ -268,9 +270,8 @@ static void pack(struct request *r)
 	char *to = s->bytes = mem_alloc(bytes_of(r));
 
 	m->shipment = way_next_shipment(w->server, w->now_ms);
-	s->has_auth = m->nr_auth;
-	if (s->has_auth)
-		to = put_auth(r, to);
+	to = put_first(r, to);
+	s->first_len = to - s->bytes;
 	m->sent = mem_alloc(r->nr_ops * sizeof(*m->sent));
 	for (uint32_t i = 0; i < r->nr_ops; i++) {
 		struct kv_op *kv = &r->ops[i];

@@ -65,7 +65,8 @@ enum ship_outcome { SHIP_UNKNOWN, SHIP_TAKEN, SHIP_REFUSED };
 /**
  * struct shipment - commands, and what is answered
  * @host, @port:	where to
- * @bytes, @len:	the commands: AUTH, if @has_auth is set, then one for each key
+ * @bytes, @len:	the commands: AUTH or PING, then one for each key
+ * @first_len:	of the first one: no key is sent before that is answered
  * @outcomes:		of @nr_keys keys
  * @why:		the first error that the other node answers, or why there was no answer
  * @is_cut:		it is the latter
@@ -78,7 +79,7 @@ struct shipment {
 	uint32_t timeout_ms;
 	char *bytes;
 	size_t len;
-	bool has_auth;
+	size_t first_len;
 	uint8_t *outcomes;
 	uint32_t nr_keys;
 	bool is_cut;

@@ -27,13 +27,20 @@ bool way_is_in_doubt(const struct server *s, int32_t slot)
 
 /* ---- keys that are locked ---- */
 
+/* They are in the order of their hashes. */
 static bool has_key(const struct leaving *l, uint64_t hash)
 {
-	uint32_t i = 0;
+	uint32_t from = 0, to = l->nr_keys;
 
-	while (i < l->nr_keys && l->keys[i].hash != hash)
-		i++;
-	return i < l->nr_keys;
+	while (from < to) {
+		uint32_t middle = (from + to) / 2;
+
+		if (l->keys[middle].hash < hash)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from < l->nr_keys && l->keys[from].hash == hash;
 }
 
 bool way_waits(struct worker *w, struct kv_msg *msg, uint64_t hash)

@@ -45,7 +45,7 @@ struct leaving {
 	struct kv_msg msg;
 	struct leaving *next;		/* of the worker */
 	uint32_t partition;
-	struct leaving_key *keys;
+	struct leaving_key *keys;	/* in the order of their hashes */
 	uint32_t nr_keys;
 	struct kv_msg *first, *last;
 };

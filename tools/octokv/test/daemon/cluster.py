@@ -384,6 +384,15 @@ def case_cluster_users():
         refused(lambda: as_user(0, "ann").execute_command(
             "MIGRATE", "127.0.0.1", FIRST_PORT + 1, "", 0, 5000, "AUTH2", "ann", "pw-ann", "KEYS",
             keys[0]), f"MOVED {slot}")
+        # Strangers may not send so much, and get no answer to each key. Yet nothing is in doubt.
+        long = f"{{{tag}}}long"
+        ask("ann", "SETSLOT", slot, "STABLE")
+        as_user(0, "ann").set(long, bytes(1 << 20))
+        ask("ann", "SETSLOT", slot, "MIGRATING", c.ids[1])
+        refused(lambda: as_user(0, "ann").execute_command(
+            "MIGRATE", "127.0.0.1", FIRST_PORT + 1, "", 0, 5000, "AUTH2", "ann", "wrong", "KEYS",
+            long, keys[0]), "WRONGPASS")
+        expect(as_user(0, "ann").delete(long) == 1, "a key of which the other node has none")
         ask("ann", "SETSLOT", slot, "STABLE")
         said = cli("--user", "ann", "--pass", "pw-ann", "--no-auth-warning", "--cluster",
                    "reshard", f"127.0.0.1:{FIRST_PORT}", "--cluster-from", c.ids[0],
