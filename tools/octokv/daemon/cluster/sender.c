@@ -30,7 +30,6 @@ static bool stops;			/* atomic */
 struct way_out {
 	struct shipment *s;
 	int fd;
-	uint64_t until_ns;
 	size_t nr_sent;
 	uint32_t nr_lines;		/* that were answered */
 	bool is_refused;		/* the first one was */
@@ -56,8 +55,8 @@ static bool wait_for(struct way_out *o, short events, short *ready)
 	struct pollfd fd = { .fd = o->fd, .events = events };
 
 	for (;;) {
-		uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-		uint64_t left_ms = now_ns < o->until_ns ? (o->until_ns - now_ns) / 1000000 : 0;
+		uint64_t now_ns = clock_ns(CLOCK_MONOTONIC), until_ns = o->s->until_ns;
+		uint64_t left_ms = now_ns < until_ns ? (until_ns - now_ns) / 1000000 : 0;
 
 		if (__atomic_load_n(&stops, __ATOMIC_RELAXED))
 			return cut(o, "octokvd ends");
@@ -194,10 +193,7 @@ static void talk(struct way_out *o)
 bool sender_work(struct kv_msg *msg)
 {
 	struct shipment *s = (struct shipment *)msg;
-	struct way_out o = {
-		.s = s, .fd = -1,
-		.until_ns = clock_ns(CLOCK_MONOTONIC) + s->timeout_ms * 1000000ULL,
-	};
+	struct way_out o = { .s = s, .fd = -1 };
 
 	/* Before a key is sent, it is known that the other node has nothing. */
 	if (find_and_connect(&o))

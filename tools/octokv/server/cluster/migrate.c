@@ -526,8 +526,12 @@ static bool parse(struct request *r, struct migration *m)
 		request_fail(r, "%s", wrong);
 		return false;
 	}
-	m->ship.timeout_ms = timeout_ms <= 0 ? TIMEOUT_MS :
-			     timeout_ms < TIMEOUT_MS_MAX ? timeout_ms : TIMEOUT_MS_MAX;
+	if (timeout_ms <= 0)
+		timeout_ms = TIMEOUT_MS;
+	else if (timeout_ms > TIMEOUT_MS_MAX)
+		timeout_ms = TIMEOUT_MS_MAX;
+	/* From now on, as the keys are locked soon. */
+	m->ship.until_ns = r->conn->worker->now_ns + timeout_ms * 1000000;
 	return check_way(r, m);
 }
 

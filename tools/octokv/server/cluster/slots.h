@@ -76,7 +76,7 @@ struct shipment {
 	struct request *request;
 	const char *host;
 	uint16_t port;
-	uint32_t timeout_ms;
+	uint64_t until_ns;		/* by the monotonic clock */
 	char *bytes;
 	size_t len;
 	size_t first_len;

@@ -475,7 +475,7 @@ static void test_migrate(void)
 	TALK("MIGRATE 10.0.0.2 7002 bar 1 0", "-ERR DB index is out of range: there is only 0\r\n");
 	TALK(MIGRATE "KEYS {bar}8 {bar}9", "+NOKEY\r\n");
 	say(world.c, MIGRATE "AUTH2 ann secret KEYS {bar}1 {bar}3 {bar}9\r\n");
-	EXPECT(shipment->first_len == 35);
+	EXPECT(shipment->first_len == 35 && shipment->until_ns == world.worker.now_ns + 5000000000);
 	EXPECT(SHIPS("*3\r\n$4\r\nAUTH\r\n$3\r\nann\r\n$6\r\nsecret\r\n*10\r\n"));
 	EXPECT(SHIPS("\r\n$6\r\n{bar}3\r\n$13\r\n1700000100000\r\n"));
 	EXPECT(SHIPS("\r\n$6\r\nABSTTL\r\n$8\r\nSHIPMENT\r\n$40\r\n" A "\r\n$19\r\n"));
