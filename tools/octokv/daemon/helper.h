@@ -40,13 +40,13 @@ struct helper {
  * Returns 0, or the error of the ring or the thread. @work does what a message asks; true: it goes
  * back late. @ring_fds is read when a message goes back.
  */
-int helper_start(struct helper *c, const int *ring_fds, bool (*work)(struct kv_msg *msg));
-void helper_stop(struct helper *c);
+int helper_start(struct helper *h, const int *ring_fds, bool (*work)(struct kv_msg *msg));
+void helper_stop(struct helper *h);
 
 /* While it is paused, it does nothing that messages ask. */
-void helper_pause(struct helper *c, bool pause);
+void helper_pause(struct helper *h, bool pause);
 
 /* From any thread. False: too many wait. */
-bool helper_add(struct helper *c, struct kv_msg *msg);
+bool helper_add(struct helper *h, struct kv_msg *msg);
 
 #endif
