@@ -254,6 +254,8 @@ static void begins_with_bytes_test(struct kunit *test)
 
 static void cells_test(struct kunit *test)
 {
+	KUNIT_EXPECT_EQ(test, mqfq_cost_cell(MQFQ_COST_READ, 1), 0);
+	KUNIT_EXPECT_EQ(test, mqfq_cost_cell(MQFQ_COST_READ, 8192), 0);
 	KUNIT_EXPECT_EQ(test, mqfq_cost_cell(MQFQ_COST_READ, 8193), 1);
 	KUNIT_EXPECT_EQ(test, mqfq_cost_cell(MQFQ_COST_READ, 32768), 1);
 	KUNIT_EXPECT_EQ(test, mqfq_cost_cell(MQFQ_COST_READ, 32769), 2);

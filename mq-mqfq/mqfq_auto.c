@@ -294,6 +294,7 @@ static s64 mqfq_auto_bytes_rise_ppm(const struct mqfq_auto_leg *now,
 	return mqfq_auto_rise_ppm(now->bytes, now->ns, then->bytes, then->ns);
 }
 
+/* While time is shared, the number of requests says nothing: the same as of bytes. */
 static s64 mqfq_auto_requests_rise_ppm(const struct mqfq_auto_leg *now,
 				       const struct mqfq_auto_leg *then)
 {

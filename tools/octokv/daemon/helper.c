@@ -5,7 +5,6 @@
 
 #include "helper.h"
 #include "device/ring.h"
-#include "server/auth.h"
 #include "server/clock.h"
 #include "store/mem.h"
 
@@ -92,7 +91,8 @@ static void *helper_main(void *argument)
 
 		if (msg && do_work(h, msg)) {
 			h->late[last].msg = msg;
-			h->late[last].at_ns = clock_ns(CLOCK_MONOTONIC) + AUTH_LATE_MS * 1000000ULL;
+			h->late[last].at_ns = clock_ns(CLOCK_MONOTONIC) +
+					      HELPER_LATE_MS * 1000000ULL;
 			h->nr_late++;
 		} else if (msg) {
 			send_back(h, msg);

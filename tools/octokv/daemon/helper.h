@@ -6,7 +6,7 @@
  * (cluster/keeper.h), and one sends keys to other nodes (cluster/sender.h).
  *
  * Reactors hand it messages, of which HELPER_MAX may wait. It sends each back through a mailbox
- * with a wake, at once or a little later.
+ * with a wake, at once or HELPER_LATE_MS later: a wrong password has to wait.
  */
 #ifndef OKV_HELPER_H
 #define OKV_HELPER_H
@@ -16,7 +16,10 @@
 
 #include "mailbox.h"
 
-enum { HELPER_MAX = 1024 };
+enum {
+	HELPER_MAX	= 1024,
+	HELPER_LATE_MS	= 500,
+};
 
 struct helper {
 	struct mailbox *to;		/* [MAX_WORKERS] */

@@ -21,7 +21,6 @@ struct tenant;
 enum {
 	AUTH_WRONG_PER_S	= 5,
 	AUTH_WRONG_BURST	= 10,
-	AUTH_LATE_MS		= 500,
 };
 
 enum auth_verdict { AUTH_UNKNOWN, AUTH_RIGHT, AUTH_WRONG, AUTH_TOO_MANY };
