@@ -93,9 +93,9 @@ static void end_window(struct context *c, struct mqfq_auto_window *w, u32 first_
 
 	w->nr_flows = 2;
 	mqfq_auto_begin_window(&c->law);
-	mqfq_auto_flow(&c->law, &c->flow[0], first << VT_SHIFT);
-	mqfq_auto_flow(&c->law, &c->flow[1], (w->bytes - first) << VT_SHIFT);
-	mqfq_auto_flow(&c->law, &c->flow[2], (u64)c->third << VT_SHIFT);
+	mqfq_auto_flow(&c->law, &c->flow[0], first << VT_SHIFT, 0);
+	mqfq_auto_flow(&c->law, &c->flow[1], (w->bytes - first) << VT_SHIFT, 0);
+	mqfq_auto_flow(&c->law, &c->flow[2], (u64)c->third << VT_SHIFT, 0);
 	mqfq_auto_window(&c->law, w);
 }
 
@@ -852,7 +852,7 @@ static void jain_test(struct kunit *test)
 		if (p->weight[i])
 			mqfq_auto_flow(law, &note[i],
 				       div_u64(p->bytes[i] * FLOW_WEIGHT_DEFAULT, p->weight[i]) <<
-				       VT_SHIFT);
+				       VT_SHIFT, 0);
 	KUNIT_EXPECT_GE(test, mqfq_auto_jain_ppm(&law->shares), p->jain_ppm - 1);
 	KUNIT_EXPECT_LE(test, mqfq_auto_jain_ppm(&law->shares), p->jain_ppm + 1);
 }

@@ -41,23 +41,23 @@
  * Legs come in the order base, other, other, base, base, other ...: a steady drift cancels out, and
  * there is one change per pair. After a change, no window counts until what was at the device has
  * been completed. The first legs are short, a few requests, and each pair has longer ones. A
- * comparison ends when the gain is further from its limit than it may be wrong, by the number of
- * requests or by the scatter of the windows. So a large difference takes some tens of milliseconds,
- * and no tenant has to bear a bad value for long. A step needs two pairs at least, staying needs
- * one. After PAIRS_MAX pairs D stays or becomes the larger one, and T stays.
+ * comparison ends when the gain is further from its limit than it may be wrong: by the number of
+ * requests or the scatter of the windows, and by what chance does to Jain's index. So no tenant has
+ * to bear a bad value for long. A step needs two pairs at least, staying needs one. After PAIRS_MAX
+ * pairs D stays or becomes the larger one, and T stays.
  *
  * Flows that have just come are made equal first, and without comparisons, each of which waits for
  * what is outstanding. As long as it is not fair, each leg has half the D and T of the one before,
  * and lasts until as many requests are back as were at the device: these may come flow by flow.
- * This ends when it is fair. It also ends when all flows together have less than half of what they
- * had in the first leg, or when the flow that had least of its share there has less than half. In a
- * later leg another flow may have least, by chance: a leg has few requests of a light flow. Each
- * leg has at least EACH requests per flow, and what chance does to Jain's index with so few is
- * allowed for. Otherwise a hundred equal flows would look unfair with any D, and have less and
- * less. Halving does not end where a step does not help: a flow with few requests outstanding may
- * get its share only with a D that is a quarter of them. Then the best leg's values are set, by the
- * gain as above, and comparisons go on from there. What was in force just above the best leg is
- * known to be unfair.
+ * This ends when it is fair, when all flows together have less than half of what they had in the
+ * first leg, or when the flow that had least of its share there has less than half. In a later leg
+ * another flow may have least, by chance: a leg has few requests of a light flow. Each leg has at
+ * least EACH requests per flow, and what chance does to Jain's index with so few is allowed for:
+ * else a hundred equal flows would look unfair with any D. Halving does not end where a step does
+ * not help: a flow with few requests outstanding may get its share only with a D that is a quarter
+ * of them. Then the best leg's values are set, by the gain as above, and comparisons go on from
+ * there. What was in force just above the best leg is unfair, if it looked worse by more than
+ * chance.
  *
  * A step is tried only if it can mean something. D up: a queue waited for a slot, and so large a D
  * was not unfair under this load. D down: so many requests are at the device that half of D would
@@ -72,11 +72,11 @@
  *
  * A round tries each step of each knob, and the steps down first while it is not fair; a step that
  * is taken is tried again. When no step is left the law rests: a second, after rounds without a
- * step two, four, up to 16, so that trying costs little. It ends the rest early if the load has
- * become another one: bytes or requests per second are a quarter off the usual twice in a row, or
- * queues wait for what they did not wait for before. A comparison ends early if the load has become
- * another one meanwhile, or has shrunk so far that neither value holds anything back. The next
- * round begins with the values found.
+ * step two, four, up to 16. It ends the rest early if the load has become another one: bytes or
+ * requests per second are a quarter off the usual twice in a row, or queues wait for what they did
+ * not wait for before. A comparison ends early if the load has become another one meanwhile, or has
+ * shrunk so far that neither value holds anything back. The next round begins with the values
+ * found.
  *
  * What it costs
  * =============
@@ -206,13 +206,14 @@ static s64 mqfq_auto_rise_ppm(u64 now, u64 now_ns, u64 then, u64 then_ns)
 
 /* Counts the share of the flow of @note; true if it is the least so far. */
 static bool mqfq_auto_add_share(struct mqfq_auto_shares *s, const struct mqfq_auto_flow *note,
-				u64 share)
+				u64 share, u64 unit)
 {
 	bool least;
 	u64 square;
 
 	/* The squares of a second of 10 GB/s fit, also with all weights 1. */
 	share = min_t(u64, share, U32_MAX);
+	unit = min_t(u64, unit, U16_MAX);
 	square = share * share;
 	if (!share)
 		return false;
@@ -223,18 +224,9 @@ static bool mqfq_auto_add_share(struct mqfq_auto_shares *s, const struct mqfq_au
 	}
 	s->nr++;
 	s->sum += share;
+	s->units += unit * unit;
 	s->squares = min(s->squares, U64_MAX - square) + square;
 	return least;
-}
-
-u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s)
-{
-	u64 ppm;
-
-	if (!s->nr)
-		return 1000000;
-	ppm = div64_u64(mul_u64_u64_div_u64(1000 * s->sum, 1000 * s->sum, s->squares), s->nr);
-	return min_t(u64, ppm, 1000000);
 }
 
 void mqfq_auto_begin_window(struct mqfq_auto *a)
@@ -256,19 +248,19 @@ static void mqfq_auto_note_beside(struct mqfq_auto_leg *leg, const struct mqfq_a
 		leg->beside = share;
 }
 
-void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt)
+void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt, u64 unit_vt)
 {
-	u64 share = service_vt >> MQFQ_AUTO_SHARE_SHIFT;
+	u64 share = service_vt >> MQFQ_AUTO_SHARE_SHIFT, unit = unit_vt >> MQFQ_AUTO_SHARE_SHIFT;
 	struct mqfq_auto_leg *leg = &a->leg[a->side];
 
-	mqfq_auto_add_share(&a->shares, note, share);
+	mqfq_auto_add_share(&a->shares, note, share, unit);
 	if (a->skip)
 		return;
 	if (note->period != a->period)
 		*note = (struct mqfq_auto_flow) { .period = a->period };
 	note->share[a->side] += share;
 	share = note->share[a->side];
-	if (mqfq_auto_add_share(&leg->shares, note, share))
+	if (mqfq_auto_add_share(&leg->shares, note, share, unit))
 		leg->beside = note->share[!a->side];
 	mqfq_auto_note_beside(&a->leg[!a->side], note, share);
 	mqfq_auto_note_beside(&a->first, note, share);
@@ -310,15 +302,22 @@ static s64 mqfq_auto_leg_rise_ppm(const struct mqfq_auto_leg *now, const struct 
 }
 
 /*
- * Jain's index of a leg. That flows have a request more or less than their shares is chance, and
- * lowers it by one over the square of the requests per flow.
+ * What chance takes from Jain's index: each flow may have a request more or less than its share,
+ * which is much for one that has few of them since it has little weight.
  */
+static u64 mqfq_auto_grain_ppm(const struct mqfq_auto_leg *leg)
+{
+	u64 nr = max(leg->shares.nr, 1ULL), size = div64_u64(leg->bytes, max(leg->requests, 1ULL));
+	u64 mean = mul_u64_u64_div_u64(leg->shares.sum, MQFQ_AUTO_UNIT_BYTES, max(nr * size, 1ULL));
+
+	mean = clamp(mean, 1ULL, (u64)U32_MAX);
+	return div64_u64(1000000 * div64_u64(leg->shares.units, nr), mean * mean);
+}
+
+/* Jain's index of a leg, without what chance takes. */
 static u32 mqfq_auto_leg_jain_ppm(const struct mqfq_auto_leg *leg)
 {
-	u64 nr = leg->shares.nr, requests = max(leg->requests, 1ULL);
-
-	return min(mqfq_auto_jain_ppm(&leg->shares) +
-		   div64_u64(1000000 * nr * nr, requests * requests), 1000000ULL);
+	return min(mqfq_auto_jain_ppm(&leg->shares) + mqfq_auto_grain_ppm(leg), 1000000ULL);
 }
 
 /* What Jain's index of a leg is worth, in millionths of throughput. */
@@ -348,11 +347,12 @@ static s64 mqfq_auto_gain_of_ppm(const struct mqfq_auto_leg *large,
 	return rise_ppm - max_t(s64, unfair_ppm, 0);
 }
 
-static s64 mqfq_auto_gain_ppm(const struct mqfq_auto *a)
+/* Is a larger value, which had @leg and this gain, unfair, and that not by chance? */
+static bool mqfq_auto_is_unfair(const struct mqfq_auto_leg *leg, s64 gain_ppm)
 {
-	bool up = mqfq_auto_is_up(a->way);
+	s64 worth = MQFQ_AUTO_UNFAIR + MQFQ_AUTO_VERY_UNFAIR;
 
-	return mqfq_auto_gain_of_ppm(&a->leg[up], &a->leg[!up]);
+	return gain_ppm + worth * (s64)mqfq_auto_grain_ppm(leg) < -MQFQ_AUTO_UNFAIR_PPM;
 }
 
 /* ---- which steps there are ---- */
@@ -537,9 +537,12 @@ static void mqfq_auto_take_step(struct mqfq_auto *a)
 /* By how much the gain that was found may be wrong. */
 static u64 mqfq_auto_doubt_ppm(const struct mqfq_auto *a)
 {
+	const struct mqfq_auto_leg *base = &a->leg[MQFQ_AUTO_BASE];
+	const struct mqfq_auto_leg *other = &a->leg[MQFQ_AUTO_OTHER];
+
 	return min((u64)MQFQ_AUTO_CHANCE_PPM / int_sqrt64(a->told),
-		   max(mqfq_auto_scatter_ppm(&a->leg[MQFQ_AUTO_BASE]),
-		       mqfq_auto_scatter_ppm(&a->leg[MQFQ_AUTO_OTHER])));
+		   max(mqfq_auto_scatter_ppm(base), mqfq_auto_scatter_ppm(other))) +
+	       2 * max(mqfq_auto_grain_ppm(base), mqfq_auto_grain_ppm(other));
 }
 
 /* A pair is complete. */
@@ -552,7 +555,7 @@ static void mqfq_auto_judge(struct mqfq_auto *a)
 	bool better;
 
 	a->nr_pairs++;
-	a->gain_ppm = mqfq_auto_gain_ppm(a);
+	a->gain_ppm = mqfq_auto_gain_of_ppm(&a->leg[up], &a->leg[!up]);
 	off = a->gain_ppm - limit;
 	better = up ? off >= 0 : off <= 0;
 	doubt_ppm = mqfq_auto_doubt_ppm(a);
@@ -561,7 +564,7 @@ static void mqfq_auto_judge(struct mqfq_auto *a)
 	     (better && a->nr_pairs < MQFQ_AUTO_PAIRS_TO_STEP)))
 		return;
 	/* If all have less alike, chance or another load has taken it. */
-	if (a->which == MQFQ_AUTO_SLOTS && a->gain_ppm < -MQFQ_AUTO_UNFAIR_PPM &&
+	if (a->which == MQFQ_AUTO_SLOTS && mqfq_auto_is_unfair(&a->leg[up], a->gain_ppm) &&
 	    mqfq_auto_leg_jain_ppm(&a->leg[up]) < MQFQ_AUTO_FAIR_PPM)
 		a->unfair_slots = up ? k->tried : min(k->base, a->in_flight);
 	/* In doubt, a larger D, which costs nothing, or a fairer one, and T as it is. */
@@ -647,7 +650,7 @@ static void mqfq_auto_find_best(struct mqfq_auto *a)
 
 		if (gain_ppm > 0 || mqfq_auto_leg_jain_ppm(leg) <= mqfq_auto_leg_jain_ppm(&a->best))
 			return;
-		if (gain_ppm < -MQFQ_AUTO_UNFAIR_PPM)
+		if (mqfq_auto_is_unfair(&a->best, gain_ppm))
 			a->unfair_slots = a->last_slots;
 	}
 	a->best = *leg;

@@ -10,12 +10,15 @@
 #define MQFAIR_MQFQ_AUTO_H
 
 #include <linux/compiler.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
 #include <linux/types.h>
 
 enum {
 	/* Windows are short while values are compared, and long at rest and with one flow. */
 	MQFQ_AUTO_WINDOW_MS		= 10,
 	MQFQ_AUTO_REST_WINDOW_MS	= 50,
+	MQFQ_AUTO_UNIT_BYTES		= 4096,
 	/* With one flow for so many windows, it is alone. */
 	MQFQ_AUTO_ALONE_WINDOWS		= 5,
 
@@ -80,6 +83,7 @@ struct mqfq_auto_flow;
  * struct mqfq_auto_shares - what flows were served, for Jain's index
  * @nr:		flows that were
  * @sum:	of the shares, that is service over weight
+ * @units:	sum of the squares of what a request of MQFQ_AUTO_UNIT_BYTES is of each share
  * @squares:	sum of their squares
  * @least:	the smallest
  * @poorest:	the flow that has it; it may be gone
@@ -87,6 +91,7 @@ struct mqfq_auto_flow;
 struct mqfq_auto_shares {
 	u64 nr;
 	u64 sum;
+	u64 units;
 	u64 squares;
 	u64 least;
 	const struct mqfq_auto_flow *poorest;
@@ -280,7 +285,16 @@ static inline unsigned int mqfq_auto_window_ms(const struct mqfq_auto *a)
 								MQFQ_AUTO_WINDOW_MS;
 }
 
-u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s);
+/* Jain's index, in millionths. */
+static inline u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s)
+{
+	u64 ppm;
+
+	if (!s->nr)
+		return 1000000;
+	ppm = div64_u64(mul_u64_u64_div_u64(1000 * s->sum, 1000 * s->sum, s->squares), s->nr);
+	return min_t(u64, ppm, 1000000);
+}
 
 /* A window is over: mqfq_auto_flow() follows for each flow, then mqfq_auto_window(). */
 void mqfq_auto_begin_window(struct mqfq_auto *a);
@@ -290,8 +304,9 @@ void mqfq_auto_begin_window(struct mqfq_auto *a);
  * @a:		law
  * @note:	the law's, of this flow
  * @service_vt:	in units of virtual time; may be 0
+ * @unit_vt:	what MQFQ_AUTO_UNIT_BYTES would add to that
  */
-void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt);
+void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt, u64 unit_vt);
 
 /**
  * mqfq_auto_window() - a window is over

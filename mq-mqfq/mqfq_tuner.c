@@ -77,7 +77,8 @@ static void mqfq_tuner_flow(void *context, struct flow *f)
 	if (mqfq_tuner_is_apart(f, bytes, passed))
 		return;
 	all->window->nr_flows += bytes || atomic_read(&f->refs) > 0;
-	mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes));
+	mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes),
+		       flow_cost_vt(f, MQFQ_AUTO_UNIT_BYTES));
 }
 
 /*
