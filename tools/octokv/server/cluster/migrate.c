@@ -5,8 +5,9 @@
  *	MIGRATE HOST PORT KEY | "" 0 MS [COPY] [REPLACE] [AUTH PASSWORD | AUTH2 USER PASSWORD]
  *		[KEYS KEY...]
  *
- *	lock the keys at the owner of their partition (way.h) -> read them -> send each with its
- *	expiry -> delete here those that the other node has acknowledged -> unlock
+ *	lock the keys at the owner of their partition (way.h) -> wait for what has begun before ->
+ *	read them -> send each with its expiry -> delete here those that the other node has
+ *	acknowledged -> unlock
  *
  * An acknowledged key is durable there before it is deleted here. So a key is at both nodes for a
  * moment, or after a loss of power, and then the one here counts, as the slot is here. If an answer
@@ -397,7 +398,8 @@ static void lock_run(struct worker *w, struct kv_msg *msg)
 		if (job->is_locked)
 			way_lock(w, &job->leaving);
 	}
-	worker_return(w, msg);
+	/* A transaction that has begun may still have to get hold of these keys. */
+	way_drain(w, msg);
 }
 
 static void locked(struct worker *home, struct kv_msg *msg)

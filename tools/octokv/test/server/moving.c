@@ -525,6 +525,29 @@ static void test_migrate(void)
 	close_node(&world);
 }
 
+/* A write that has begun before is over when the keys are read. */
+static void test_begun(void)
+{
+	struct world world;
+	struct conn *other;
+
+	open_node(&world, NULL);
+	other = connect_one(&world);
+	TALK("SET bar 1", "+OK\r\n");
+	TALK("CLUSTER SETSLOT 5061 MIGRATING " B, "+OK\r\n");
+	memstore_hold(world.worker.store, true);
+	say(other, "SET bar 2\r\n");
+	say(world.c, MIGRATE "KEYS bar\r\n");
+	memstore_hold(world.worker.store, false);
+	memstore_release(world.worker.store);
+	hear(other, "+OK\r\n", __LINE__);
+	EXPECT(SHIPS("\r\n\0\1" "2"));
+	answer(&world, "+");
+	HEAR("+OK\r\n");
+	conn_kill(other);
+	close_node(&world);
+}
+
 /* Passwords are not in the slow log. */
 static void test_slow(void)
 {
@@ -742,6 +765,7 @@ int main(void)
 	test_leaves();
 	test_comes();
 	test_migrate();
+	test_begun();
 	test_slow();
 	test_doubt();
 	test_late();
