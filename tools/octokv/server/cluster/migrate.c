@@ -387,6 +387,22 @@ static void list_keys(struct worker *w, struct lock_job *job)
 	drop_doubles(r, l);
 }
 
+/* Another MIGRATE has some of the keys: this one comes again when they are gone, or stay. */
+static bool waits(struct worker *w, struct lock_job *job)
+{
+	struct leaving *l = &job->leaving;
+	uint32_t i = 0;
+
+	while (i < l->nr_keys && !way_waits(w, &l->msg, l->keys[i].hash))
+		i++;
+	if (i == l->nr_keys)
+		return false;
+	mem_free(l->keys);
+	l->keys = NULL;
+	l->nr_keys = 0;
+	return true;
+}
+
 static void lock_run(struct worker *w, struct kv_msg *msg)
 {
 	struct lock_job *job = (struct lock_job *)msg;
@@ -394,6 +410,8 @@ static void lock_run(struct worker *w, struct kv_msg *msg)
 	/* If the partition is about to move, those who need it would wait for the other node. */
 	if (!w->routes[job->leaving.partition].paused) {
 		list_keys(w, job);
+		if (waits(w, job))
+			return;
 		job->is_locked = !job->is_too_much;
 		if (job->is_locked)
 			way_lock(w, &job->leaving);

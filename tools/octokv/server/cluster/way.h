@@ -13,7 +13,8 @@
  * before it are over (way_drain()), and no key of the slot can come into being any more.
  *
  * MIGRATE locks the keys that it sends (struct leaving). All that is asked of them waits at the
- * owner until they are gone, or stay. A lock keeps its partition where it is.
+ * owner until they are gone, or stay; another MIGRATE of them, too. A lock keeps its partition
+ * where it is.
  *
  * If it is not known whether the other node has got a key, it may have a copy that is older than
  * the key here. Nobody sees the copy as long as the key is here. So keys of such a slot, which is

@@ -548,6 +548,30 @@ static void test_begun(void)
 	close_node(&world);
 }
 
+/* Two MIGRATE have a key: the second one waits, and finds it gone, or sends what it is then. */
+static void test_both(void)
+{
+	struct world world;
+	struct conn *other;
+
+	open_node(&world, NULL);
+	other = connect_one(&world);
+	TALK("MSET {bar}1 1 {bar}2 1", "+OK\r\n");
+	TALK("CLUSTER SETSLOT 5061 MIGRATING " B, "+OK\r\n");
+	say(world.c, MIGRATE "KEYS {bar}1 {bar}2\r\n");
+	say(other, "SET {bar}1 2\r\n" MIGRATE "KEYS {bar}2 {bar}1\r\n");
+	/* In the order of their hashes. */
+	answer(&world, "+-");
+	HEAR("-ERR Target instance replied with error: BUSYKEY it is there\r\n");
+	hear(other, "+OK\r\n", __LINE__);
+	EXPECT(SHIPS("\r\n\0\1" "2"));
+	answer(&world, "+");
+	hear(other, "+OK\r\n", __LINE__);
+	EXPECT(!world.worker.locked && !world.worker.nr_ending_turns);
+	conn_kill(other);
+	close_node(&world);
+}
+
 /* Passwords are not in the slow log. */
 static void test_slow(void)
 {
@@ -766,6 +790,7 @@ int main(void)
 	test_comes();
 	test_migrate();
 	test_begun();
+	test_both();
 	test_slow();
 	test_doubt();
 	test_late();
