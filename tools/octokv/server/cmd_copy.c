@@ -606,7 +606,7 @@ static void start_restore(struct request *r)
 	kv->op.expire_ms = o.ttl_ms;
 	kv->op.flags = o.replaces ? 0 : OKV_IF_ABSENT;
 	/* What has expired already only removes the old value. */
-	if (o.ttl_ms && (uint64_t)o.ttl_ms <= now_ms && o.replaces)
+	if (o.ttl_ms && (uint64_t)o.ttl_ms <= now_ms && o.replaces && !o.source)
 		kv->op.kind = OKV_OP_DELETE;
 	request_submit(r);
 }

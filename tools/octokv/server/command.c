@@ -303,17 +303,27 @@ static bool keep_doubtful(struct kv_op *kv)
 	}
 }
 
-/* At the owner: whether an operation may go to the store. If not, it is over. */
-static bool takes_op(struct worker *w, struct kv_op *kv)
+/* At the owner: whether a key that another node sends may go to the store. If not, it is over. */
+static bool takes_shipped(struct worker *w, struct kv_op *kv)
 {
 	const struct request *r = kv->request;
 
-	if (r->source && !way_takes_shipment(w->server, r->slot, req_arg(r, r->source),
-					     r->shipment)) {
+	if (!way_takes_shipment(w->server, r->slot, req_arg(r, r->source), r->shipment)) {
 		kv->complaint = TOO_LATE;
 		kv->op.status = OKV_ABORTED;
 		return false;
 	}
+	/* A client may have been sent here since it expired, and have written the key. */
+	return !kv->op.expire_ms || kv->op.expire_ms > w->now_ms;
+}
+
+/* The same for any operation. */
+static bool takes_op(struct worker *w, struct kv_op *kv)
+{
+	const struct request *r = kv->request;
+
+	if (r->source && !takes_shipped(w, kv))
+		return false;
 	switch (way_of(w->server, r->slot, r->asking)) {
 	case WAY_NONE:
 		return true;

@@ -692,6 +692,30 @@ static void test_late(void)
 	close_node(&world);
 }
 
+/* A key has expired on its way: a client was sent to the other node, and has written it there. */
+static void test_expired(void)
+{
+	struct world world;
+	char sent[512];
+	size_t len;
+
+	open_node(&world, NULL);
+	TALK("SET bar 1 PX 5000", "+OK\r\n");
+	TALK("CLUSTER SETSLOT 5061 MIGRATING " B, "+OK\r\n");
+	say(world.c, MIGRATE "REPLACE KEYS bar\r\n");
+	len = take_sent(sent);
+	answer(&world, "?");
+	HEAR("-IOERR error or timeout talking to the other node: no answer\r\n");
+	later(&world, 5000);
+	TALK("SET bar 2", ASK);
+	become(&world, B);
+	TALK("CLUSTER SETSLOT 5061 IMPORTING " A, "+OK\r\n");
+	ASKS("SET bar 2", "+OK\r\n");
+	FEED(sent, len, "+OK\r\n");
+	ASKS("GET bar", "$1\r\n2\r\n");
+	close_node(&world);
+}
+
 /* EXEC does not take a key that may be at another node for one that has not changed. */
 static void test_watch(void)
 {
@@ -794,6 +818,7 @@ int main(void)
 	test_slow();
 	test_doubt();
 	test_late();
+	test_expired();
 	test_watch();
 	test_users();
 	unlink(path);
