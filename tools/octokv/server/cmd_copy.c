@@ -498,7 +498,8 @@ static const char *parse_restore(const struct request *r, struct restore *o)
 			o->user = ++i;
 		} else if (req_is(r, i, "shipment") && i + 2 < req_nr(r) &&
 			   r->command_of->flags & CMD_ASKING && !r->is_kept && r->slot >= 0 &&
-			   req_len(r, i + 1) == CLUSTER_ID_LEN && req_int(r, i + 2, &value)) {
+			   req_len(r, i + 1) == CLUSTER_ID_LEN && req_int(r, i + 2, &value) &&
+			   value > 0) {
 			o->source = i + 1;
 			o->shipment = value;
 			i += 2;
@@ -563,8 +564,6 @@ static const char *become(struct request *r, uint32_t i)
 
 	if (r->is_kept)
 		return SYNTAX;
-	if (!r->tenant->is_admin)
-		return "NOPERM only an admin restores keys of other users";
 	if (req_int(r, i, &id))
 		tenant = tenants_find_id(w->server->tenants, id);
 	if (!tenant)
@@ -583,6 +582,8 @@ static void start_restore(struct request *r)
 	const char *wrong = parse_restore(r, &o);
 	struct kv_op *kv;
 
+	if (!wrong && (o.user || o.source) && !r->tenant->is_admin)
+		wrong = "NOPERM only an admin restores keys of other users";
 	if (!wrong && o.user)
 		wrong = become(r, o.user);
 	if (wrong) {

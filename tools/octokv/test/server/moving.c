@@ -762,7 +762,10 @@ static void test_users(void)
 	     "-NOPERM a slot has the keys of all users: only an admin moves it\r\n");
 	TALK("RESTORE-ASKING bar 0 x REPLACE USER-ID 1",
 	     "-NOPERM only an admin restores keys of other users\r\n");
+	TALK("RESTORE-ASKING bar 0 x SHIPMENT " B " 5",
+	     "-NOPERM only an admin restores keys of other users\r\n");
 	TALK("AUTH ann secret", "+OK\r\n");
+	TALK("RESTORE-ASKING bar 0 x SHIPMENT " B " 0", "-ERR syntax error\r\n");
 	TALK("SET bar ann", "+OK\r\n");
 	TALK("CLUSTER SETSLOT 5061 MIGRATING " B, "+OK\r\n");
 	say(world.c, MIGRATE "KEYS bar {bar}2 bar\r\n");
