@@ -351,11 +351,11 @@ void cluster_keep_ways(struct cluster *c, const struct cluster *old)
 	for (uint32_t slot = 0; slot < OKV_NR_SLOTS; slot++) {
 		uint32_t other;
 
-		if (!old->way[slot] || cluster_owns(old, slot) != cluster_owns(c, slot) ||
-		    (!cluster_owns(c, slot) && !c->owner[slot]))
+		if (!old->way[slot] || cluster_owns(old, slot) != cluster_owns(c, slot))
 			continue;
 		other = cluster_find(c, old->nodes[old->way[slot] - 1].id, CLUSTER_ID_LEN);
-		if (other == c->nr_nodes || other == c->self)
+		if (other == c->nr_nodes || other == c->self ||
+		    (!cluster_owns(c, slot) && c->owner[slot] != other + 1))
 			continue;
 		cluster_set_way(c, slot, other + 1);
 		c->in_doubt[slot] = old->in_doubt[slot];
@@ -389,13 +389,13 @@ struct cluster *cluster_load_given(const char *path, const char *id, char *why, 
 	return NULL;
 }
 
-struct cluster *cluster_load_newest(const char *path, const char *id, bool *found_own, char *why,
-				    size_t why_bytes)
+struct cluster *cluster_load_newest(const char *path, const char *id, enum cluster_own *which,
+				    char *why, size_t why_bytes)
 {
 	struct cluster *given = cluster_load_given(path, id, why, why_bytes), *own = NULL;
 	char *own_path = cluster_own_path(path, id);
 
-	*found_own = false;
+	*which = CLUSTER_OWN_SAME;
 	if (given && !access(own_path, F_OK)) {
 		own = cluster_load(own_path, id, why, why_bytes);
 		if (!own) {
@@ -407,11 +407,14 @@ struct cluster *cluster_load_newest(const char *path, const char *id, bool *foun
 	if (!own)
 		return given;
 	if (own->epoch < given->epoch) {
+		if (own->nr_ways)
+			*which = CLUSTER_OWN_OLDER;
 		cluster_keep_ways(given, own);
 		cluster_free(own);
 		return given;
 	}
-	*found_own = !cluster_is_same(own, given);
+	if (!cluster_is_same(own, given))
+		*which = CLUSTER_OWN_COUNTS;
 	cluster_free(given);
 	return own;
 }

@@ -94,11 +94,15 @@ void cluster_free(struct cluster *c);
 char *cluster_own_path(const char *path, const char *id);
 
 /*
- * The map that counts, of those in the two files, with the slots on their way. @found_own: it is
- * the own one, and differs from the first file, which is not older.
+ * What a node's own file is beside the first: the same, but for slots on their way, or not there;
+ * another map, which counts; or an older one with slots on their way, which is to be written again:
+ * those that are not on their way now must not be so again at a later start.
  */
-struct cluster *cluster_load_newest(const char *path, const char *id, bool *found_own, char *why,
-				    size_t why_bytes);
+enum cluster_own { CLUSTER_OWN_SAME, CLUSTER_OWN_COUNTS, CLUSTER_OWN_OLDER };
+
+/* The map that counts, of those in the two files, with the slots on their way. */
+struct cluster *cluster_load_newest(const char *path, const char *id, enum cluster_own *which,
+				    char *why, size_t why_bytes);
 
 /* Writes the map to a file, durably and as a whole. Returns 0, or -1 with a message in @why. */
 int cluster_save(const struct cluster *c, const char *path, char *why, size_t why_bytes);

@@ -29,18 +29,17 @@ static bool save(const char *path, const struct cluster *c, char *why, size_t wh
 struct cluster *keeper_load(const char *path, const uint8_t *uuid)
 {
 	char id[CLUSTER_ID_LEN + 1], why[512];
+	enum cluster_own which;
 	struct cluster *map;
-	bool is_own;
 
 	cluster_id(uuid, id);
-	map = cluster_load_newest(path, id, &is_own, why, sizeof(why));
+	map = cluster_load_newest(path, id, &which, why, sizeof(why));
 	if (!map)
 		die("%s", why);
-	if (is_own)
+	if (which == CLUSTER_OWN_COUNTS)
 		fprintf(stderr, "octokvd: the map of the cluster is that of %s.%s: epoch %llu\n",
 			path, id, (unsigned long long)map->epoch);
-	/* They may be those of an older map. */
-	if (map->nr_ways && !save(path, map, why, sizeof(why)))
+	if (which == CLUSTER_OWN_OLDER && !save(path, map, why, sizeof(why)))
 		die("%s", why);
 	return map;
 }
@@ -126,8 +125,8 @@ static void take(struct cluster *fresh, const char *path)
 		cluster_free(fresh);
 		return;
 	}
-	/* Slots on their way are in the own file only. */
-	if (fresh->nr_ways && !save(path, fresh, why, sizeof(why))) {
+	/* Slots on their way are in the own file only, and those that were so are not to be. */
+	if ((fresh->nr_ways || s->cluster->nr_ways) && !save(path, fresh, why, sizeof(why))) {
 		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: %s", why);
 		cluster_free(fresh);
 	} else if (replace(fresh)) {

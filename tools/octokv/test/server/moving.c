@@ -81,27 +81,28 @@ static void test_words(void)
 static void test_files(void)
 {
 	struct cluster *c = load(map_text, A), *other;
-	bool is_own;
+	enum cluster_own which;
 
 	snprintf(own_path, sizeof(own_path), "%s." A, path);
 	EXPECT(cluster_change(c, 5061, CLUSTER_MIGRATING, 1, why, sizeof(why)));
 	EXPECT(cluster_change(c, 9000, CLUSTER_IMPORTING, 1, why, sizeof(why)));
 	EXPECT(!cluster_save(c, own_path, why, sizeof(why)));
 	/* Of the same number, the own one counts. */
-	other = cluster_load_newest(path, A, &is_own, why, sizeof(why));
-	EXPECT(other && !is_own && cluster_is_same(c, other) && other->nr_ways == 2);
-	EXPECT(other->way[5061] == 2 && other->way[9000] == 2 && other->in_doubt[5061]);
+	other = cluster_load_newest(path, A, &which, why, sizeof(why));
+	EXPECT(other && which == CLUSTER_OWN_SAME && cluster_is_same(c, other));
+	EXPECT(other->nr_ways == 2 && other->way[5061] == 2 && other->way[9000] == 2);
+	EXPECT(other->in_doubt[5061]);
 	cluster_free(other);
 	cluster_free(load("epoch 7\n" A " h:1 0-8191\n" B " h:2 8192-16383\n", A));
-	other = cluster_load_newest(path, A, &is_own, why, sizeof(why));
-	EXPECT(other && is_own && cluster_is_same(c, other));
+	other = cluster_load_newest(path, A, &which, why, sizeof(why));
+	EXPECT(other && which == CLUSTER_OWN_COUNTS && cluster_is_same(c, other));
 	cluster_free(other);
 	cluster_free(load(map_text, A));
 	EXPECT(cluster_change(c, 9000, CLUSTER_NODE, 0, why, sizeof(why)) && c->epoch == 8);
 	EXPECT(!cluster_save(c, own_path, why, sizeof(why)));
-	other = cluster_load_newest(path, A, &is_own, why, sizeof(why));
-	EXPECT(other && is_own && other->epoch == 8 && cluster_owns(other, 9000));
-	EXPECT(other->nr_ways == 1);
+	other = cluster_load_newest(path, A, &which, why, sizeof(why));
+	EXPECT(other && which == CLUSTER_OWN_COUNTS && other->epoch == 8);
+	EXPECT(cluster_owns(other, 9000) && other->nr_ways == 1);
 	cluster_free(other);
 	/* A newer one in the first file counts, and slots stay on their way where that fits. */
 	other = load("epoch 9\n" A " h:1 0-8191\n" C " h:3\n" B " h:2 8192-16383\n", A);
@@ -113,20 +114,27 @@ static void test_files(void)
 	cluster_keep_ways(other, c);
 	EXPECT(!other->nr_ways);
 	cluster_free(other);
+	/* One that comes does so from the node that has it. */
+	other = load("epoch 9\n" A " h:1 0-8191\n" B " h:2 8192-8999\n" C " h:3 9000-16383\n", A);
+	EXPECT(cluster_change(c, 9001, CLUSTER_IMPORTING, 1, why, sizeof(why)));
+	cluster_keep_ways(other, c);
+	EXPECT(!other->way[9001] && other->way[5061] == 2);
+	EXPECT(cluster_change(c, 9001, CLUSTER_STABLE, 0, why, sizeof(why)));
+	cluster_free(other);
 	/* At a start, too. */
 	cluster_free(load("epoch 9\n" A " h:1 0-8191\n" C " h:3\n" B " h:2 8192-16383\n", A));
-	other = cluster_load_newest(path, A, &is_own, why, sizeof(why));
-	EXPECT(other && !is_own && other->epoch == 9 && other->nr_ways == 1);
-	EXPECT(other->way[5061] == 3 && other->in_doubt[5061]);
+	other = cluster_load_newest(path, A, &which, why, sizeof(why));
+	EXPECT(other && which == CLUSTER_OWN_OLDER && other->epoch == 9);
+	EXPECT(other->nr_ways == 1 && other->way[5061] == 3 && other->in_doubt[5061]);
 	cluster_free(other);
 	/* The first file begins none. */
 	cluster_free(load("epoch 9\n" A " h:1 0-8191 [1->-" B "]\n" B " h:2 8192-16383\n", A));
-	EXPECT(!cluster_load_newest(path, A, &is_own, why, sizeof(why)));
+	EXPECT(!cluster_load_newest(path, A, &which, why, sizeof(why)));
 	EXPECT(strstr(why, "/map: slots on their way belong in /"));
 	cluster_free(load(map_text, A));
 	/* An own one that cannot be read is not passed over. */
 	write_file(own_path, "nonsense\n");
-	EXPECT(!cluster_load_newest(path, A, &is_own, why, sizeof(why)));
+	EXPECT(!cluster_load_newest(path, A, &which, why, sizeof(why)));
 	unlink(own_path);
 	EXPECT(cluster_save(c, "/nonexistent/map", why, sizeof(why)) == -1);
 	EXPECT(strstr(why, "/nonexistent/map: "));
