@@ -58,11 +58,12 @@ struct multi_txn {
 	struct okv_txn_key *keys;
 	struct state *states;
 	uint32_t partition, nr_keys;
+	uint32_t nr_slot_keys;		/* of the slot of the commands */
 	uint64_t reply_bytes;
 	uint64_t sent_ns, queued_ns, returned_ns;	/* as in kv_op */
 	uint8_t turn;
-	enum way way;			/* of the slot of its keys, at the owner */
-	uint32_t nr_away;		/* keys that are not here, and may be at another node */
+	enum way way;			/* of that slot, at the owner */
+	uint32_t nr_away;		/* of its keys: they may be at another node */
 	bool is_in_doubt, is_refused;
 	uint64_t fresh_bytes;		/* of values that operations made */
 	bool has_copies;		/* keys may share a value */
@@ -241,6 +242,12 @@ static void run_op(struct multi_txn *t, struct kv_op *kv)
 		count_fresh(t, s, kv);
 }
 
+/* Keys that are only watched may be of others. */
+static bool is_of_slot(const struct multi_txn *t, const struct state *s)
+{
+	return !s->watched || s->watched->slot == t->request->slot;
+}
+
 /* Whether another node may have the key, or make it. */
 static bool may_be_away(const struct multi_txn *t, const struct watched *w, bool found)
 {
@@ -281,8 +288,9 @@ static enum okv_status decide(struct okv_txn *txn)
 		s->value = t->keys[i].read.out;
 		s->len = t->keys[i].read.out_len;
 		s->expire_ms = t->keys[i].read.out_expire_ms;
-		t->nr_away += !s->found && (t->way == WAY_LEAVES ||
-					    (t->way == WAY_COMES && t->nr_keys > 1));
+		t->nr_away += !s->found && is_of_slot(t, s) &&
+			      (t->way == WAY_LEAVES ||
+			       (t->way == WAY_COMES && t->nr_slot_keys > 1));
 	}
 	if (t->nr_away)
 		return OKV_ABORTED;
@@ -352,7 +360,7 @@ static void txn_run(struct worker *w, struct kv_msg *msg)
 		return;
 	}
 	if (t->way == WAY_ELSEWHERE) {
-		t->nr_away = t->nr_keys;
+		t->nr_away = t->nr_slot_keys;
 		t->txn = (struct okv_txn){ .status = OKV_ABORTED, .owner = t };
 		txn_done(&t->txn);
 		return;
@@ -430,7 +438,7 @@ static void reply_none(struct request *r)
 
 	if (t->nr_away) {
 		way_redirect(r->conn->worker->server, r->slot, r->asking,
-			     t->nr_away == t->nr_keys, text, sizeof(text));
+			     t->nr_away == t->nr_slot_keys, text, sizeof(text));
 		reply_error(r, text);
 	} else if (t->is_refused) {
 		reply_error(r, "TRYAGAIN the slot moves, and the other node may have older copies "
@@ -533,6 +541,8 @@ static const char *gather_keys(struct multi_txn *t)
 			why = add_key(t, r->ops[i].partition, r->ops[i].txn_key, wants_value(op));
 		}
 	}
+	for (uint32_t i = 0; i < t->nr_keys; i++)
+		t->nr_slot_keys += is_of_slot(t, &t->states[i]);
 	return why;
 }
 
