@@ -464,19 +464,17 @@ int cluster_save(const struct cluster *c, const char *path, char *why, size_t wh
 {
 	char *fresh = join(path, ".", "new");
 	FILE *file = fopen(fresh, "we");
-	bool is_good = file && write_all(file, c), is_renamed;
+	bool is_good = file && write_all(file, c);
 	int error = errno;
 
 	if (file)
 		fclose(file);
-	is_renamed = is_good && !rename(fresh, path);
-	if (is_good && (!is_renamed || !sync_folder(path))) {
+	if (is_good && (rename(fresh, path) || !sync_folder(path))) {
 		is_good = false;
 		error = errno;
 	}
 	if (!is_good)
-		snprintf(why, why_bytes, "%s: %s%s", path, strerror(error), is_renamed ?
-			 "; which map a start would find is not known" : "");
+		snprintf(why, why_bytes, "%s: %s", path, strerror(error));
 	mem_free(fresh);
 	return is_good ? 0 : -1;
 }

@@ -104,7 +104,10 @@ enum cluster_own { CLUSTER_OWN_SAME, CLUSTER_OWN_COUNTS, CLUSTER_OWN_OLDER };
 struct cluster *cluster_load_newest(const char *path, const char *id, enum cluster_own *which,
 				    char *why, size_t why_bytes);
 
-/* Writes the map to a file, durably and as a whole. Returns 0, or -1 with a message in @why. */
+/*
+ * Writes the map to a file, durably and as a whole. Returns 0, or -1 with a message in @why: then
+ * it is not known whether a start would find it.
+ */
 int cluster_save(const struct cluster *c, const char *path, char *why, size_t why_bytes);
 
 struct cluster *cluster_copy(const struct cluster *c);

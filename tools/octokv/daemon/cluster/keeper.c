@@ -73,6 +73,18 @@ static bool replace(struct cluster *fresh)
 	return is_done;
 }
 
+/* Before @fresh becomes the map. False: it does not, and a start is to find the one of now. */
+static bool keep(const char *path, const struct cluster *fresh, char *why, size_t why_bytes)
+{
+	char again[200];
+
+	if (save(path, fresh, why, why_bytes))
+		return true;
+	if (!save(path, keeper.reactors->server->cluster, again, sizeof(again)))
+		log_say(LOG_CLUSTER, "a start may find another map than that of now: %s", again);
+	return false;
+}
+
 static void change(struct slot_order *o)
 {
 	struct server *s = keeper.reactors->server;
@@ -81,7 +93,7 @@ static void change(struct slot_order *o)
 
 	if (!fresh)
 		return;
-	o->is_good = save(s->config.cluster, fresh, why, sizeof(why));
+	o->is_good = keep(s->config.cluster, fresh, why, sizeof(why));
 	if (!o->is_good) {
 		cluster_free(fresh);
 		snprintf(o->why, sizeof(o->why), "ERR the map cannot be kept: %s", why);
@@ -126,7 +138,7 @@ static void take(struct cluster *fresh, const char *path)
 		return;
 	}
 	/* Slots on their way are in the own file only, and those that were so are not to be. */
-	if ((fresh->nr_ways || s->cluster->nr_ways) && !save(path, fresh, why, sizeof(why))) {
+	if ((fresh->nr_ways || s->cluster->nr_ways) && !keep(path, fresh, why, sizeof(why))) {
 		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: %s", why);
 		cluster_free(fresh);
 	} else if (replace(fresh)) {
