@@ -532,7 +532,10 @@ struct kv_op *request_key(struct request *r, uint32_t i, uint32_t arg, enum okv_
 	op->ioprio = r->tenant->ioprio;
 	op->key = req_arg(r, arg);
 	op->key_len = req_len(r, arg) <= MAX_KEY_BYTES ? req_len(r, arg) : 0;
-	op->hash = okv_store_hash(w->store, op->tenant, op->key, op->key_len);
+	if (r->slot < 0)
+		op->hash = okv_store_hash(w->store, op->tenant, op->key, op->key_len);
+	else
+		op->hash = okv_store_hash_in(w->store, op->tenant, op->key, op->key_len, r->slot);
 	op->done = kv_op_stored;
 	op->owner = kv;
 	kv->partition = okv_store_partition_of(w->store, op->hash);

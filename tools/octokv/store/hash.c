@@ -25,19 +25,32 @@ static size_t name_of(uint16_t tenant, const void *key, size_t key_len, uint8_t 
 	return sizeof(tenant) + key_len;
 }
 
-uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key,
-			size_t key_len)
+static size_t used_len(size_t key_len)
+{
+	return key_len < OKV_KEY_BYTES_MAX ? key_len : OKV_KEY_BYTES_MAX;
+}
+
+uint64_t okv_store_hash_in(const struct okv_store *store, uint16_t tenant, const void *key,
+			   size_t key_len, uint32_t slot)
 {
 	uint8_t name[sizeof(tenant) + OKV_KEY_BYTES_MAX];
-	size_t used_len = key_len < OKV_KEY_BYTES_MAX ? key_len : OKV_KEY_BYTES_MAX;
-	size_t len = name_of(tenant, key, used_len, name);
+	size_t len = name_of(tenant, key, used_len(key_len), name);
 	uint32_t bits = store->layout.partition_bits;
-	uint64_t hash, slot;
+	uint64_t hash;
 
 	crypto_shorthash((unsigned char *)&hash, name, len, store->layout.super.hash_key);
 	if (store->layout.super.version != OKV_VERSION_SLOTS)
 		return hash;
-	slot = okv_slot(key, used_len);
 	hash = hash << bits >> bits & ~okv_slot_mask(bits);
-	return slot >> (OKV_SLOT_BITS - bits) << (64 - bits) | okv_slot_tag(slot, bits) | hash;
+	return (uint64_t)slot >> (OKV_SLOT_BITS - bits) << (64 - bits) | okv_slot_tag(slot, bits) |
+	       hash;
+}
+
+uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key,
+			size_t key_len)
+{
+	bool has_slots = store->layout.super.version == OKV_VERSION_SLOTS;
+
+	return okv_store_hash_in(store, tenant, key, key_len,
+				 has_slots ? okv_slot(key, used_len(key_len)) : 0);
 }

@@ -10,20 +10,22 @@
 
 #include "store.h"
 
-/* What four bits at the upper end of a sum add to it. */
-static const uint16_t crc_of[16] = {
-	0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
-	0x8108, 0x9129, 0xa14a, 0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef,
-};
+/* What a byte at the upper end of a sum adds to it: what its bits add. */
+#define OF(n) (((n) & 1 ? 0x1021 : 0) ^ ((n) & 2 ? 0x2042 : 0) ^ ((n) & 4 ? 0x4084 : 0) ^ \
+	       ((n) & 8 ? 0x8108 : 0) ^ ((n) & 16 ? 0x1231 : 0) ^ ((n) & 32 ? 0x2462 : 0) ^ \
+	       ((n) & 64 ? 0x48c4 : 0) ^ ((n) & 128 ? 0x9188 : 0))
+#define OF_4(n) OF(n), OF((n) + 1), OF((n) + 2), OF((n) + 3)
+#define OF_16(n) OF_4(n), OF_4((n) + 4), OF_4((n) + 8), OF_4((n) + 12)
+#define OF_64(n) OF_16(n), OF_16((n) + 16), OF_16((n) + 32), OF_16((n) + 48)
+
+static const uint16_t crc_of[256] = { OF_64(0), OF_64(64), OF_64(128), OF_64(192) };
 
 static uint16_t crc(const uint8_t *data, size_t len)
 {
 	uint16_t sum = 0;
 
-	for (size_t i = 0; i < len; i++) {
-		sum = sum << 4 ^ crc_of[sum >> 12 ^ data[i] >> 4];
-		sum = sum << 4 ^ crc_of[sum >> 12 ^ (data[i] & 15)];
-	}
+	for (size_t i = 0; i < len; i++)
+		sum = sum << 8 ^ crc_of[sum >> 8 ^ data[i]];
 	return sum;
 }
 

@@ -526,6 +526,10 @@ uint32_t okv_slot(const void *key, size_t key_len);
 
 uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key,
 			size_t key_len);
+
+/* The same, by one who knows the slot of the key. */
+uint64_t okv_store_hash_in(const struct okv_store *store, uint16_t tenant, const void *key,
+			   size_t key_len, uint32_t slot);
 uint32_t okv_store_partition_of(const struct okv_store *store, uint64_t hash);
 
 /* NULL if that partition is not one of those opened, or is left out. */

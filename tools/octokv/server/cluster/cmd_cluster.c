@@ -78,9 +78,12 @@ bool cluster_takes(struct request *r)
 bool cluster_wants_step(const struct request *r)
 {
 	const struct server *s = r->conn->worker->server;
-	enum way way = way_of(s, r->slot, r->asking);
+	enum way way;
 
-	return r->command_of->flags & CMD_WRITE && way != WAY_NONE &&
+	if (!(r->command_of->flags & CMD_WRITE))
+		return false;
+	way = way_of(s, r->slot, r->asking);
+	return way != WAY_NONE &&
 	       (r->nr_slot_keys > 1 || (way == WAY_LEAVES && way_is_in_doubt(s, r->slot)));
 }
 

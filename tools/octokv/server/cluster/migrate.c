@@ -379,8 +379,8 @@ static void list_keys(struct worker *w, struct lock_job *job)
 
 			l->keys[l->nr_keys++] = (struct leaving_key){
 				.arg = arg, .tenant = tenant,
-				.hash = okv_store_hash(w->store, tenant, req_arg(r, arg),
-						       req_len(r, arg)),
+				.hash = okv_store_hash_in(w->store, tenant, req_arg(r, arg),
+							  req_len(r, arg), m->slot),
 			};
 		}
 	}

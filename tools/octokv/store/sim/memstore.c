@@ -61,15 +61,21 @@ void memstore_free(struct okv_store *store)
 	mem_free(store);
 }
 
-uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key,
-			size_t key_len)
+uint64_t okv_store_hash_in(const struct okv_store *store, uint16_t tenant, const void *key,
+			   size_t key_len, uint32_t slot)
 {
 	uint64_t hash = 0xcbf29ce484222325ULL ^ tenant;
 
 	for (size_t i = 0; i < key_len; i++)
 		hash = (hash ^ ((const uint8_t *)key)[i]) * 0x100000001b3ULL;
 	hash *= 0x9e3779b97f4a7c15ULL;
-	return store->has_slots ? (uint64_t)(okv_slot(key, key_len) >> 12) << 62 | hash >> 2 : hash;
+	return store->has_slots ? (uint64_t)(slot >> 12) << 62 | hash >> 2 : hash;
+}
+
+uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key,
+			size_t key_len)
+{
+	return okv_store_hash_in(store, tenant, key, key_len, okv_slot(key, key_len));
 }
 
 void memstore_set_slots(struct okv_store *store)
