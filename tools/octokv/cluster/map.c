@@ -195,15 +195,16 @@ static bool take_words(struct cluster *c)
 	return true;
 }
 
-struct cluster *cluster_load(const char *path, const char *id, char *why, size_t why_bytes)
+/* @file was opened under this name, or could not be; it is closed. */
+static struct cluster *load(FILE *file, const char *name, const char *id, char *why,
+			    size_t why_bytes)
 {
-	FILE *file = fopen(path, "re");
 	struct cluster *c;
 	const char *wrong;
 	int nr = 0;
 
 	if (!file) {
-		snprintf(why, why_bytes, "%s: %s", path, strerror(errno));
+		snprintf(why, why_bytes, "%s: %s", name, strerror(errno));
 		return NULL;
 	}
 	c = mem_zalloc(sizeof(*c));
@@ -211,14 +212,31 @@ struct cluster *cluster_load(const char *path, const char *id, char *why, size_t
 	wrong = read_lines(c, file, &nr);
 	fclose(file);
 	if (wrong)
-		snprintf(why, why_bytes, "%s:%d: %s", path, nr, wrong);
+		snprintf(why, why_bytes, "%s:%d: %s", name, nr, wrong);
 	else if (!find_self(c, id))
-		snprintf(why, why_bytes, "%s: the ID of this store is not there: %s", path, id);
+		snprintf(why, why_bytes, "%s: the ID of this store is not there: %s", name, id);
 	else if (!take_words(c))
 		snprintf(why, why_bytes, "%s: only the line of this store has slots on their way, "
-			 "[SLOT->-ID] its own, [SLOT-<-ID] others", path);
+			 "[SLOT->-ID] its own, [SLOT-<-ID] others", name);
 	else
 		return c;
+	cluster_free(c);
+	return NULL;
+}
+
+struct cluster *cluster_load(const char *path, const char *id, char *why, size_t why_bytes)
+{
+	return load(fopen(path, "re"), path, id, why, why_bytes);
+}
+
+struct cluster *cluster_parse(const char *text, size_t len, const char *id, char *why,
+			      size_t why_bytes)
+{
+	struct cluster *c = load(fmemopen((void *)text, len, "r"), "map", id, why, why_bytes);
+
+	if (!c || !c->nr_ways)
+		return c;
+	snprintf(why, why_bytes, "map: it has slots on their way");
 	cluster_free(c);
 	return NULL;
 }

@@ -12,12 +12,12 @@
  *	epoch N
  *	ID ADDRESS:PORT [SLOT | FIRST-LAST]...
  *
- * ID is that of the node's store; octokvd --check prints it. A node takes another map at SIGHUP,
- * if the number of that one is greater.
+ * ID is that of the node's store; octokvd --check prints it. A node takes another map, at SIGHUP
+ * from the file and at CLUSTER SETMAP from an admin, if the number of that one is greater.
  *
  * Slots move while they are used (CLUSTER SETSLOT). Then a node keeps a map of its own, in a second
- * file beside the first: FILE.ID, with its own ID. That has what the node was told since, and the
- * slots that are on their way from or to it, in its own line:
+ * file beside the first: FILE.ID, with its own ID. That has what the node was told since,
+ * a map by SETMAP too, and the slots that are on their way from or to it, in its own line:
  *
  *	[SLOT->-ID] goes to the node ID		[SLOT-<-ID] comes from there
  *
@@ -88,6 +88,10 @@ struct cluster *cluster_load(const char *path, const char *id, char *why, size_t
 
 /* The same for the file that all nodes have: in it, no slots are on their way. */
 struct cluster *cluster_load_given(const char *path, const char *id, char *why, size_t why_bytes);
+
+/* The same, from a text that a node was sent. */
+struct cluster *cluster_parse(const char *text, size_t len, const char *id, char *why,
+			      size_t why_bytes);
 void cluster_free(struct cluster *c);
 
 /* The path of a node's own map beside @path; to be freed. */

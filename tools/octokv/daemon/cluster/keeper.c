@@ -104,7 +104,7 @@ static void change(struct slot_order *o)
 	way_change_end(s);
 }
 
-/* In the thread of CLUSTER SETSLOT. */
+/* In the thread of CLUSTER SETSLOT and SETMAP. */
 static bool work(struct kv_msg *msg)
 {
 	pthread_mutex_lock(&keeper.changing);

@@ -3,7 +3,8 @@
  * keeper.h - the map of the cluster while octokvd runs: in its file, and in the reactors
  *
  * A change is written to the node's own file first (cluster/map.h). Then all reactors go by it.
- * Two threads make changes, one after the other: that of CLUSTER SETSLOT, and the first at SIGHUP.
+ * Two threads make changes, one after the other: that of CLUSTER SETSLOT and SETMAP, and the first
+ * at SIGHUP.
  */
 #ifndef OKV_KEEPER_H
 #define OKV_KEEPER_H

@@ -3,8 +3,8 @@
  * cmd_cluster.c - what clients of Redis Cluster ask a node: CLUSTER, READONLY, READWRITE, ASKING
  *
  * There are no replicas, and nodes do not watch each other: each says what its map says
- * (cluster/map.h), and takes the other nodes to be there. CLUSTER SETSLOT changes the map of the
- * node that it is sent to.
+ * (cluster/map.h), and takes the other nodes to be there. CLUSTER SETSLOT and SETMAP change the map
+ * of the node that they are sent to.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -266,6 +266,7 @@ static const struct {
 	{ "getkeysinslot", 2, NULL, walk_keys_start, walk_keys_finish },
 	{ "flushslot", 1, NULL, flush_slot_start, flush_finish },
 	{ "setslot", ANY_ARGS, NULL, set_slot_start, NULL },
+	{ "setmap", 1, NULL, set_map_start, NULL },
 };
 #define NR_QUESTIONS (sizeof(questions) / sizeof(questions[0]))
 

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slots.c - CLUSTER COUNTKEYSINSLOT, GETKEYSINSLOT, FLUSHSLOT, SETSLOT
+ * slots.c - CLUSTER COUNTKEYSINSLOT, GETKEYSINSLOT, FLUSHSLOT, SETSLOT, SETMAP
  *
  *	CLUSTER SETSLOT SLOT IMPORTING | MIGRATING | NODE ID
  *	CLUSTER SETSLOT SLOT STABLE
  *	CLUSTER FLUSHSLOT SLOT
+ *	CLUSTER SETMAP TEXT
  *
  * The keys of a slot are walked over in its partition, step by step: others get their turn in
  * between. A user sees the own keys, an admin those of all users, as slots move with the keys of
  * all. NODE, for a slot that leaves, first walks over its keys: there must be none, of no user. So
  * does IMPORTING: keys that an earlier move has left would come to light.
  *
- * cluster/map.c says what may become what.
+ * cluster/map.c says what may become what. SETMAP replaces the whole map, as a file at SIGHUP does.
  */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "server/command.h"
@@ -24,6 +26,7 @@
 
 enum {
 	ARG_SLOT = 2, ARG_WHAT = 3, ARG_ID = 4,
+	ARG_TEXT = 2,
 	MAX_SLOT_KEYS	= 1000,		/* of GETKEYSINSLOT */
 };
 
@@ -254,15 +257,44 @@ static void change(struct slot_order *o, struct cluster *c)
 		o->is_good = cluster_change(c, o->slot, o->what, node, o->why, sizeof(o->why));
 }
 
+static struct cluster *changed(struct slot_order *o, const struct cluster *old)
+{
+	struct cluster *fresh = cluster_copy(old);
+
+	change(o, fresh);
+	return fresh;
+}
+
+/* NULL: it cannot be read. */
+static struct cluster *replaced(struct slot_order *o, const struct cluster *old)
+{
+	char why[200];
+	struct cluster *fresh = cluster_parse(o->text, o->text_len, old->nodes[old->self].id, why,
+					      sizeof(why));
+
+	if (!fresh) {
+		snprintf(o->why, sizeof(o->why), "ERR %s", why);
+		return NULL;
+	}
+	o->is_good = fresh->epoch > old->epoch;
+	if (o->is_good)
+		cluster_keep_ways(fresh, old);
+	else
+		snprintf(o->why, sizeof(o->why), "ERR the epoch is %" PRIu64 ", not above %" PRIu64,
+			 fresh->epoch, old->epoch);
+	return fresh;
+}
+
 struct cluster *slot_order_apply(struct slot_order *o, struct server *s)
 {
-	struct cluster *fresh = cluster_copy(s->cluster);
+	const struct cluster *old = s->cluster;
+	struct cluster *fresh;
 
 	o->is_good = false;
-	change(o, fresh);
-	o->is_good = o->is_good && way_change_begin(s, fresh, o->why, sizeof(o->why));
-	if (o->is_good)
+	fresh = o->text ? replaced(o, old) : changed(o, old);
+	if (o->is_good && way_change_begin(s, fresh, o->why, sizeof(o->why)))
 		return fresh;
+	o->is_good = !o->is_good && o->text && fresh && cluster_is_same(fresh, old);
 	cluster_free(fresh);
 	return NULL;
 }
@@ -290,7 +322,7 @@ static void order_done(struct worker *home, struct kv_msg *msg)
 
 	if (!o->is_good) {
 		request_fail(o->request, "%s", o->why);
-	} else if (o->what == CLUSTER_MIGRATING) {
+	} else if (!o->text && o->what == CLUSTER_MIGRATING) {
 		o->msg.run = way_drain;
 		o->msg.done = drained;
 		mover_send(home, &o->msg, way_partition(home->server, o->slot));
@@ -403,7 +435,6 @@ static struct slot_order *parse(struct request *r)
 		return NULL;
 	}
 	o = mem_zalloc(sizeof(*o));
-	o->request = r;
 	o->slot = slot;
 	o->what = words[i].what;
 	if (req_nr(r) > ARG_ID) {
@@ -411,6 +442,16 @@ static struct slot_order *parse(struct request *r)
 		o->id_len = req_len(r, ARG_ID);
 	}
 	return o;
+}
+
+static void begin_order(struct request *r, struct slot_order *o)
+{
+	o->request = r;
+	r->more = o;
+	r->end = end_order;
+	r->blocks = true;
+	/* It has no operations: those of requests before it are not to go on with them. */
+	r->submitting = true;
 }
 
 void set_slot_start(struct request *r)
@@ -428,13 +469,24 @@ void set_slot_start(struct request *r)
 	o = parse(r);
 	if (!o)
 		return;
-	r->more = o;
-	r->end = end_order;
-	r->blocks = true;
-	/* It has no operations: those of requests before it are not to go on with them. */
-	r->submitting = true;
+	begin_order(r, o);
 	if (needs_look(cluster_of(r), o))
 		look_for_keys(r);
 	else
 		give_order(r);
+}
+
+void set_map_start(struct request *r)
+{
+	struct slot_order *o;
+
+	if (!r->tenant->is_admin) {
+		request_fail(r, "NOPERM the map is that of all users: only an admin changes it");
+		return;
+	}
+	o = mem_zalloc(sizeof(*o));
+	o->text = req_arg(r, ARG_TEXT);
+	o->text_len = req_len(r, ARG_TEXT);
+	begin_order(r, o);
+	give_order(r);
 }

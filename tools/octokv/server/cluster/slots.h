@@ -33,6 +33,7 @@ void flush_slot_start(struct request *r);
 
 /**
  * struct slot_order - a change of the map
+ * @text, @text_len:	the whole map, for CLUSTER SETMAP; NULL: the others are about one slot
  * @id, @id_len:	the node that it names
  * @version:		the map in which the slot was seen to have no keys; 0: nobody has looked
  * @is_good:		it was done; if not, @why has the error
@@ -40,6 +41,8 @@ void flush_slot_start(struct request *r);
 struct slot_order {
 	struct kv_msg msg;
 	struct request *request;
+	const char *text;
+	size_t text_len;
 	uint32_t slot;
 	enum cluster_change what;
 	const char *id;
@@ -50,10 +53,11 @@ struct slot_order {
 };
 
 void set_slot_start(struct request *r);
+void set_map_start(struct request *r);
 
 /*
- * The map as the order says, if is_good is set; else NULL, and a sentence in why. When it is the
- * map, or is given up, way_change_end() is to follow.
+ * The map as the order says, or NULL: then is_good says that it is so already, or why has a
+ * sentence. When it is the map, or is given up, way_change_end() is to follow.
  */
 struct cluster *slot_order_apply(struct slot_order *o, struct server *s);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * moving.c - slots on their way from node to node: SETSLOT, ASK, TRYAGAIN, MIGRATE
+ * moving.c - slots on their way from node to node: SETSLOT, ASK, TRYAGAIN, MIGRATE; and SETMAP
  *
  * Our node is A of three. What it would send to another node is looked at here, and answered.
  */
@@ -216,6 +216,42 @@ static void test_set_slot(void)
 	TALK("DEL bar", ":1\r\n");
 	TALK("CLUSTER SETSLOT 5061 NODE " B, "+OK\r\n");
 	TALK("GET bar", "-MOVED 5061 10.0.0.2:7002\r\n");
+	close_node(&world);
+}
+
+/* Of the other nodes, B has another address, and slots of C are B's. */
+#define MAP(epoch) "\"epoch " epoch "\\n" A " 10.0.0.1:7001 0-8191\\n" \
+	B " 10.0.0.9:7002 8192-16383\\n" C " 10.0.0.3:7003\\n\""
+
+static void test_set_map(void)
+{
+	struct world world;
+	const struct cluster *c;
+
+	open_node(&world, NULL);
+	TALK("CLUSTER SETMAP", "-ERR wrong number of arguments for 'cluster|setmap' command\r\n");
+	TALK("CLUSTER SETMAP ''", "-ERR map: the ID of this store is not there: " A "\r\n");
+	TALK("CLUSTER SETMAP epoch",
+	     "-ERR map:1: the first line is \"epoch\" and the number of the map\r\n");
+	TALK("CLUSTER SETMAP \"epoch 8\\n" A " h:1 5 [5->-" B "]\\n" B " h:2\"",
+	     "-ERR map: it has slots on their way\r\n");
+	TALK("CLUSTER SETSLOT 1 MIGRATING " B, "+OK\r\n");
+	TALK("CLUSTER SETSLOT 2 MIGRATING " C, "+OK\r\n");
+	TALK("CLUSTER SETMAP " MAP("6"), "-ERR the epoch is 6, not above 7\r\n");
+	TALK("CLUSTER SETMAP " MAP("7"), "-ERR the epoch is 7, not above 7\r\n");
+	TALK("GET foo", "-MOVED 12182 10.0.0.2:7002\r\n");
+	/* While MIGRATE has keys of it, a slot stays on its way. */
+	world.server.way_use->slots[2].nr_migrates = 1;
+	TALK("CLUSTER SETMAP \"epoch 8\\n" A " h:1 5-16383\\n" B " h:2\\n" C " h:3 0-4\"",
+	     "-TRYAGAIN slot 2 has keys on their way: wait for MIGRATE\r\n");
+	world.server.way_use->slots[2].nr_migrates = 0;
+	TALK("CLUSTER SETMAP " MAP("8"), "+OK\r\n");
+	TALK("GET foo", "-MOVED 12182 10.0.0.9:7002\r\n");
+	c = world.server.cluster;
+	EXPECT(c->epoch == 8 && c->nr_ways == 2 && c->way[1] == 2 && c->way[2] == 3);
+	/* Again. */
+	TALK("CLUSTER SETMAP " MAP("8"), "+OK\r\n");
+	EXPECT(world.server.cluster == c);
 	close_node(&world);
 }
 
@@ -777,6 +813,8 @@ static void test_users(void)
 	TALK("MSET bar bob {bar}2 bob", "+OK\r\n");
 	TALK("CLUSTER SETSLOT 5061 MIGRATING " B,
 	     "-NOPERM a slot has the keys of all users: only an admin moves it\r\n");
+	TALK("CLUSTER SETMAP " MAP("8"),
+	     "-NOPERM the map is that of all users: only an admin changes it\r\n");
 	TALK(MIGRATE "KEYS bar",
 	     "-NOPERM a slot has the keys of all users: only an admin moves it\r\n");
 	TALK("RESTORE-ASKING bar 0 x REPLACE USER-ID 1",
@@ -827,6 +865,7 @@ int main(void)
 	test_words();
 	test_files();
 	test_set_slot();
+	test_set_map();
 	test_nodes();
 	test_drain();
 	test_look();
@@ -845,6 +884,6 @@ int main(void)
 	test_users();
 	unlink(path);
 	EXPECT(!rmdir(folder));
-	puts("ok server_moving: slots on their way: SETSLOT, ASK, TRYAGAIN, MIGRATE");
+	puts("ok server_moving: slots on their way: SETSLOT, ASK, TRYAGAIN, MIGRATE; SETMAP");
 	return 0;
 }
