@@ -14,8 +14,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from kit import (BUILD, START_S, Daemon, daemon, expect, in_thread, refused, run_once,
-                 users_file)
+from kit import (BUILD, OCTOKVD, START_S, Daemon, daemon, expect, in_thread, refused, run_once,
+                 sanitizer_options, users_file)
 from linear import Load, keys_of
 
 NR_NODES = 3
@@ -24,6 +24,7 @@ NR_SLOTS = 16384
 NR_KEYS = 600
 NR_MOVED = 2000         # slots: the first ones
 FIRST_EPOCH = 5
+SHARES = (5461, 5461, 5462)
 RESHARD_S = 600
 
 
@@ -47,11 +48,13 @@ class Cluster:
                 for store in self.stores]
         self.ids = [re.search(r"it is ([0-9a-f]{40})$", text, re.M).group(1) for text in said]
 
+    def map_text(self, epoch, words):
+        return f"# The test's.\nepoch {epoch}\n" + "".join(
+            f"{name} 127.0.0.1:{FIRST_PORT + i} {words[i]}\n" for i, name in enumerate(self.ids))
+
     def write_map(self, epoch, words):
         with open(self.map, "w", encoding="utf-8") as file:
-            file.write(f"# The test's.\nepoch {epoch}\n" + "".join(
-                f"{name} 127.0.0.1:{FIRST_PORT + i} {words[i]}\n"
-                for i, name in enumerate(self.ids)))
+            file.write(self.map_text(epoch, words))
 
     def start(self, folder, i):
         own = os.path.join(folder, str(i))
@@ -64,7 +67,7 @@ class Cluster:
 
     def client_once(self):
         """One that does not send again by itself what may have been run."""
-        return redis.RedisCluster(host="127.0.0.1", port=FIRST_PORT, socket_timeout=60,
+        return redis.RedisCluster(host="127.0.0.1", port=FIRST_PORT + 2, socket_timeout=60,
                                   retry=Retry(NoBackoff(), 0))
 
     def restart(self, i):
@@ -87,7 +90,7 @@ def cluster(**users):
         c = Cluster(folder)
         if users:
             c.options = ("--users", users_file(folder, **users))
-        c.write_map(FIRST_EPOCH, ranges((5461, 5461, 5462)))
+        c.write_map(FIRST_EPOCH, ranges(SHARES))
         try:
             for i in range(NR_NODES):
                 c.start(folder, i)
@@ -332,6 +335,71 @@ def case_cluster_killed():
     with cluster() as c:
         tags = tags_by_slot(4)
         return "; ".join(kill_in_migrate(c, i % 2, tag) for i, tag in enumerate(tags))
+
+
+START = """
+"$@" > "$LOG" 2>&1 & echo $! > "$PID"
+until grep -q 'octokvd: serving' "$LOG"; do kill -0 $! && sleep 0.05 || exit 1; done
+"""
+TAKEOVER = os.path.join(os.path.dirname(__file__), "../../takeover")
+
+
+def take_over(folder, c, *nodes, status=0, port=FIRST_PORT + 5):
+    """Start the first node's store at another port, by the script. The status is that of it."""
+    files = {name: os.path.join(folder, name.lower()) for name in ("PID", "LOG", "MAP")}
+    done = subprocess.run(
+        [TAKEOVER, files["MAP"], c.ids[0], f"127.0.0.1:{port}",
+         *[f"127.0.0.1:{FIRST_PORT + i}" for i in nodes], "--",
+         "sh", "-c", START, "sh", OCTOKVD, "--data", c.stores[0], "--port", str(port), "--cores",
+         "2", "--cluster", files["MAP"]],
+        env={**os.environ, **sanitizer_options(), **files}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+    expect(done.returncode == status, f"takeover: {done.returncode}: {done.stdout}")
+    return done.stdout, files["PID"]
+
+
+def case_cluster_takeover():
+    """a node's host is gone: another one takes its store over, and clients follow"""
+    with cluster() as c, tempfile.TemporaryDirectory(prefix="octokv-", dir=BUILD) as folder:
+        load = Load(c.client_once, [f"{{t{i}}}" for i in range(30)])
+        wait_until(lambda: len(load.histories) == 30, "keys are not used")
+        gone = c.nodes.pop(0)
+        gone.child.kill()
+        gone.child.wait()
+        wait_until(lambda: is_unlocked(c.stores[0]), "the store is in use")
+        # Not all nodes are named; they disagree; slots are on their way.
+        said = take_over(folder, c, 1, status=1)[0]
+        expect("has other nodes than those that are named" in said, said)
+        one = c.nodes[0].client()
+        one.execute_command("CLUSTER SETSLOT", 0, "IMPORTING", c.ids[0])
+        said = take_over(folder, c, 1, 2, status=1)[0]
+        expect(f"slots are on their way to or from {c.ids[0]}" in said, said)
+        one.execute_command("CLUSTER SETSLOT", 0, "STABLE")
+        one.execute_command("CLUSTER SETSLOT", 16383, "NODE", c.ids[0])
+        said = take_over(folder, c, 1, 2, status=1)[0]
+        expect("has another map" in said and not os.path.exists(f"{folder}/map"), said)
+        one.execute_command("CLUSTER SETSLOT", 16383, "NODE", c.ids[2])
+        same = c.map_text(FIRST_EPOCH + 2, ranges(SHARES))
+        c.nodes[1].client().execute_command("CLUSTER SETMAP", same)
+        _, pid = take_over(folder, c, 1, 2)
+        try:
+            marks = {prefix: len(history) for prefix, history in load.histories.items()}
+            wait_until(lambda: all(len(load.histories[prefix]) > nr + 5
+                                   for prefix, nr in marks.items()), "clients do not follow")
+            load.end()
+            load.check()
+        finally:
+            with open(pid, encoding="ascii") as file:
+                os.kill(int(file.read()), signal.SIGTERM)
+            wait_until(lambda: is_unlocked(c.stores[0]), "did not end")
+        with open(f"{folder}/log", encoding="utf-8") as file:
+            said = file.read()
+        expect("Sanitizer" not in said and "runtime error" not in said, said)
+        # A node keeps what it was sent.
+        c.nodes[0].end()
+        c.nodes[0].start()
+        expect(f"epoch {FIRST_EPOCH + 3}\n" in c.nodes[0].said(), c.nodes[0].said())
+        return str(load)
 
 
 def case_cluster_users():

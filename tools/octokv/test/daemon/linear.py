@@ -186,9 +186,10 @@ class Load:
             except self.NOT_RUN:
                 self.nr_again += 1
                 time.sleep(0.01)
-                client.nodes_manager.initialize()
+                self.ask_for_map(client)
             except self.BROKEN as error:
                 time.sleep(0.02)
+                self.ask_for_map(client)
                 if "connecting to" in str(error):
                     continue
                 self.nr_unknown += 1
@@ -196,6 +197,12 @@ class Load:
                 break
         self.histories[prefix].append(entry)
         return entry.answers
+
+    def ask_for_map(self, client):
+        try:
+            client.nodes_manager.initialize()
+        except self.BROKEN:
+            pass
 
     def end(self):
         self.over = True
