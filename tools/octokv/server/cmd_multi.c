@@ -274,10 +274,30 @@ static bool ends_sooner(const struct state *s, const struct okv_op *read)
 	return !s->found || (s->expire_ms && (!old_ms || s->expire_ms < old_ms));
 }
 
+/*
+ * The map may have changed while keys were waited for. Since then another client may have been sent
+ * to the other node for a key that this transaction would make here.
+ */
+static void look_at_map(struct multi_txn *t)
+{
+	const struct request *r = t->request;
+	const struct server *s = r->conn->worker->server;
+
+	if (!s->cluster)
+		return;
+	t->way = way_of(s, r->slot, r->asking);
+	t->is_in_doubt = t->way == WAY_LEAVES && way_is_in_doubt(s, r->slot);
+}
+
 static enum okv_status decide(struct okv_txn *txn)
 {
 	struct multi_txn *t = txn->owner;
 
+	look_at_map(t);
+	if (t->way == WAY_ELSEWHERE) {
+		t->nr_away = t->nr_slot_keys;
+		return OKV_ABORTED;
+	}
 	for (uint32_t i = 0; i < t->nr_keys; i++) {
 		struct state *s = &t->states[i];
 
@@ -345,23 +365,13 @@ static void txn_run(struct worker *w, struct kv_msg *msg)
 	for (uint32_t i = 0; w->locked && i < t->nr_keys; i++)
 		if (way_waits(w, msg, t->keys[i].read.hash))
 			return;
-	if (w->server->cluster) {
+	if (w->server->cluster)
 		t->turn = way_begin(w);
-		t->way = way_of(w->server, t->request->slot, t->request->asking);
-		t->is_in_doubt = t->way == WAY_LEAVES &&
-				 way_is_in_doubt(w->server, t->request->slot);
-	}
 	worker_count(w, COUNT_STORE, t->nr_keys);
 	t->queued_ns = passed_ns(t->sent_ns, w->now_ns);
 	metrics_stage(w, t->request->tenant->id, STAGE_QUEUE, t->queued_ns);
 	if (!p) {
 		t->txn = (struct okv_txn){ .status = OKV_CORRUPT, .owner = t };
-		txn_done(&t->txn);
-		return;
-	}
-	if (t->way == WAY_ELSEWHERE) {
-		t->nr_away = t->nr_slot_keys;
-		t->txn = (struct okv_txn){ .status = OKV_ABORTED, .owner = t };
 		txn_done(&t->txn);
 		return;
 	}
