@@ -250,6 +250,15 @@ def inside_argv(root, command, network=False):
     return argv + ["sh", "-c", _INSIDE, root, *command]
 
 
+# Adds the packages $1.
+ADD_PACKAGES = """
+set -e
+apt-get -q update
+apt-get -q install -y --no-install-recommends $1
+apt-get clean
+"""
+
+
 def derived_root(base, name, script, *args):
     """The root @base with what the shell @script, called with @args, has added.
 

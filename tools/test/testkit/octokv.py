@@ -9,6 +9,9 @@ import re
 
 from .host import ENTER, SOME_MUTANTS
 from .report import CHECKOUT, LAB, Group
+# The folder of labkit is in the path since .host.
+from labkit.root import ADD_PACKAGES, base_root, derived_root, enter_argv
+from labkit.say import LabError
 
 BUILD = os.path.join(CHECKOUT, "results", "octokv")
 FUZZ_S, FUZZ_LONG_S = 5, 600
@@ -19,6 +22,7 @@ THREADED = ["redis_py", "moves", "spread", "strangers", "outage", "reload", "tur
 # Those that need TLS of the kernel: stock kernels have it as a module.
 TLS_KERNELS = ["6.12", "7.2"]
 TLS_CASES = ["tls_starts", "tls", "tls_ends", "tls_clients", "tls_reload", "tls_strangers"]
+GO_PACKAGES = "golang-go golang-github-mna-redisc-dev"
 
 
 def make(*targets):
@@ -64,11 +68,11 @@ def fuzz(report, target):
         report.fail(target, f"status {status}; the input is in results/octokv", detail=out + err)
 
 
-def daemon(report, kind, cases):
+def daemon(report, kind, cases, build=BUILD):
     """tools/octokv/test/daemon/run: a line `ok NAME SECONDS text` or `not ok ...` each."""
     report.begin(f"daemon, {kind}")
-    environment = ["env", f"OCTOKVD={BUILD}/octokvd-{kind}", f"ROUNDS={30 if report.long else 4}"]
-    argv = [*ENTER, *environment, "tools/octokv/test/daemon/run", BUILD, *cases]
+    environment = ["env", f"OCTOKVD={build}/octokvd-{kind}", f"ROUNDS={30 if report.long else 4}"]
+    argv = [*ENTER, *environment, "tools/octokv/test/daemon/run", build, *cases]
     judge(report, kind, *report.command(argv, timeout_s=1800))
 
 
@@ -133,7 +137,29 @@ def octokv(report):
         in_guest(report, TLS_KERNELS[-1], "tsan", TLS_CASES)
 
 
+def octokv_go(report):
+    """The cluster with a client in Go, whose packages are in a root of their own.
+
+    The folder is another one than that of the group octokv, which may be built at the same time.
+    """
+    base = base_root()
+    report.begin("packages")
+    try:
+        root = derived_root(base, "with-go", ADD_PACKAGES, GO_PACKAGES)
+    except LabError as error:
+        report.skip("packages", str(error))
+        return
+    report.begin("build")
+    argv = ["nice", "make", "-s", "-C", "tools/octokv", "BUILD=../../results/octokv-go", "go-test"]
+    status, out, err = report.command(enter_argv(root, argv, [CHECKOUT], CHECKOUT))
+    report.expect("build", None if status == 0 else f"status {status}", detail=out + err)
+    if status == 0:
+        daemon(report, "asan", ["cluster_redisc"], f"{BUILD}-go")
+
+
 GROUPS = [
     Group("octokv", "octokvd: unit tests, fuzzing, and the daemon with real clients and wrong use",
           octokv),
+    Group("octokv-go", "octokvd's cluster with redisc, a client in Go, while slots move",
+          octokv_go, long=True),
 ]

@@ -23,6 +23,7 @@ FIRST_PORT = 7201
 NR_SLOTS = 16384
 NR_KEYS = 600
 NR_MOVED = int(os.environ.get("SLOTS", 2000))  # the first ones
+NR_REDISC_MOVED = 300
 FIRST_EPOCH = 5
 SHARES = (5461, 5461, 5462)
 RESHARD_S = 600
@@ -230,6 +231,12 @@ def count_keys(c):
     return sum(node.client().dbsize() for node in c.nodes)
 
 
+def reshard_words(c, nr_slots):
+    """For valkey-cli: the first slots go from the first node to the second."""
+    return ["--cluster", "reshard", f"127.0.0.1:{FIRST_PORT}", "--cluster-from", c.ids[0],
+            "--cluster-to", c.ids[1], "--cluster-slots", str(nr_slots), "--cluster-yes"]
+
+
 def case_cluster_reshard():
     """valkey-cli --cluster reshard moves slots in use, and all answers fit together"""
     with cluster() as c:
@@ -242,8 +249,7 @@ def case_cluster_reshard():
         load = Load(c.client_once, tags)
         begun = time.monotonic()
         with load_follows(c, load, tags):
-            cli("--cluster", "reshard", f"127.0.0.1:{FIRST_PORT}", "--cluster-from", c.ids[0],
-                "--cluster-to", c.ids[1], "--cluster-slots", str(NR_MOVED), "--cluster-yes")
+            cli(*reshard_words(c, NR_MOVED))
         seconds = time.monotonic() - begun
         said = f"{NR_MOVED} slots in {seconds:.1f} s; meanwhile {load}"
         expect(len(load.histories) > NR_MOVED * 0.9, f"few slots in use: {said}")
@@ -264,6 +270,22 @@ def case_cluster_reshard():
         load.check()
         c.reload(f"is {FIRST_EPOCH}, not above {last}")
         return said
+
+
+def case_cluster_redisc():
+    """redisc, a client in Go, uses keys of all nodes while slots move; all its values are right"""
+    with cluster() as c:
+        done = subprocess.run([os.path.join(BUILD, "test/daemon/redisc"),
+                               f"127.0.0.1:{FIRST_PORT}", str(NR_REDISC_MOVED), "valkey-cli",
+                               *reshard_words(c, NR_REDISC_MOVED)], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=RESHARD_S, check=False)
+        expect(done.returncode == 0, done.stdout)
+        sizes = [node.client().dbsize() for node in c.nodes]
+        expect(sum(sizes) == int(done.stdout.split()[0]) and min(sizes) > 500,
+               f"keys by node: {sizes}, of {done.stdout}")
+        epoch = c.nodes[0].client().info("cluster")["cluster_epoch"]
+        expect(epoch == FIRST_EPOCH + NR_REDISC_MOVED, f"epoch: {epoch}")
+        return f"{NR_REDISC_MOVED} slots moved; {done.stdout.strip()}"
 
 
 def open_slot(c, slot, source, target):
