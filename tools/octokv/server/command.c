@@ -313,7 +313,10 @@ static bool takes_shipped(struct worker *w, struct kv_op *kv)
 		kv->op.status = OKV_ABORTED;
 		return false;
 	}
-	/* A client may have been sent here since it expired, and have written the key. */
+	/*
+	 * A client may have been sent here since it expired, and have written the key: nothing is
+	 * done, and the answer is OK.
+	 */
 	return !kv->op.expire_ms || kv->op.expire_ms > w->now_ms;
 }
 
