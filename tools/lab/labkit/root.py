@@ -177,8 +177,9 @@ def base_root():
 
 
 # Runs in the new namespaces, still with the host's root: $0 is the root filesystem, $1 the folders
-# that keep their path and stay writable (one a line), $2 the folder to start in; the rest is the
-# command.
+# that keep their path and stay writable (one a line, the cache first), $2 the folder to start in;
+# the rest is the command. A lab that the command starts has the home /root, and finds the cache
+# there.
 _MOUNT = r"""
 set -e
 root=$0 keep=$1 start=$2; shift 2
@@ -211,6 +212,10 @@ for folder in $keep; do
     mount --rbind "$folder" "$root$folder"
 done
 unset IFS
+if [ ! -e "$root/root/.cache/mqfair" ]; then
+    mkdir -p "$root/root/.cache"
+    ln -s "$(printf '%s' "$keep" | head -n 1)" "$root/root/.cache/mqfair"
+fi
 mount -o remount,bind,ro "$root"
 export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL=C.UTF-8 TMPDIR=/tmp
