@@ -314,8 +314,8 @@ def weights(machine):
     if "io" not in machine.read(f"{top}/cgroup.controllers").split():
         yield Finding(FAULT, "weights",
                       "the io controller is not in cgroup2: cgroups cannot have weights",
-                      "boot without cgroup_no_v1=..., or cgroup_disable=io; unmount the v1 blkio "
-                      "hierarchy")
+                      "boot without cgroup_disable=io, and unmount the v1 hierarchy of blkio or "
+                      "boot with cgroup_no_v1=io")
         return
     if "io" not in machine.read(f"{top}/cgroup.subtree_control").split():
         yield Finding(FAULT, "weights",

@@ -47,9 +47,9 @@ def arguments(parser):
     """The options of this command."""
     goal = parser.add_mutually_exclusive_group(required=True)
     goal.add_argument("--max-latency-pct", type=float, metavar="A",
-                      help="objective O1: at most A percent of none's tail latency")
+                      help="at most A percent of none's tail latency")
     goal.add_argument("--min-bandwidth-pct", type=float, metavar="B",
-                      help="objective O2: at least B percent of none's bandwidth")
+                      help="at least B percent of none's bandwidth")
     parser.add_argument("--op", choices=OPERATIONS, default="randread",
                         help="what the tasks do (default randread)")
     parser.add_argument("--read-pct", type=int, default=70, metavar="P",

@@ -108,7 +108,7 @@ static const char usage_text[] =
 	"  --slowlog-slower-than-us N   keep commands that took N us or more for SLOWLOG\n"
 	"                         (10000); -1: none\n"
 	"  --slowlog-len N        the newest N of them (128)\n"
-	"  --memory SIZE          use at most so much memory (three quarters of what there is)\n"
+	"  --memory SIZE          use at most so much memory (three quarters of what is free)\n"
 	"  --on-error HOW         when writes fail for seconds: retry until the device is\n"
 	"                         back, or exit (retry)\n"
 	"  --serve-damaged        serve the partitions that are whole, if some are not\n"
@@ -127,8 +127,8 @@ static const char usage_text[] =
 	"  --no-fence             do not reserve the device\n"
 	"  --trim                 tell the device, or the file system, what is free\n"
 	"  --size SIZE            size of a new file (16g)\n"
-	"  --partitions N         partitions of a new store: a power of two, at least one per\n"
-	"                         core (16)\n"
+	"  --partitions N         partitions of a new store: a power of two (16; fewer on a\n"
+	"                         small device)\n"
 	"  --slots                a new store has the slots that a node of a cluster needs\n"
 	"  --user-id ID           with --dump, --load: the keys of this user, as database 0\n"
 	"  --salvage              with --dump: from all segments, if the index is lost\n"
@@ -182,7 +182,7 @@ static const struct option long_options[] = {
 
 __attribute__((noreturn)) static void wrong_use(const char *why)
 {
-	fprintf(stderr, "octokvd: %s\n%s", why, usage_text);
+	fprintf(stderr, "octokvd: %s; see octokvd --help\n", why);
 	exit(2);
 }
 
@@ -438,6 +438,7 @@ static bool asks(const struct options *o)
 static void parse(struct options *o, int argc, char **argv)
 {
 	long nr_cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	char why[64];
 	int option;
 
 	*o = (struct options){
@@ -455,8 +456,10 @@ static void parse(struct options *o, int argc, char **argv)
 	};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		parse_one(o, option);
-	if (optind < argc)
-		wrong_use("an argument is not an option");
+	if (optind < argc) {
+		snprintf(why, sizeof(why), "%s is not an option", argv[optind]);
+		wrong_use(why);
+	}
 	if (!o->config.data && !asks(o) && o->mode != MODE_HASH)
 		wrong_use("--data is missing");
 	if (o->nr_partitions & (o->nr_partitions - 1))
