@@ -414,6 +414,64 @@ static void stopped_test(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, shows(test, 0));
 }
 
+/* A stuck queue runs once, for the one request that it may send, and is not run again. */
+static void stuck_then_stopped_test(struct kunit *test)
+{
+	int probe;
+
+	make_up(test, WIDE, 5);
+	get_stuck(test, 3, 20);
+	look_after(test, 100);
+	probe = put(test, 0, 200, false);
+	put(test, 0, 201, false);
+	KUNIT_ASSERT_EQ(test, take(test, 0), probe);
+	KUNIT_EXPECT_TRUE(test, shows(test, 0));
+	look_after(test, 50);
+	look_after(test, 100);
+	KUNIT_EXPECT_FALSE(test, shows(test, 0));
+}
+
+/* A stuck queue was throttled. Its time comes, and it is not run: it holds no time and no slot. */
+static void throttled_then_stopped_test(struct kunit *test)
+{
+	make_up(test, 50, 8);
+	get_stuck(test, 3, 0);
+	put(test, 2, 100, false);
+	put(test, 0, 300, false);
+	KUNIT_ASSERT_EQ(test, atomic_read(&queue(test, 0)->state), MQFQ_THROTTLED);
+	get_stuck(test, 0, 40);
+	look_after(test, 100);
+	KUNIT_ASSERT_EQ(test, nr_lent(test), 3);
+	KUNIT_ASSERT_EQ(test, take(test, 2), 3);
+	KUNIT_ASSERT_EQ(test, atomic_read(&queue(test, 0)->state), MQFQ_ARMED);
+	KUNIT_EXPECT_TRUE(test, shows(test, 0));
+	look_after(test, 50);
+	look_after(test, 100);
+	KUNIT_EXPECT_FALSE(test, shows(test, 0));
+	KUNIT_EXPECT_EQ(test, nr_free(test), 7);
+}
+
+/* A queue that is stopped gives its permit back: discards elsewhere go on. */
+static void slow_and_stopped_test(struct kunit *test)
+{
+	int slow, other;
+
+	make_up(test, WIDE, 8);
+	look_after(test, 50);
+	slow = put(test, 0, 0, true);
+	other = put(test, 1, 0, true);
+	KUNIT_ASSERT_EQ(test, take(test, 1), NOTHING);
+	look_after(test, 50);
+	look_after(test, 100);
+	KUNIT_EXPECT_EQ(test, woken(test) & 2U, 2U);
+	KUNIT_EXPECT_EQ(test, take(test, 1), other);
+	KUNIT_EXPECT_EQ(test, take(test, 0), NOTHING);
+	release(test, other);
+	KUNIT_EXPECT_EQ(test, take(test, 0), slow);
+	release(test, slow);
+	KUNIT_EXPECT_EQ(test, atomic_read(&context(test)->policy.slow.permits.nr_out), 0);
+}
+
 /* The time of a throttled queue comes while there is no slot: it waits for one, and is not run. */
 static void throttled_then_ready_test(struct kunit *test)
 {
@@ -512,6 +570,9 @@ static struct kunit_case mqfq_waits_cases[] = {
 	KUNIT_CASE(holds_all_test),
 	KUNIT_CASE(slow_and_stuck_test),
 	KUNIT_CASE(stopped_test),
+	KUNIT_CASE(stuck_then_stopped_test),
+	KUNIT_CASE(throttled_then_stopped_test),
+	KUNIT_CASE(slow_and_stopped_test),
 	KUNIT_CASE(throttled_then_ready_test),
 	KUNIT_CASE(alone_window_test),
 	KUNIT_CASE(ahead_test),

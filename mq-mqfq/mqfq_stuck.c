@@ -9,7 +9,8 @@
  *
  * Virtual time. A queue that could run, and has taken nothing for MQFQ_STUCK_NS, is stopped,
  * quiesced, or has leftovers of the driver. Its leaf leaves the mindicator, and it gives the slot
- * in its hand back. So does a queue that is found stuck.
+ * in its hand back, and its permits. So does a queue that is found stuck. A queue that is away
+ * already may show a tag once more, and stop again: it ran once, or its throttling has ended.
  *
  * Slots. A queue is stuck if it has requests in flight, none has come back for MQFQ_STUCK_NS, and
  * the others go on: they had MQFQ_STUCK_ROUNDS times D back meanwhile, or, for MQFQ_STUCK_LONG_NS,
@@ -131,8 +132,6 @@ static bool mqfq_is_stopped(const struct mqfq_queue *mq)
 {
 	int state = atomic_read(&mq->state);
 
-	if (mq->is_away)
-		return false;
 	if (mq->rt.nr_passes)
 		return true;
 	if (!mq->nr)
@@ -215,8 +214,10 @@ void mqfq_look(struct mqfq_policy *p, u64 now_ns)
 		if (now_ns - mq->seen.taken_ns < MQFQ_STUCK_NS)
 			continue;
 		spin_lock(&mq->lock);
-		if (mq->taken == mq->seen.taken && mqfq_is_stopped(mq))
+		if (mq->taken == mq->seen.taken && mqfq_is_stopped(mq)) {
 			mqfq_leave(mq);
+			mqfq_give_permits(mq, 0);
+		}
 		spin_unlock(&mq->lock);
 	}
 }
