@@ -462,11 +462,12 @@ static void mqfq_exit_sched(struct elevator_queue *eq)
 	struct mqfq_data *md = eq->elevator_data;
 	struct mqfq_found *found = md->keep->found;
 
-	WARN_ON_ONCE(!mqfq_is_balanced(md));
 	mqfq_cgroup_detach(md);
 	mqfq_share_stop(md);
 	cancel_delayed_work_sync(&md->look);
 	mqfq_tuner_exit(md);
+	/* Nothing changes D any more, or lends slots. */
+	WARN_ON_ONCE(!mqfq_is_balanced(md));
 	wbt_back(md->q);
 	keep_save(md->keep, eq);
 	mqfq_auto_get_found(&md->tuner.law, &found->values);

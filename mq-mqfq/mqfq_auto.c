@@ -51,13 +51,18 @@
  * and lasts until as many requests are back as were at the device: these may come flow by flow.
  * This ends when it is fair, when all flows together have less than half of what they had in the
  * first leg, or when the flow that had least of its share there has less than half. In a later leg
- * another flow may have least, by chance: a leg has few requests of a light flow. Each leg has at
- * least EACH requests per flow, and what chance does to Jain's index with so few is allowed for:
- * else a hundred equal flows would look unfair with any D. Halving does not end where a step does
- * not help: a flow with few requests outstanding may get its share only with a D that is a quarter
- * of them. Then the best leg's values are set, by the gain as above, and comparisons go on from
- * there. What was in force just above the best leg is unfair, if it looked worse by more than
- * chance.
+ * another flow may have least, by chance: a leg has few requests of a light flow. What chance does
+ * to Jain's index with so few is allowed for: else a hundred equal flows would look unfair with any
+ * D. Halving does not end where a step does not help: a flow with few requests outstanding may get
+ * its share only with a D that is a quarter of them. Then the best leg's values are set, by the
+ * gain as above, and comparisons go on from there. What was in force just above the best leg is
+ * unfair, if it looked worse by more than chance. That holds for some rests, or until the load is
+ * another one.
+ *
+ * Tenants seldom come at once. If the flows become an eighth more, halving begins again where it
+ * began: a D that suits the first few would hold back those who came later, and legs with
+ * different flows cannot be compared. What is halved is only tried. If the phase does not come to
+ * its end, since the flows go again, what was in force before it is.
  *
  * A step is tried only if it can mean something. D up: a queue waited for a slot, and so large a D
  * was not unfair under this load. D down: so many requests are at the device that half of D would
@@ -101,20 +106,8 @@
 enum {
 	MQFQ_AUTO_RISE_PPM	= 20000,
 	MQFQ_AUTO_COST_PPM	= 10000,
-	/*
-	 * A comparison of n requests in all may be wrong by CHANCE over the root of n, or by
-	 * DOUBTS standard errors, if there are enough windows to tell.
-	 */
+	/* A comparison of n requests in all may be wrong by this over the root of n. */
 	MQFQ_AUTO_CHANCE_PPM	= 2500000,
-	MQFQ_AUTO_DOUBTS	= 3,
-	MQFQ_AUTO_SCATTER_WINDOWS = 4,
-	/* The worth of a part of Jain's index, in parts of throughput. */
-	MQFQ_AUTO_UNFAIR	= 4,
-	/* And more below this. */
-	MQFQ_AUTO_VERY_UNFAIR	= 12,
-	MQFQ_AUTO_VERY_UNFAIR_PPM = 990000,
-	/* A D that is worse than a smaller one by so much is unfair. */
-	MQFQ_AUTO_UNFAIR_PPM	= 100000,
 	/* Flows whose Jain's index is this have their shares. */
 	MQFQ_AUTO_FAIR_PPM	= 997500,
 	MQFQ_AUTO_PAIRS_MAX	= 6,
@@ -127,14 +120,16 @@ enum {
 	MQFQ_AUTO_LEG_REQUESTS	= 1000,
 	MQFQ_AUTO_LEG_WINDOWS	= 500 / MQFQ_AUTO_WINDOW_MS,
 	MQFQ_AUTO_LEG_LEAST	= 10,
-	/* And so many of each flow, on average. */
-	MQFQ_AUTO_LEG_EACH	= 5,
 	/* With new flows, a leg has so many, and one that has so much less of the first ends it. */
 	MQFQ_AUTO_NEW_REQUESTS	= 5 * MQFQ_AUTO_LEG_LEAST,
 	MQFQ_AUTO_NEW_COST_PPM	= 500000,
+	/* If there are more by one part in so many, they are new once more. */
+	MQFQ_AUTO_MORE_PART	= 8,
 
 	MQFQ_AUTO_WAIT_MIN	= 1000 / MQFQ_AUTO_REST_WINDOW_MS,
 	MQFQ_AUTO_WAIT_MAX	= 16 * MQFQ_AUTO_WAIT_MIN,
+	/* A D that was found to be unfair may be tried again after so many rests. */
+	MQFQ_AUTO_UNFAIR_RESTS	= 4,
 
 	MQFQ_AUTO_UNUSUAL_PCT	= 25,
 	MQFQ_AUTO_UNUSUAL_WINDOWS = 2,
@@ -152,36 +147,6 @@ static bool mqfq_auto_is_up(enum mqfq_auto_way way)
 	return way == MQFQ_AUTO_UP || way == MQFQ_AUTO_RAISE;
 }
 
-static void mqfq_auto_add(struct mqfq_auto_leg *leg, const struct mqfq_auto_window *w)
-{
-	u64 rate = w->ns ? mul_u64_u64_div_u64(w->bytes, NSEC_PER_MSEC, w->ns) : 0;
-
-	leg->ns += w->ns;
-	leg->bytes += w->bytes;
-	leg->is_time = w->is_time;
-	leg->requests += w->requests;
-	leg->nr_windows++;
-	leg->rates += rate;
-	leg->squares += rate * rate;
-}
-
-/*
- * By how much the mean of a leg's windows may be wrong: DOUBTS standard errors, in millionths of
- * it.
- */
-static u64 mqfq_auto_scatter_ppm(const struct mqfq_auto_leg *leg)
-{
-	u64 n = leg->nr_windows, mean, mean_square;
-
-	if (n < MQFQ_AUTO_SCATTER_WINDOWS || !leg->rates)
-		return U64_MAX;
-	mean = div64_u64(leg->rates, n);
-	mean_square = div64_u64(leg->squares, n);
-	mean_square -= min(mean_square, mean * mean);
-	return div64_u64(MQFQ_AUTO_DOUBTS * 1000000ULL * int_sqrt64(div64_u64(mean_square, n)),
-			 mean);
-}
-
 /*
  * How many requests count for a comparison. With a few large requests among many small ones, chance
  * in the large ones moves the bytes.
@@ -191,42 +156,6 @@ static u64 mqfq_auto_nr_telling(const struct mqfq_auto_window *w)
 	if (!w->largest_kb)
 		return w->requests;
 	return min(w->requests, div_u64(w->bytes, w->largest_kb << 10));
-}
-
-/* @now per @now_ns over @then per @then_ns, less 1, in millionths. */
-static s64 mqfq_auto_rise_ppm(u64 now, u64 now_ns, u64 then, u64 then_ns)
-{
-	u64 scaled;
-
-	if (!now_ns || !then)
-		return 0;
-	scaled = mul_u64_u64_div_u64(now, then_ns, now_ns);
-	return (s64)mul_u64_u64_div_u64(scaled, 1000000, then) - 1000000;
-}
-
-/* Counts the share of the flow of @note; true if it is the least so far. */
-static bool mqfq_auto_add_share(struct mqfq_auto_shares *s, const struct mqfq_auto_flow *note,
-				u64 share, u64 unit)
-{
-	bool least;
-	u64 square;
-
-	/* The squares of a second of 10 GB/s fit, also with all weights 1. */
-	share = min_t(u64, share, U32_MAX);
-	unit = min_t(u64, unit, U16_MAX);
-	square = share * share;
-	if (!share)
-		return false;
-	least = !s->nr || share < s->least;
-	if (least) {
-		s->least = share;
-		s->poorest = note;
-	}
-	s->nr++;
-	s->sum += share;
-	s->units += unit * unit;
-	s->squares = min(s->squares, U64_MAX - square) + square;
-	return least;
 }
 
 void mqfq_auto_begin_window(struct mqfq_auto *a)
@@ -265,94 +194,6 @@ void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 servic
 	mqfq_auto_note_beside(&a->leg[!a->side], note, share);
 	mqfq_auto_note_beside(&a->first, note, share);
 	mqfq_auto_note_beside(&a->best, note, share);
-}
-
-/*
- * What the flow that had least of its share in @then has more of in @now, in millionths; 0 if it
- * has nothing there, since it asks for nothing any more. It is the same flow in both: which one has
- * least in a short leg is also a matter of chance.
- */
-static s64 mqfq_auto_poorest_rise_ppm(const struct mqfq_auto_leg *now,
-				      const struct mqfq_auto_leg *then)
-{
-	if (!then->beside)
-		return 0;
-	return mqfq_auto_rise_ppm(then->beside, now->ns, then->shares.least, then->ns);
-}
-
-static s64 mqfq_auto_bytes_rise_ppm(const struct mqfq_auto_leg *now,
-				    const struct mqfq_auto_leg *then)
-{
-	return mqfq_auto_rise_ppm(now->bytes, now->ns, then->bytes, then->ns);
-}
-
-/* While time is shared, the number of requests says nothing: the same as of bytes. */
-static s64 mqfq_auto_requests_rise_ppm(const struct mqfq_auto_leg *now,
-				       const struct mqfq_auto_leg *then)
-{
-	if (now->is_time)
-		return mqfq_auto_bytes_rise_ppm(now, then);
-	return mqfq_auto_rise_ppm(now->requests, now->ns, then->requests, then->ns);
-}
-
-/* The larger of the two rates' rise. */
-static s64 mqfq_auto_leg_rise_ppm(const struct mqfq_auto_leg *now, const struct mqfq_auto_leg *then)
-{
-	return max(mqfq_auto_bytes_rise_ppm(now, then), mqfq_auto_requests_rise_ppm(now, then));
-}
-
-/*
- * What chance takes from Jain's index: each flow may have a request more or less than its share,
- * which is much for one that has few of them since it has little weight.
- */
-static u64 mqfq_auto_grain_ppm(const struct mqfq_auto_leg *leg)
-{
-	u64 nr = max(leg->shares.nr, 1ULL), size = div64_u64(leg->bytes, max(leg->requests, 1ULL));
-	u64 mean = mul_u64_u64_div_u64(leg->shares.sum, MQFQ_AUTO_UNIT_BYTES, max(nr * size, 1ULL));
-
-	mean = clamp(mean, 1ULL, (u64)U32_MAX);
-	return div64_u64(1000000 * div64_u64(leg->shares.units, nr), mean * mean);
-}
-
-/* Jain's index of a leg, without what chance takes. */
-static u32 mqfq_auto_leg_jain_ppm(const struct mqfq_auto_leg *leg)
-{
-	return min(mqfq_auto_jain_ppm(&leg->shares) + mqfq_auto_grain_ppm(leg), 1000000ULL);
-}
-
-/* What Jain's index of a leg is worth, in millionths of throughput. */
-static s64 mqfq_auto_worth_ppm(const struct mqfq_auto_leg *leg)
-{
-	s64 jain_ppm = mqfq_auto_leg_jain_ppm(leg);
-
-	return MQFQ_AUTO_UNFAIR * jain_ppm +
-	       MQFQ_AUTO_VERY_UNFAIR * min_t(s64, jain_ppm, MQFQ_AUTO_VERY_UNFAIR_PPM);
-}
-
-/*
- * The gain of a larger value over a smaller one. Unfairness counts against it, unless it is only
- * that all have more: the flow that has least of its share must gain by the smaller value half of
- * what the total loses.
- */
-static s64 mqfq_auto_gain_of_ppm(const struct mqfq_auto_leg *large,
-				 const struct mqfq_auto_leg *small)
-{
-	s64 unfair_ppm = mqfq_auto_worth_ppm(small) - mqfq_auto_worth_ppm(large);
-	s64 rise_ppm = min(mqfq_auto_bytes_rise_ppm(large, small),
-			   mqfq_auto_requests_rise_ppm(large, small));
-	s64 loss_ppm = -mqfq_auto_leg_rise_ppm(small, large);
-
-	if (rise_ppm > 0 && 2 * mqfq_auto_poorest_rise_ppm(small, large) < loss_ppm)
-		return rise_ppm;
-	return rise_ppm - max_t(s64, unfair_ppm, 0);
-}
-
-/* Is a larger value, which had @leg and this gain, unfair, and that not by chance? */
-static bool mqfq_auto_is_unfair(const struct mqfq_auto_leg *leg, s64 gain_ppm)
-{
-	s64 worth = MQFQ_AUTO_UNFAIR + MQFQ_AUTO_VERY_UNFAIR;
-
-	return gain_ppm + worth * (s64)mqfq_auto_grain_ppm(leg) < -MQFQ_AUTO_UNFAIR_PPM;
 }
 
 /* ---- which steps there are ---- */
@@ -457,6 +298,14 @@ u32 mqfq_auto_value(const struct mqfq_auto *a, enum mqfq_auto_which which)
 	return a->probing && a->which == which && a->side == MQFQ_AUTO_OTHER ? k->tried : k->base;
 }
 
+/* What has been found, or was given; what is being halved for new flows was not. */
+static u32 mqfq_auto_found(const struct mqfq_auto *a, enum mqfq_auto_which which)
+{
+	const struct mqfq_auto_knob *k = &a->knob[which];
+
+	return a->is_new && k->is_on ? k->first : k->base;
+}
+
 static void mqfq_auto_begin_leg(struct mqfq_auto *a)
 {
 	a->leg_windows = 0;
@@ -542,7 +391,14 @@ static u64 mqfq_auto_doubt_ppm(const struct mqfq_auto *a)
 
 	return min((u64)MQFQ_AUTO_CHANCE_PPM / int_sqrt64(a->told),
 		   max(mqfq_auto_scatter_ppm(base), mqfq_auto_scatter_ppm(other))) +
-	       2 * max(mqfq_auto_grain_ppm(base), mqfq_auto_grain_ppm(other));
+	       max(mqfq_auto_chance_ppm(base), mqfq_auto_chance_ppm(other));
+}
+
+/* So large a D is unfair. */
+static void mqfq_auto_blame(struct mqfq_auto *a, u32 slots)
+{
+	a->unfair_slots = slots;
+	a->nr_unfair_rests = 0;
 }
 
 /* A pair is complete. */
@@ -566,7 +422,7 @@ static void mqfq_auto_judge(struct mqfq_auto *a)
 	/* If all have less alike, chance or another load has taken it. */
 	if (a->which == MQFQ_AUTO_SLOTS && mqfq_auto_is_unfair(&a->leg[up], a->gain_ppm) &&
 	    mqfq_auto_leg_jain_ppm(&a->leg[up]) < MQFQ_AUTO_FAIR_PPM)
-		a->unfair_slots = up ? k->tried : min(k->base, a->in_flight);
+		mqfq_auto_blame(a, up ? k->tried : min(k->base, a->in_flight));
 	/* In doubt, a larger D, which costs nothing, or a fairer one, and T as it is. */
 	if (better && (max(off, -off) >= doubt_ppm ||
 		       (a->which == MQFQ_AUTO_SLOTS &&
@@ -611,7 +467,6 @@ static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window
 {
 	u64 needs = min(MQFQ_AUTO_LEG_LEAST << (2 * a->nr_pairs), MQFQ_AUTO_LEG_REQUESTS);
 
-	needs = max(needs, (u64)MQFQ_AUTO_LEG_EACH * w->nr_flows);
 	mqfq_auto_count(a, w);
 	if (a->leg_requests < needs && a->leg_windows < MQFQ_AUTO_LEG_WINDOWS)
 		return;
@@ -639,6 +494,15 @@ static void mqfq_auto_new_leg(struct mqfq_auto *a, u32 slots, u32 throttle_kb)
 	mqfq_auto_begin_legs(a);
 }
 
+/* So many flows are new, more than before: what was found so far was found for fewer. */
+static void mqfq_auto_begin_new(struct mqfq_auto *a, u32 nr_flows)
+{
+	a->nr_new = nr_flows;
+	a->unfair_slots = U32_MAX;
+	a->first = a->best = (struct mqfq_auto_leg) {};
+	mqfq_auto_new_leg(a, a->knob[MQFQ_AUTO_SLOTS].first, a->knob[MQFQ_AUTO_THROTTLE_KB].first);
+}
+
 /* Is the leg that is over the best so far? If by far, what was in force before it is unfair. */
 static void mqfq_auto_find_best(struct mqfq_auto *a)
 {
@@ -648,10 +512,11 @@ static void mqfq_auto_find_best(struct mqfq_auto *a)
 	if (a->best.ns) {
 		s64 gain_ppm = mqfq_auto_gain_of_ppm(&a->best, leg);
 
-		if (gain_ppm > 0 || mqfq_auto_leg_jain_ppm(leg) <= mqfq_auto_leg_jain_ppm(&a->best))
+		if (gain_ppm + mqfq_auto_chance_ppm(&a->best) > 0 ||
+		    mqfq_auto_leg_jain_ppm(leg) <= mqfq_auto_leg_jain_ppm(&a->best))
 			return;
 		if (mqfq_auto_is_unfair(&a->best, gain_ppm))
-			a->unfair_slots = a->last_slots;
+			mqfq_auto_blame(a, a->last_slots);
 	}
 	a->best = *leg;
 	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
@@ -680,6 +545,7 @@ static void mqfq_auto_halve(struct mqfq_auto *a, const struct mqfq_auto_window *
 		return;
 	}
 	a->is_new = false;
+	a->jain_ppm = mqfq_auto_leg_jain_ppm(&a->best);
 	if (d->base == d->best)
 		return;
 	/* Half of the best was not better just now. */
@@ -690,14 +556,19 @@ static void mqfq_auto_halve(struct mqfq_auto *a, const struct mqfq_auto_window *
 static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	const struct mqfq_auto_leg *leg = &a->leg[MQFQ_AUTO_BASE];
-	u64 needs = max_t(u64, MQFQ_AUTO_NEW_REQUESTS, MQFQ_AUTO_LEG_EACH * w->nr_flows);
 
+	if (!a->nr_new) {
+		a->nr_new = w->nr_flows;
+	} else if (w->nr_flows > a->nr_new + a->nr_new / MQFQ_AUTO_MORE_PART) {
+		mqfq_auto_begin_new(a, w->nr_flows);
+		return;
+	}
 	mqfq_auto_count(a, w);
 	/*
 	 * A flow that has had nothing yet does not show in Jain's index. What was sent at once is
 	 * completed flow by flow.
 	 */
-	if ((a->leg_requests >= needs && leg->requests >= a->in_flight &&
+	if ((a->leg_requests >= MQFQ_AUTO_NEW_REQUESTS && leg->requests >= a->in_flight &&
 	     leg->shares.nr >= w->nr_flows) || a->leg_windows >= MQFQ_AUTO_LEG_WINDOWS)
 		mqfq_auto_halve(a, w);
 }
@@ -709,7 +580,7 @@ static void mqfq_auto_rest(struct mqfq_auto *a, const struct mqfq_auto_window *w
 	a->felt = mqfq_auto_felt(w);
 	a->in_flight = w->in_flight;
 	a->period++;
-	if (a->interval == MQFQ_AUTO_WAIT_MAX)
+	if (++a->nr_unfair_rests == MQFQ_AUTO_UNFAIR_RESTS)
 		a->unfair_slots = U32_MAX;
 	if (!a->has_stepped)
 		a->interval = min(2 * a->interval, (unsigned int)MQFQ_AUTO_WAIT_MAX);
@@ -788,6 +659,8 @@ static bool mqfq_auto_is_time(struct mqfq_auto *a, const struct mqfq_auto_window
 /* A value was written, or the load has become another one: the comparison under way is void. */
 static void mqfq_auto_restart(struct mqfq_auto *a)
 {
+	unsigned int which;
+
 	mqfq_auto_forget(a);
 	a->probing = false;
 	a->side = MQFQ_AUTO_BASE;
@@ -795,7 +668,14 @@ static void mqfq_auto_restart(struct mqfq_auto *a)
 	a->in_flight = 0;
 	a->done = 0;
 	a->skip = 1;
+	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++) {
+		struct mqfq_auto_knob *k = &a->knob[which];
+
+		k->base = mqfq_auto_found(a, which);
+		k->first = k->base;
+	}
 	a->is_new = a->knob[MQFQ_AUTO_SLOTS].is_on;
+	a->nr_new = 0;
 	a->first = a->best = (struct mqfq_auto_leg) {};
 	mqfq_auto_begin_legs(a);
 }
@@ -881,7 +761,7 @@ void mqfq_auto_get_found(const struct mqfq_auto *a, struct mqfq_auto_found *foun
 	unsigned int which;
 
 	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
-		found->value[which] = a->knob[which].is_on ? a->knob[which].base : 0;
+		found->value[which] = a->knob[which].is_on ? mqfq_auto_found(a, which) : 0;
 	/* All there is was not found. */
 	if (found->value[MQFQ_AUTO_SLOTS] == a->open_slots)
 		found->value[MQFQ_AUTO_SLOTS] = 0;

@@ -10,15 +10,15 @@
 #define MQFAIR_MQFQ_AUTO_H
 
 #include <linux/compiler.h>
-#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/types.h>
+
+#include "mqfq_auto_leg.h"
 
 enum {
 	/* Windows are short while values are compared, and long at rest and with one flow. */
 	MQFQ_AUTO_WINDOW_MS		= 10,
 	MQFQ_AUTO_REST_WINDOW_MS	= 50,
-	MQFQ_AUTO_UNIT_BYTES		= 4096,
 	/* With one flow for so many windows, it is alone. */
 	MQFQ_AUTO_ALONE_WINDOWS		= 5,
 
@@ -47,104 +47,21 @@ enum mqfq_auto_way {
 };
 
 /**
- * struct mqfq_auto_window - what a window of time has brought
- * @ns:			how long it was
- * @bytes:		that were dispatched
- * @is_time:		@bytes are the device time that requests cost
- * @requests:		that were completed
- * @slot_waits:		times that a queue found no slot
- * @throttles:		times that a queue was throttled
- * @in_flight:		requests at the device, at its end
- * @nr_flows:		flows that had requests in it
- * @largest_kb:		the largest of the requests that wait; 0 if none does
- */
-struct mqfq_auto_window {
-	u64 ns;
-	u64 bytes;
-	bool is_time;
-	u64 requests;
-	u64 slot_waits;
-	u64 throttles;
-	u32 in_flight;
-	u32 nr_flows;
-	u32 largest_kb;
-};
-
-/* The two values of a comparison. */
-enum mqfq_auto_side {
-	MQFQ_AUTO_BASE,
-	MQFQ_AUTO_OTHER,
-	MQFQ_AUTO_NR_SIDES,
-};
-
-struct mqfq_auto_flow;
-
-/**
- * struct mqfq_auto_shares - what flows were served, for Jain's index
- * @nr:		flows that were
- * @sum:	of the shares, that is service over weight
- * @units:	sum of the squares of what a request of MQFQ_AUTO_UNIT_BYTES is of each share
- * @squares:	sum of their squares
- * @least:	the smallest
- * @poorest:	the flow that has it; it may be gone
- */
-struct mqfq_auto_shares {
-	u64 nr;
-	u64 sum;
-	u64 units;
-	u64 squares;
-	u64 least;
-	const struct mqfq_auto_flow *poorest;
-};
-
-/**
- * struct mqfq_auto_flow - what the law remembers of a flow; all 0 at first
- * @share:	its service over its weight, with each side of the comparison; or at rest
- * @period:	number of that comparison, or rest
- */
-struct mqfq_auto_flow {
-	u64 share[MQFQ_AUTO_NR_SIDES];
-	u64 period;
-};
-
-/**
  * struct mqfq_auto_knob - T or D
  * @is_on:	it is found, not given
  * @base:	what has been found so far
  * @tried:	what it is compared with
- * @best:	the best so far, while it is halved for new flows
+ * @first:	what it is halved from for new flows
+ * @best:	the best so far, while it is halved
  * @debt_ppm:	what the steps down have cost since the load was last another
  */
 struct mqfq_auto_knob {
 	bool is_on;
 	u32 base;
 	u32 tried;
+	u32 first;
 	u32 best;
 	u32 debt_ppm;
-};
-
-/**
- * struct mqfq_auto_leg - service with one value of a knob
- * @ns:		in so much time
- * @bytes:	dispatched
- * @is_time:	these are device time
- * @requests:	completed
- * @nr_windows:	in so many windows
- * @rates:	sum of their bytes per millisecond
- * @squares:	and of the squares of these
- * @shares:	of the flows
- * @beside:	what its poorest flow has in the leg that it is compared with; 0: nothing any more
- */
-struct mqfq_auto_leg {
-	u64 ns;
-	u64 bytes;
-	bool is_time;
-	u64 requests;
-	u64 nr_windows;
-	u64 rates;
-	u64 squares;
-	struct mqfq_auto_shares shares;
-	u64 beside;
 };
 
 /**
@@ -154,9 +71,11 @@ struct mqfq_auto_leg {
  * @nr_alone:	windows in a row with one flow
  * @in_flight:	the most requests at the device since the base was found
  * @unfair_slots: a D that was found to be unfair, for the load as it is; U32_MAX: none
+ * @nr_unfair_rests: rests since that was found
  * @nr_void:	windows in a row with a load that the comparison is not about
  * @drain:	requests that were sent before the last change, and have not been completed
  * @is_new:	the flows are new: D is brought down without comparisons
+ * @nr_new:	so many
  * @first:	service before the first step of that
  * @best:	and with the best value so far
  * @last_slots:	D before the last step
@@ -191,9 +110,11 @@ struct mqfq_auto {
 	unsigned int nr_alone;
 	u32 in_flight;
 	u32 unfair_slots;
+	unsigned int nr_unfair_rests;
 	unsigned int nr_void;
 	u64 drain;
 	bool is_new;
+	u32 nr_new;
 	struct mqfq_auto_leg first, best;
 	u32 last_slots;
 	bool probing;
@@ -283,17 +204,6 @@ static inline unsigned int mqfq_auto_window_ms(const struct mqfq_auto *a)
 {
 	return mqfq_auto_is_alone(a) || (a->wait && !a->skip) ? MQFQ_AUTO_REST_WINDOW_MS :
 								MQFQ_AUTO_WINDOW_MS;
-}
-
-/* Jain's index, in millionths. */
-static inline u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s)
-{
-	u64 ppm;
-
-	if (!s->nr)
-		return 1000000;
-	ppm = div64_u64(mul_u64_u64_div_u64(1000 * s->sum, 1000 * s->sum, s->squares), s->nr);
-	return min_t(u64, ppm, 1000000);
 }
 
 /* A window is over: mqfq_auto_flow() follows for each flow, then mqfq_auto_window(). */

@@ -18,7 +18,7 @@
  *  3. More permits, by a larger D for example, are looked at like a release.
  *  4. A queue that is away (mqfq_stuck.c) gives its permits back, and is parked when it comes home.
  */
-#include "mqfq_permit.h"
+#include "mqfq_queue.h"
 
 bool mqfq_permit_take(struct mqfq_permits *k, int limit)
 {

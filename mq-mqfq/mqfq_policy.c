@@ -56,7 +56,6 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "mqfq_permit.h"
 #include "mqfq_policy.h"
 
 /* ---- virtual time ---- */

@@ -363,4 +363,11 @@ static inline bool mqfq_tally_pay(atomic64_t *tally)
 	return true;
 }
 
+/* ---- permits: mqfq_permit.c ---- */
+
+/* Takes one, if less than @limit are out. Any context. */
+bool mqfq_permit_take(struct mqfq_permits *k, int limit);
+/* If a permit is idle and a queue is parked, one comes to get it: each in its turn. Any context. */
+void mqfq_permit_recall(struct mqfq_policy *p, struct mqfq_permits *k, int limit);
+
 #endif /* MQFAIR_MQFQ_QUEUE_H */

@@ -38,7 +38,6 @@
 #include <linux/lockdep.h>
 #include <linux/minmax.h>
 
-#include "mqfq_permit.h"
 #include "mqfq_rt.h"
 
 static int mqfq_nr_passes(const struct mqfq_policy *p)

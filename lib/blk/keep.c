@@ -266,9 +266,20 @@ static struct keep_text *keep_find_text(const struct keep *k, const char *name)
 	return NULL;
 }
 
+static void keep_drop_text(struct keep *k, const char *name)
+{
+	struct keep_text *t = keep_find_text(k, name);
+
+	if (!t)
+		return;
+	list_del(&t->node);
+	kfree(t);
+}
+
 static int keep_set_text(struct keep *k, const char *name, const char *text)
 {
-	struct keep_text *old = keep_find_text(k, name), *t;
+	const struct keep_text *old = keep_find_text(k, name);
+	struct keep_text *t;
 	size_t text_at = strlen(name) + 1, text_size = strlen(text) + 1;
 
 	if (old && !strcmp(old->name + old->text_at, text))
@@ -279,10 +290,7 @@ static int keep_set_text(struct keep *k, const char *name, const char *text)
 	t->text_at = text_at;
 	memcpy(t->name, name, text_at);
 	memcpy(t->name + text_at, text, text_size);
-	if (old) {
-		list_del(&old->node);
-		kfree(old);
-	}
+	keep_drop_text(k, name);
 	list_add_tail(&t->node, &k->texts);
 	return 0;
 }
@@ -304,10 +312,12 @@ void keep_save(struct keep *k, struct elevator_queue *eq)
 	for (entry = eq->type->elevator_attrs; page && entry->attr.name; entry++) {
 		ssize_t length = entry->show && entry->store ? entry->show(eq, page) : 0;
 
-		if (length <= 0 || length >= PAGE_SIZE)
+		if (length < 0 || length >= PAGE_SIZE)
 			continue;
 		page[length] = '\0';
-		if (keep_is_one_line(page) && keep_set_text(k, entry->attr.name, page))
+		if (!keep_is_one_line(page))
+			keep_drop_text(k, entry->attr.name);
+		else if (keep_set_text(k, entry->attr.name, page))
 			complete = false;
 	}
 	free_page((unsigned long)page);

@@ -13,7 +13,8 @@
  *
  * The tunables come from the scheduler's own table (elevator_attrs). keep_save() takes down what
  * each file shows, and keep_restore() writes it to the same file. A file that shows several lines
- * is a list; its scheduler keeps it in @numbers. A file that shows one line must take it back.
+ * is a list; its scheduler keeps it in @numbers. A file that shows one line must take it back. What
+ * a file showed before is dropped.
  *
  * A keep of a queue without a disk is an ordinary one that nothing finds again.
  *

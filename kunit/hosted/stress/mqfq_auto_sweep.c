@@ -38,6 +38,7 @@
 #include "../../../mq-mqfq/mqfq_slots.c"
 #include "../../../mq-mqfq/mqfq_stuck.c"
 #include "../../../mq-mqfq/mqfq_auto.c"
+#include "../../../mq-mqfq/mqfq_auto_leg.c"
 
 enum {
 	QUEUES_MAX	= 16,
@@ -88,6 +89,7 @@ struct world {
 	/* A tenant's, per request; and until it hears that one is done. */
 	unsigned int task_ns, back_ns;
 	bool rising;			/* each tenant's weight is one more than the last one's */
+	unsigned int come_ms;		/* tenants come one after the other, in so much time */
 	double part;			/* of the best; 0: START_PART */
 };
 
@@ -174,6 +176,10 @@ static const struct world starts[] = {
 	  .tenants = { { 128, 2, 4, 100 }, { 128, 2, 4, 200 } } },
 	{ FEW_DIES, .name = "many flows: weights 1:2, 64 x 6, a fast drive",
 	  .tenants = { { 32, 6, 4, 100 }, { 32, 6, 4, 200 } } },
+	{ SLOW_READS, .name = "they come within half a second: 64 x 6", .come_ms = 500,
+	  .tenants = { { 64, 6, 4, 100 } }, .part = 0.96 },
+	{ SLOW_READS, .name = "they come within half a second: weights 1:2, 64 x 6",
+	  .come_ms = 500, .tenants = { { 32, 6, 4, 100 }, { 32, 6, 4, 200 } }, .part = 0.96 },
 	{ FEW_DIES, .name = "one alone", .tenants = { { 1, 64, 4, 100 } }, .unbound = true },
 };
 
@@ -514,7 +520,8 @@ static void begin(struct machine *m, const struct world *w, u32 slots, u32 throt
 	mqfq_auto_init(&m->law, slots, OPEN_SLOTS, throttle_kb);
 }
 
-static void come(struct machine *m, const struct tenants *tenants)
+/* The tenants come, or have another load, one after the other in @ms. */
+static void come(struct machine *m, const struct tenants *tenants, u64 ms)
 {
 	unsigned int i;
 
@@ -522,7 +529,10 @@ static void come(struct machine *m, const struct tenants *tenants)
 		struct tenant *t = &m->tenant[i];
 
 		t->now = &tenants[i >= m->world->tenants[0].nr];
-		next(m, i);
+		if (ms)
+			events_push(&m->events, i * ms * NS_PER_MS / m->nr_tenants, NEXT, i);
+		else
+			next(m, i);
 	}
 }
 
@@ -585,7 +595,7 @@ static struct figures fixed(const struct world *w, u32 slots, u32 throttle_kb)
 	struct figures found;
 
 	begin(&machine, w, slots, throttle_kb);
-	come(&machine, last_tenants(w));
+	come(&machine, last_tenants(w), 0);
 	run_until(&machine, FIXED_RAMP_MS);
 	mark(&machine);
 	run_until(&machine, FIXED_RAMP_MS + FIXED_MS);
@@ -647,10 +657,11 @@ static struct figures search(struct machine *m, const struct world *w, u32 slots
 	begin(m, w, slots, throttle_kb);
 	mqfq_auto_on(&m->law, MQFQ_AUTO_SLOTS);
 	mqfq_auto_on(&m->law, MQFQ_AUTO_THROTTLE_KB);
-	come(m, w->tenants);
+	come(m, w->tenants, w->come_ms);
 	events_push(&m->events, 0, WINDOW, 0);
 	run_until(m, learn_ms);
-	come(m, last_tenants(w));
+	if (w->later[0].nr)
+		come(m, w->later, 0);
 	run_until(m, learn_ms + settle_ms);
 	mark(m);
 	run_until(m, learn_ms + settle_ms + measure_ms);
@@ -722,7 +733,7 @@ static double least_share(const struct machine *m, double mbps, u64 ms)
  */
 static bool starts_well(const struct world *w)
 {
-	u64 learn_ms = w->later[0].nr ? START_LEARN_MS : 0;
+	u64 learn_ms = w->later[0].nr ? START_LEARN_MS : w->come_ms;
 	double mbps = 0, least = 0, least_of_best = 0;
 	struct machine *m = &machine;
 	struct figures best, f;

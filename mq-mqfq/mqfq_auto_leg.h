@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * mqfq_auto_leg.h - what two values of a knob have brought, compared
+ *
+ * A leg is the time in which one value was in force, or all of it that counts for a comparison.
+ */
+#ifndef MQFAIR_MQFQ_AUTO_LEG_H
+#define MQFAIR_MQFQ_AUTO_LEG_H
+
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/types.h>
+
+enum {
+	/* The law knows what a request of this size is of a flow's share. */
+	MQFQ_AUTO_UNIT_BYTES	= 4096,
+};
+
+/**
+ * struct mqfq_auto_window - what a window of time has brought
+ * @ns:			how long it was
+ * @bytes:		that were dispatched
+ * @is_time:		@bytes are the device time that requests cost
+ * @requests:		that were completed
+ * @slot_waits:		times that a queue found no slot
+ * @throttles:		times that a queue was throttled
+ * @in_flight:		requests at the device, at its end
+ * @nr_flows:		flows that had requests in it
+ * @largest_kb:		the largest of the requests that wait; 0 if none does
+ */
+struct mqfq_auto_window {
+	u64 ns;
+	u64 bytes;
+	bool is_time;
+	u64 requests;
+	u64 slot_waits;
+	u64 throttles;
+	u32 in_flight;
+	u32 nr_flows;
+	u32 largest_kb;
+};
+
+/* The two values of a comparison. */
+enum mqfq_auto_side {
+	MQFQ_AUTO_BASE,
+	MQFQ_AUTO_OTHER,
+	MQFQ_AUTO_NR_SIDES,
+};
+
+struct mqfq_auto_flow;
+
+/**
+ * struct mqfq_auto_shares - what flows were served, for Jain's index
+ * @nr:		flows that were
+ * @sum:	of the shares, that is service over weight
+ * @units:	sum of the squares of what a request of MQFQ_AUTO_UNIT_BYTES is of each share
+ * @squares:	sum of their squares
+ * @least:	the smallest
+ * @poorest:	the flow that has it; it may be gone
+ */
+struct mqfq_auto_shares {
+	u64 nr;
+	u64 sum;
+	u64 units;
+	u64 squares;
+	u64 least;
+	const struct mqfq_auto_flow *poorest;
+};
+
+/**
+ * struct mqfq_auto_flow - what the law remembers of a flow; all 0 at first
+ * @share:	its service over its weight, with each side of the comparison; or at rest
+ * @period:	number of that comparison, or rest
+ */
+struct mqfq_auto_flow {
+	u64 share[MQFQ_AUTO_NR_SIDES];
+	u64 period;
+};
+
+/**
+ * struct mqfq_auto_leg - service with one value of a knob
+ * @ns:		in so much time
+ * @bytes:	dispatched
+ * @is_time:	these are device time
+ * @requests:	completed
+ * @nr_windows:	in so many windows
+ * @rates:	sum of their bytes per millisecond
+ * @squares:	and of the squares of these
+ * @shares:	of the flows
+ * @beside:	what its poorest flow has in the leg that it is compared with; 0: nothing any more
+ */
+struct mqfq_auto_leg {
+	u64 ns;
+	u64 bytes;
+	bool is_time;
+	u64 requests;
+	u64 nr_windows;
+	u64 rates;
+	u64 squares;
+	struct mqfq_auto_shares shares;
+	u64 beside;
+};
+
+/* Jain's index, in millionths. */
+static inline u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s)
+{
+	u64 ppm;
+
+	if (!s->nr)
+		return 1000000;
+	ppm = div64_u64(mul_u64_u64_div_u64(1000 * s->sum, 1000 * s->sum, s->squares), s->nr);
+	return min_t(u64, ppm, 1000000);
+}
+
+/* Counts the share of the flow of @note; true if it is the least so far. */
+bool mqfq_auto_add_share(struct mqfq_auto_shares *s, const struct mqfq_auto_flow *note, u64 share,
+			 u64 unit);
+
+/* Counts a window. */
+void mqfq_auto_add(struct mqfq_auto_leg *leg, const struct mqfq_auto_window *w);
+
+/*
+ * By how much the mean of a leg's windows may be wrong: DOUBTS standard errors, in millionths of
+ * it. U64_MAX: nothing is known.
+ */
+u64 mqfq_auto_scatter_ppm(const struct mqfq_auto_leg *leg);
+
+/* @now per @now_ns over @then per @then_ns, less 1, in millionths. */
+s64 mqfq_auto_rise_ppm(u64 now, u64 now_ns, u64 then, u64 then_ns);
+
+/* The larger of the rises of bytes and of requests. */
+s64 mqfq_auto_leg_rise_ppm(const struct mqfq_auto_leg *now, const struct mqfq_auto_leg *then);
+
+/*
+ * What the flow that had least of its share in @then has more of in @now, in millionths; 0 if it
+ * has nothing there, since it asks for nothing any more. It is the same flow in both: which one has
+ * least in a short leg is also a matter of chance.
+ */
+s64 mqfq_auto_poorest_rise_ppm(const struct mqfq_auto_leg *now, const struct mqfq_auto_leg *then);
+
+/* Jain's index of a leg, without what chance takes. */
+u32 mqfq_auto_leg_jain_ppm(const struct mqfq_auto_leg *leg);
+
+/* What chance takes is worth no more than this, in millionths of throughput. */
+s64 mqfq_auto_chance_ppm(const struct mqfq_auto_leg *leg);
+
+/*
+ * The gain of a larger value over a smaller one, in millionths of throughput. Unfairness counts
+ * against it, unless it is only that all have more: the flow that has least of its share must gain
+ * by the smaller value half of what the total loses.
+ */
+s64 mqfq_auto_gain_of_ppm(const struct mqfq_auto_leg *large, const struct mqfq_auto_leg *small);
+
+/* Is a larger value, which had @leg and this gain, unfair, and that not by chance? */
+bool mqfq_auto_is_unfair(const struct mqfq_auto_leg *leg, s64 gain_ppm);
+
+#endif /* MQFAIR_MQFQ_AUTO_LEG_H */
