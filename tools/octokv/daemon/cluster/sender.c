@@ -3,9 +3,7 @@
  * sender.c - keys on their way to another node: a connection for each shipment
  *
  * It sends and receives side by side, as the other node may not read on while its answers are not
- * read. Each key is answered by a line: +OK, or an error. When an answer stays out, nothing is
- * known of the keys that are not answered yet. The first command, AUTH or PING, is answered before
- * a key is sent: if the other node refuses us, it is known that it has none.
+ * read. What an answer means is in server/cluster/delivery.h.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -17,24 +15,18 @@
 
 #include "sender.h"
 #include "server/clock.h"
-#include "server/cluster/slots.h"
+#include "server/cluster/delivery.h"
 
 enum {
 	LOOK_MS		= 100,		/* between looks whether octokvd ends */
-	LINE_BYTES	= 256,		/* kept of an answer */
 	READ_BYTES	= 16 << 10,
 };
 
 static bool stops;			/* atomic */
 
 struct way_out {
-	struct shipment *s;
+	struct delivery delivery;
 	int fd;
-	size_t nr_sent;
-	uint32_t nr_lines;		/* that were answered */
-	bool is_refused;		/* the first one was */
-	uint32_t line_len;
-	char line[LINE_BYTES];
 };
 
 void sender_stop(void)
@@ -44,9 +36,7 @@ void sender_stop(void)
 
 static bool cut(struct way_out *o, const char *why)
 {
-	o->s->is_cut = true;
-	snprintf(o->s->why, sizeof(o->s->why), "%s", why);
-	return false;
+	return delivery_cut(&o->delivery, why);
 }
 
 /* Waits until the socket is ready. False: the time is over. */
@@ -55,7 +45,7 @@ static bool wait_for(struct way_out *o, short events, short *ready)
 	struct pollfd fd = { .fd = o->fd, .events = events };
 
 	for (;;) {
-		uint64_t now_ns = clock_ns(CLOCK_MONOTONIC), until_ns = o->s->until_ns;
+		uint64_t now_ns = clock_ns(CLOCK_MONOTONIC), until_ns = o->delivery.s->until_ns;
 		uint64_t left_ms = now_ns < until_ns ? (until_ns - now_ns) / 1000000 : 0;
 
 		if (__atomic_load_n(&stops, __ATOMIC_RELAXED))
@@ -97,8 +87,8 @@ static bool find_and_connect(struct way_out *o)
 	int error;
 	bool is_connected;
 
-	snprintf(port, sizeof(port), "%u", o->s->port);
-	error = getaddrinfo(o->s->host, port, &hints, &at);
+	snprintf(port, sizeof(port), "%u", o->delivery.s->port);
+	error = getaddrinfo(o->delivery.s->host, port, &hints, &at);
 	if (error)
 		return cut(o, gai_strerror(error));
 	is_connected = connect_to(o, at);
@@ -108,68 +98,26 @@ static bool find_and_connect(struct way_out *o)
 
 /* ---- talking ---- */
 
-static uint32_t nr_answers(const struct shipment *s)
-{
-	return 1 + s->nr_keys;
-}
-
-/* A line is complete: the answer to the first command, or for a key. */
-static void take_answer(struct way_out *o)
-{
-	struct shipment *s = o->s;
-	bool is_good = o->line[0] == '+';
-	/* octokvd does not know, after an error of its device. */
-	bool is_known = is_good || strncmp(o->line, "-IOERR", 6);
-
-	if (!is_good && !s->why[0])
-		snprintf(s->why, sizeof(s->why), "%.*s", (int)sizeof(s->why) - 1, o->line + 1);
-	if (o->nr_lines && is_known)
-		s->outcomes[o->nr_lines - 1] = is_good ? SHIP_TAKEN : SHIP_REFUSED;
-	o->is_refused |= !o->nr_lines && !is_good;
-	o->nr_lines++;
-}
-
-static bool take_bytes(struct way_out *o, const char *data, size_t len)
-{
-	for (size_t i = 0; i < len && o->nr_lines < nr_answers(o->s); i++) {
-		if (data[i] != '\n') {
-			if (data[i] != '\r' && o->line_len < LINE_BYTES - 1)
-				o->line[o->line_len++] = data[i];
-			continue;
-		}
-		o->line[o->line_len] = 0;
-		if (o->line[0] != '+' && o->line[0] != '-')
-			return cut(o, "it does not speak RESP");
-		take_answer(o);
-		o->line_len = 0;
-	}
-	return true;
-}
-
 static bool receive(struct way_out *o)
 {
 	char data[READ_BYTES];
 	ssize_t len = recv(o->fd, data, sizeof(data), 0);
 
 	if (len > 0)
-		return take_bytes(o, data, len);
+		return delivery_take(&o->delivery, data, len);
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
 	return cut(o, len ? strerror(errno) : "the connection was closed");
 }
 
-/* So much may be sent by now. */
-static size_t may_send(const struct way_out *o)
-{
-	return o->nr_lines ? o->s->len : o->s->first_len;
-}
-
 static bool send_more(struct way_out *o)
 {
-	ssize_t len = send(o->fd, o->s->bytes + o->nr_sent, may_send(o) - o->nr_sent, MSG_NOSIGNAL);
+	struct delivery *d = &o->delivery;
+	ssize_t len = send(o->fd, d->s->bytes + d->nr_sent, delivery_may_send(d) - d->nr_sent,
+			   MSG_NOSIGNAL);
 
 	if (len >= 0)
-		o->nr_sent += len;
+		d->nr_sent += len;
 	else if (errno != EAGAIN && errno != EINTR)
 		return cut(o, strerror(errno));
 	return true;
@@ -177,8 +125,10 @@ static bool send_more(struct way_out *o)
 
 static void talk(struct way_out *o)
 {
-	while (o->nr_lines < nr_answers(o->s) && !o->is_refused) {
-		bool has_more = o->nr_sent < may_send(o);
+	const struct delivery *d = &o->delivery;
+
+	while (!delivery_is_over(d)) {
+		bool has_more = d->nr_sent < delivery_may_send(d);
 		short ready;
 
 		if (!wait_for(o, POLLIN | (has_more ? POLLOUT : 0), &ready))
@@ -192,14 +142,11 @@ static void talk(struct way_out *o)
 
 bool sender_work(struct kv_msg *msg)
 {
-	struct shipment *s = (struct shipment *)msg;
-	struct way_out o = { .s = s, .fd = -1 };
+	struct way_out o = { .delivery.s = (struct shipment *)msg, .fd = -1 };
 
-	/* Before a key is sent, it is known that the other node has nothing. */
 	if (find_and_connect(&o))
 		talk(&o);
-	if (!o.nr_lines || o.is_refused)
-		memset(s->outcomes, SHIP_REFUSED, s->nr_keys);
+	delivery_end(&o.delivery);
 	if (o.fd >= 0)
 		close(o.fd);
 	return false;
