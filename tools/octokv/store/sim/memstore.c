@@ -26,7 +26,7 @@ struct okv_store {
 	struct okv_partition partitions[NR_PARTITIONS];
 	struct okv_op *held;
 	struct okv_scan *held_scans[NR_PARTITIONS];
-	bool hold, works, has_slots;
+	bool hold, works, has_slots, is_fenced, is_lost;
 	enum okv_status fail;
 	uint64_t now_ms;
 	uint64_t nr_records;
@@ -203,11 +203,26 @@ static enum okv_status run(struct okv_partition *p, struct okv_op *op)
 	return op->found ? OKV_OK : OKV_NOT_FOUND;
 }
 
+/* What the device refuses. Partitions know what they have: only that is not asked of it. */
+static bool is_refused(struct okv_partition *p, const struct okv_op *op)
+{
+	bool makes = op->kind == OKV_OP_PUT || op->kind == OKV_OP_UPDATE;
+	bool refuses = p->store->is_fenced && (*find(p, op) || makes);
+
+	p->store->is_lost |= refuses;
+	return refuses;
+}
+
 static void complete(struct okv_op *op)
 {
 	struct okv_store *store = op->partition->store;
 
-	op->status = store->fail != OKV_OK ? store->fail : run(op->partition, op);
+	if (store->fail != OKV_OK)
+		op->status = store->fail;
+	else if (is_refused(op->partition, op))
+		op->status = OKV_IO_ERROR;
+	else
+		op->status = run(op->partition, op);
 	op->done(op);
 }
 
@@ -228,7 +243,8 @@ void okv_partition_transact(struct okv_partition *p, struct okv_txn *txn)
 {
 	memstore_release(p->store);
 	txn->partition = p;
-	txn->status = p->store->fail;
+	p->store->is_lost |= p->store->is_fenced;
+	txn->status = p->store->is_fenced ? OKV_IO_ERROR : p->store->fail;
 	for (uint32_t i = 0; i < txn->nr_keys; i++) {
 		struct okv_op *read = &txn->keys[i].read;
 
@@ -270,7 +286,7 @@ void memstore_hold(struct okv_store *store, bool hold)
 
 static void run_scan(struct okv_scan *scan);
 
-void memstore_release(struct okv_store *store)
+void memstore_release_scans(struct okv_store *store)
 {
 	for (uint32_t i = 0; i < NR_PARTITIONS; i++) {
 		struct okv_scan *scan = store->held_scans[i];
@@ -279,6 +295,11 @@ void memstore_release(struct okv_store *store)
 		if (scan)
 			run_scan(scan);
 	}
+}
+
+void memstore_release(struct okv_store *store)
+{
+	memstore_release_scans(store);
 	while (store->held) {
 		struct okv_op *op = store->held;
 
@@ -287,15 +308,67 @@ void memstore_release(struct okv_store *store)
 	}
 }
 
-void memstore_release_oldest(struct okv_store *store)
+static struct okv_op *take_oldest(struct okv_op **at)
 {
-	struct okv_op **at = &store->held, *op;
+	struct okv_op *op;
 
 	while ((*at)->next)
 		at = &(*at)->next;
 	op = *at;
 	*at = NULL;
-	complete(op);
+	return op;
+}
+
+void memstore_release_oldest(struct okv_store *store)
+{
+	complete(take_oldest(&store->held));
+}
+
+void memstore_end(struct okv_store *store, uint32_t nr)
+{
+	struct okv_op *done = NULL;
+
+	for (; nr && store->held; nr--) {
+		struct okv_op *op = take_oldest(&store->held);
+
+		if (!is_refused(op->partition, op))
+			run(op->partition, op);
+		op->next = done;
+		done = op;
+	}
+	store->fail = OKV_IO_ERROR;
+	while (done)
+		complete(take_oldest(&done));
+}
+
+struct okv_store *memstore_copy(const struct okv_store *store)
+{
+	struct okv_store *copy = memstore_new();
+
+	copy->has_slots = store->has_slots;
+	copy->nr_records = store->nr_records;
+	for (uint32_t i = 0; i < NR_PARTITIONS; i++) {
+		struct record **to = &copy->partitions[i].records;
+
+		for (const struct record *r = store->partitions[i].records; r; r = r->next) {
+			*to = memcpy(mem_alloc(sizeof(*r)), r, sizeof(*r));
+			(*to)->key = memcpy(mem_alloc(r->key_len), r->key, r->key_len);
+			(*to)->value = memcpy(mem_alloc(r->value_len), r->value, r->value_len);
+			(*to)->next = NULL;
+			to = &(*to)->next;
+		}
+	}
+	return copy;
+}
+
+void memstore_fence(struct okv_store *store)
+{
+	store->is_fenced = true;
+}
+
+bool memstore_is_lost(const struct okv_store *store)
+{
+	return store->is_lost;
 }
 
 void memstore_fail(struct okv_store *store, enum okv_status status)
@@ -367,7 +440,7 @@ static void run_scan(struct okv_scan *scan)
 void okv_partition_scan(struct okv_partition *p, struct okv_scan *scan)
 {
 	scan->partition = p;
-	if (p->store->hold)
+	if (p->store->hold && !p->store->held_scans[p->index])
 		p->store->held_scans[p->index] = scan;
 	else
 		run_scan(scan);
