@@ -161,16 +161,17 @@ static void send_entry(struct run *run, struct client *c)
 static void begin(struct run *run, struct client *c)
 {
 	struct entry *e = &c->entry;
-	uint32_t kind = run_draw(run, 10);
+	static const enum verb verbs_of[] = {
+		GET, GET, GET, SET, SET, DEL, DEL, INCR, INCR, INCR, /* of both keys: */ INCR, GET,
+	};
+	uint32_t kind = run_draw(run, sizeof(verbs_of) / sizeof(verbs_of[0]));
 
 	memset(e, 0, sizeof(*e));
 	c->is_busy = true;
-	e->nr = kind > 7 ? 2 : 1;
+	e->nr = kind > 9 ? 2 : 1;
 	for (uint32_t i = 0; i < e->nr; i++)
 		e->steps[i] = (struct step){
-			.verb = kind == 0 || kind == 9 ? GET : kind < 3 ? SET : kind == 3 ? DEL :
-				INCR,
-			.key = e->nr > 1 ? i : run_draw(run, 2),
+			.verb = verbs_of[kind], .key = e->nr > 1 ? i : run_draw(run, 2),
 		};
 	for (uint32_t i = 0; i < e->nr; i++)
 		if (e->steps[i].verb == SET)

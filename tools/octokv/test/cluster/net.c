@@ -41,6 +41,8 @@ void link_give_up(struct link *l)
 {
 	l->owner = NULL;
 	l->in_len = 0;
+	if (l->process)
+		l->late_one_in = 4 << run_draw(l->process->run, 8);
 }
 
 static bool is_over(const struct link *l)
@@ -144,7 +146,8 @@ void net_step(struct run *run)
 	for (struct link *l = run->links; l; l = l->next) {
 		bool hears = l->owner && l->in_len && l->process && !l->process->is_cut;
 		/* What nobody waits for any more is late. */
-		bool delivers = can_deliver(l) && (l->owner || run_chance(run, 8));
+		bool is_due = l->owner || run->calms_down || run_chance(run, l->late_one_in);
+		bool delivers = can_deliver(l) && is_due;
 
 		if ((hears || delivers) && !run_draw(run, ++nr))
 			chosen = l;
@@ -227,23 +230,27 @@ static void sending_broken(struct run *run, struct link *l)
 	sending_cut(l->owner);
 }
 
-/* One at a time. */
-bool sending_step(struct process *p)
+/* One at a time; an answer may stay out for too long. */
+void sending_step(struct process *p)
 {
 	struct sending *s = p->sendings;
 
-	if (!s || s->link)
-		return false;
+	if (!s)
+		return;
+	if (s->link) {
+		if (!p->run->calms_down && run_chance(p->run, p->run->fault_one_in))
+			sending_cut(p);
+		return;
+	}
 	/* A connection that is cut cannot be made. */
 	s->link = p->is_cut ? NULL : link_open(p->run, s->delivery.s->port, p);
 	if (!s->link) {
 		sending_cut(p);
-		return true;
+		return;
 	}
 	s->link->heard = sending_heard;
 	s->link->broken = sending_broken;
 	go_on(p);
-	return true;
 }
 
 /* ---- the end of a process ---- */

@@ -105,9 +105,9 @@ static bool end_late_orders(struct run *run, int32_t slot)
 	bool ends = false;
 
 	for (struct link *l = run->links; l; l = l->next) {
-		bool is_about = l->slot == slot || l->slot == ALL_SLOTS || slot == ALL_SLOTS;
+		bool is_about = l->slot == slot || (l->slot >= 0 && slot == ALL_SLOTS);
 
-		if (!is_about || l->slot < 0 || !link_is_late(l))
+		if (!is_about || !link_is_late(l))
 			continue;
 		l->process->dies = ends = true;
 	}
@@ -183,7 +183,7 @@ static void go_on(struct run *run)
 		snprintf(text, sizeof(text), "CLUSTER GETKEYSINSLOT %u %u\r\n", run_slots[o->tag],
 			 1 + run_draw(run, 2));
 		order(run, m->from, run_slots[o->tag], text);
-	} else if (o->map[0]) {
+	} else if (o->map[0] || (!m->heard && run_chance(run, 3))) {
 		stop(run);
 	} else {
 		give_next(run);
@@ -357,7 +357,7 @@ static void send_map(struct run *run)
 	order(run, node, ALL_SLOTS, text);
 }
 
-/* A node that has another one meanwhile does not take it. */
+/* A node that has another one meanwhile does not take it, and no other is to take it later. */
 static void take_map_answer(struct run *run, const struct reply *r)
 {
 	struct operator *o = &run->operator;
@@ -441,7 +441,7 @@ static void choose(struct run *run)
 		return;
 	if (o->needs_map)
 		begin_map(run);
-	else if (run_chance(run, 5) && !run->calms_down)
+	else if (run_chance(run, 4) && !run->calms_down)
 		run_chance(run, 3) ? begin_map(run) : take_over(run, run_draw(run, NR_NODES));
 }
 
@@ -449,8 +449,11 @@ void operator_step(struct run *run)
 {
 	struct operator *o = &run->operator;
 
-	if (o->link)
+	if (o->link) {
+		if (!run->calms_down && run_chance(run, 4 * run->fault_one_in))
+			operator_give_up(run);
 		return;
+	}
 	if (o->is_at_work)
 		go_on(run);
 	else

@@ -126,7 +126,7 @@ bool reactors_pause(struct reactors *rs, void (*change)(void *owner), void *owne
 	struct process *p = (struct process *)((char *)rs - offsetof(struct process, reactors));
 	struct run *run = p->run;
 
-	for (uint32_t nr = run_draw(run, 4); nr; nr--)
+	for (uint32_t nr = run_draw(run, 8); nr; nr--)
 		process_step(p);
 	p->dies |= !run->calms_down && run_chance(run, 30);
 	if (p->dies)

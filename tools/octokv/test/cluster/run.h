@@ -84,6 +84,7 @@ struct process {
  * @heard:	bytes have come
  * @broken:	and nothing comes any more
  * @owner:	NULL: it has given up, and what is under way still arrives
+ * @late_one_in: the greater, the later it arrives then
  * @slot:	of an order of the operator, or -1
  */
 struct link {
@@ -95,6 +96,7 @@ struct link {
 	void (*heard)(struct run *run, struct link *l, const char *data, size_t len);
 	void (*broken)(struct run *run, struct link *l);
 	void *owner;
+	uint32_t late_one_in;
 	int32_t slot;
 };
 
@@ -234,8 +236,8 @@ void net_break(struct run *run);
 /* What was answered is under way. */
 void net_collect(struct run *run);
 
-/* Keys for another node: they begin to go, or are given up. */
-bool sending_step(struct process *p);
+/* Keys for another node: they begin to go, or are given up. False: there are none. */
+void sending_step(struct process *p);
 bool sending_cut(struct process *p);
 
 void net_kill(struct process *p);
