@@ -237,7 +237,7 @@ CASES = {
     "sizes": [
         ({"a.c": C + "\n" * 900, "b.py": "\n" * 1000, **{f"c/{n}.h": "" for n in range(31)}},
          ["a.c:1: 901 lines", "c:1: 31 files"]),
-        ({**{f"a/{n}": "" for n in range(799)}, GIT: ["b", "first\n"]}, [".:1: 800 tracked"]),
+        ({**{f"a/{n}": "" for n in range(899)}, GIT: ["b", "first\n"]}, [".:1: 900 tracked"]),
         ({"a.c": C + "\n" * 899, **{f"b/{n}.h": "" for n in range(30)},
           **{f"tools/test/guest-tests/c/{n}": SH for n in range(31)}, GIT: ["d", "first\n"]},
          []),
