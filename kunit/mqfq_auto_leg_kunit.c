@@ -59,15 +59,15 @@ static void jain_test(struct kunit *test)
 static const struct {
 	const char *name;
 	unsigned int requests[NR_FLOWS], weight[NR_FLOWS], kb;
-	u32 jain_ppm, chance_ppm;
+	u32 jain_ppm, grain_ppm;
 } chances[] = {
-	{ "ten each",			{ 10, 10, 10, 10 }, { 1, 1, 1, 1 }, 4, 1000000, 160000 },
-	{ "ten each, 64 KiB",		{ 10, 10, 10, 10 }, { 1, 1, 1, 1 }, 64, 1000000, 160000 },
-	{ "a hundred each",		{ 100, 100, 100, 100 }, { 1, 1, 1, 1 }, 4, 1000000, 1600 },
+	{ "ten each",			{ 10, 10, 10, 10 }, { 1, 1, 1, 1 }, 4, 1000000, 10000 },
+	{ "ten each, 64 KiB",		{ 10, 10, 10, 10 }, { 1, 1, 1, 1 }, 64, 1000000, 10000 },
+	{ "a hundred each",		{ 100, 100, 100, 100 }, { 1, 1, 1, 1 }, 4, 1000000, 100 },
 	/* 1/4 of 1/4, and what those of more weight add. */
-	{ "two and twenty, weights too", { 2, 2, 20, 20 }, { 1, 1, 10, 10 }, 4, 1000000, 2020000 },
-	{ "eight and twelve",		{ 8, 12, 8, 12 }, { 1, 1, 1, 1 }, 4, 971538, 160000 },
-	{ "800 and 1200: no chance",	{ 800, 1200, 800, 1200 }, { 1, 1, 1, 1 }, 4, 961539, 16 },
+	{ "two and twenty, weights too", { 2, 2, 20, 20 }, { 1, 1, 10, 10 }, 4, 1000000, 126250 },
+	{ "eight and twelve",		{ 8, 12, 8, 12 }, { 1, 1, 1, 1 }, 4, 971538, 10000 },
+	{ "800 and 1200: no chance",	{ 800, 1200, 800, 1200 }, { 1, 1, 1, 1 }, 4, 961539, 3 },
 };
 
 KUNIT_ARRAY_PARAM_DESC(chance, chances, name);
@@ -89,8 +89,8 @@ static void chance_test(struct kunit *test)
 	leg.bytes = leg.requests * p->kb << 10;
 	KUNIT_EXPECT_GE(test, mqfq_auto_leg_jain_ppm(&leg), p->jain_ppm - 2);
 	KUNIT_EXPECT_LE(test, mqfq_auto_leg_jain_ppm(&leg), p->jain_ppm + 2);
-	KUNIT_EXPECT_GE(test, mqfq_auto_chance_ppm(&leg), p->chance_ppm - 32LL);
-	KUNIT_EXPECT_LE(test, mqfq_auto_chance_ppm(&leg), p->chance_ppm + 32LL);
+	KUNIT_EXPECT_GE(test, mqfq_auto_grain_ppm(&leg), p->grain_ppm - 2ULL);
+	KUNIT_EXPECT_LE(test, mqfq_auto_grain_ppm(&leg), p->grain_ppm + 2ULL);
 }
 
 static struct kunit_case mqfq_auto_leg_cases[] = {

@@ -51,13 +51,13 @@
  * and lasts until as many requests are back as were at the device: these may come flow by flow.
  * This ends when it is fair, when all flows together have less than half of what they had in the
  * first leg, or when the flow that had least of its share there has less than half. In a later leg
- * another flow may have least, by chance: a leg has few requests of a light flow. What chance does
- * to Jain's index with so few is allowed for: else a hundred equal flows would look unfair with any
- * D. Halving does not end where a step does not help: a flow with few requests outstanding may get
- * its share only with a D that is a quarter of them. Then the best leg's values are set, by the
- * gain as above, and comparisons go on from there. What was in force just above the best leg is
- * unfair, if it looked worse by more than chance. That holds for some rests, or until the load is
- * another one.
+ * another flow may have least, by chance: a leg has few requests of a light flow. Each leg has at
+ * least EACH requests per flow, and what chance does to Jain's index with so few is allowed for:
+ * else a hundred equal flows would look unfair with any D. Halving does not end where a step does
+ * not help: a flow with few requests outstanding may get its share only with a D that is a quarter
+ * of them. Then the best leg's values are set, by the gain as above, and comparisons go on from
+ * there. What was in force just above the best leg is unfair, if it looked worse by more than
+ * chance. That holds for some rests, or until the load is another one.
  *
  * Tenants seldom come at once. If the flows become an eighth more, halving begins again where it
  * began: a D that suits the first few would hold back those who came later, and legs with
@@ -108,6 +108,8 @@ enum {
 	MQFQ_AUTO_COST_PPM	= 10000,
 	/* A comparison of n requests in all may be wrong by this over the root of n. */
 	MQFQ_AUTO_CHANCE_PPM	= 2500000,
+	/* And by so many times what chance takes from Jain's index: all that it may be worth. */
+	MQFQ_AUTO_GRAINS	= 16,
 	/* Flows whose Jain's index is this have their shares. */
 	MQFQ_AUTO_FAIR_PPM	= 997500,
 	MQFQ_AUTO_PAIRS_MAX	= 6,
@@ -120,6 +122,8 @@ enum {
 	MQFQ_AUTO_LEG_REQUESTS	= 1000,
 	MQFQ_AUTO_LEG_WINDOWS	= 500 / MQFQ_AUTO_WINDOW_MS,
 	MQFQ_AUTO_LEG_LEAST	= 10,
+	/* And so many of each flow, on average. */
+	MQFQ_AUTO_LEG_EACH	= 5,
 	/* With new flows, a leg has so many, and one that has so much less of the first ends it. */
 	MQFQ_AUTO_NEW_REQUESTS	= 5 * MQFQ_AUTO_LEG_LEAST,
 	MQFQ_AUTO_NEW_COST_PPM	= 500000,
@@ -391,7 +395,7 @@ static u64 mqfq_auto_doubt_ppm(const struct mqfq_auto *a)
 
 	return min((u64)MQFQ_AUTO_CHANCE_PPM / int_sqrt64(a->told),
 		   max(mqfq_auto_scatter_ppm(base), mqfq_auto_scatter_ppm(other))) +
-	       max(mqfq_auto_chance_ppm(base), mqfq_auto_chance_ppm(other));
+	       MQFQ_AUTO_GRAINS * max(mqfq_auto_grain_ppm(base), mqfq_auto_grain_ppm(other));
 }
 
 /* So large a D is unfair. */
@@ -467,6 +471,7 @@ static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window
 {
 	u64 needs = min(MQFQ_AUTO_LEG_LEAST << (2 * a->nr_pairs), MQFQ_AUTO_LEG_REQUESTS);
 
+	needs = max(needs, (u64)MQFQ_AUTO_LEG_EACH * w->nr_flows);
 	mqfq_auto_count(a, w);
 	if (a->leg_requests < needs && a->leg_windows < MQFQ_AUTO_LEG_WINDOWS)
 		return;
@@ -512,8 +517,7 @@ static void mqfq_auto_find_best(struct mqfq_auto *a)
 	if (a->best.ns) {
 		s64 gain_ppm = mqfq_auto_gain_of_ppm(&a->best, leg);
 
-		if (gain_ppm + mqfq_auto_chance_ppm(&a->best) > 0 ||
-		    mqfq_auto_leg_jain_ppm(leg) <= mqfq_auto_leg_jain_ppm(&a->best))
+		if (gain_ppm > 0 || mqfq_auto_leg_jain_ppm(leg) <= mqfq_auto_leg_jain_ppm(&a->best))
 			return;
 		if (mqfq_auto_is_unfair(&a->best, gain_ppm))
 			mqfq_auto_blame(a, a->last_slots);
@@ -556,6 +560,7 @@ static void mqfq_auto_halve(struct mqfq_auto *a, const struct mqfq_auto_window *
 static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	const struct mqfq_auto_leg *leg = &a->leg[MQFQ_AUTO_BASE];
+	u64 needs = max_t(u64, MQFQ_AUTO_NEW_REQUESTS, MQFQ_AUTO_LEG_EACH * w->nr_flows);
 
 	if (!a->nr_new) {
 		a->nr_new = w->nr_flows;
@@ -568,7 +573,7 @@ static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window
 	 * A flow that has had nothing yet does not show in Jain's index. What was sent at once is
 	 * completed flow by flow.
 	 */
-	if ((a->leg_requests >= MQFQ_AUTO_NEW_REQUESTS && leg->requests >= a->in_flight &&
+	if ((a->leg_requests >= needs && leg->requests >= a->in_flight &&
 	     leg->shares.nr >= w->nr_flows) || a->leg_windows >= MQFQ_AUTO_LEG_WINDOWS)
 		mqfq_auto_halve(a, w);
 }
