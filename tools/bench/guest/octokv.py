@@ -28,13 +28,14 @@ def _bench(step, tenant, *argv):
 
 
 def _users(step):
-    """The users file: name and password of a tenant are the same."""
+    """The users file: name and password of a tenant are the same, and it may see all of INFO."""
     path = os.path.join(FOLDER, "users")
     with open(path, "w", encoding="utf-8") as handle:
         for number, (name, tenant) in enumerate(step["users"].items(), 1):
             said = subprocess.run([os.path.join(step["build"], "octokvd"), "--hash-password"],
                                   input=f"{name}\n", stdout=subprocess.PIPE, text=True, check=True)
-            handle.write(f"{name} {number} {said.stdout.strip()} weight={tenant['weight']}\n")
+            handle.write(f"{name} {number} {said.stdout.strip()} weight={tenant['weight']} "
+                         "admin\n")
     return path
 
 

@@ -25,7 +25,7 @@
 
 enum {
 	OKV_VERSION		= 2,
-	OKV_VERSION_SLOTS	= 4,		/* as 2, but hashes have slots: hash.c */
+	OKV_VERSION_SLOTS	= 5,		/* as 2, but hashes have slots: hash.c */
 	OKV_NR_SUPERS		= 4,
 	OKV_NR_SUPERS_AGREE	= 2,
 	OKV_SUPER_STRIDE_BYTES	= 256 << 10,

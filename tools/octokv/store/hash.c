@@ -5,12 +5,13 @@
  * SipHash with a key that was drawn when the device was formatted and is stored nowhere else: a
  * client that chooses keys cannot make them collide.
  *
- * In a store with slots the bits of the partition are the upper ones of the slot of Redis Cluster.
- * So keys of a slot are in one partition. The lower ones are at the upper end of the tag, so that
- * the index knows the slot of a key. All others are SipHash's: those of the shard, and those that
- * say where in the shard an entry lies. So all shards are short, and runs in them, also if all keys
- * have one slot. A client can choose keys of one slot, and make a partition fuller and busier than
- * others; it still cannot make keys collide.
+ * In a store with slots the bits of the partition are the lower ones of the slot of Redis Cluster.
+ * So keys of a slot are in one partition, and a range of slots, as a node has it, is spread over
+ * all of them. The upper ones are at the upper end of the tag, so that the index knows the slot of
+ * a key. All others are SipHash's: those of the shard, and those that say where in the shard an
+ * entry lies. So all shards are short, and runs in them, also if all keys have one slot. A client
+ * can choose keys of one slot, and make a partition fuller and busier than others; it still cannot
+ * make keys collide.
  */
 #include <string.h>
 
@@ -42,8 +43,7 @@ uint64_t okv_store_hash_in(const struct okv_store *store, uint16_t tenant, const
 	if (store->layout.super.version != OKV_VERSION_SLOTS)
 		return hash;
 	hash = hash << bits >> bits & ~okv_slot_mask(bits);
-	return (uint64_t)slot >> (OKV_SLOT_BITS - bits) << (64 - bits) | okv_slot_tag(slot, bits) |
-	       hash;
+	return (uint64_t)slot << (64 - bits) | okv_slot_tag(slot, bits) | hash;
 }
 
 uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key,

@@ -430,8 +430,7 @@ static inline uint64_t okv_slot_mask(uint32_t partition_bits)
 
 static inline uint64_t okv_slot_tag(uint64_t slot, uint32_t partition_bits)
 {
-	return slot << (OKV_TAG_BITS - OKV_SLOT_BITS + partition_bits) &
-	       okv_slot_mask(partition_bits);
+	return slot >> partition_bits << (OKV_TAG_BITS - OKV_SLOT_BITS + partition_bits);
 }
 
 /* What the clock of the owner says; without one, time stands still. */

@@ -121,7 +121,7 @@ void way_flush_end(struct server *s);
 /* The partition that has the keys of a slot. */
 static inline uint32_t way_partition(const struct server *s, uint32_t slot)
 {
-	return slot * s->nr_partitions / OKV_NR_SLOTS;
+	return slot % s->nr_partitions;
 }
 
 /* Where a client is to ask instead, as an error: none of its keys is here, or not all are. */

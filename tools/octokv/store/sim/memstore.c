@@ -69,7 +69,7 @@ uint64_t okv_store_hash_in(const struct okv_store *store, uint16_t tenant, const
 	for (size_t i = 0; i < key_len; i++)
 		hash = (hash ^ ((const uint8_t *)key)[i]) * 0x100000001b3ULL;
 	hash *= 0x9e3779b97f4a7c15ULL;
-	return store->has_slots ? (uint64_t)(slot >> 12) << 62 | hash >> 2 : hash;
+	return store->has_slots ? (uint64_t)slot << 62 | hash >> 2 : hash;
 }
 
 uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key,

@@ -314,7 +314,8 @@ static void find_tags(void)
 		do {
 			snprintf(run_tags[i], sizeof(run_tags[i]), "t%u", number++);
 			run_slots[i] = okv_slot(run_tags[i], strlen(run_tags[i]));
-		} while (run_slots[i] / (OKV_NR_SLOTS / NR_TAGS) != i);
+		} while (run_slots[i] / (OKV_NR_SLOTS / NR_TAGS) != i ||
+			 run_slots[i] % NR_TAGS != i);
 	}
 }
 

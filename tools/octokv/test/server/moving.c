@@ -767,37 +767,37 @@ static void test_watch(void)
 
 	open_node(&world, NULL);
 	/* Another slot of the same partition. */
-	TALK("SET k3 1", "+OK\r\n");
+	TALK("SET baz 1", "+OK\r\n");
 	TALK("WATCH bar", "+OK\r\n");
 	TALK("CLUSTER SETSLOT 5061 MIGRATING " B, "+OK\r\n");
 	TALK("MULTI", "+OK\r\n");
-	TALK("SET k3 2", "+QUEUED\r\n");
+	TALK("SET baz 2", "+QUEUED\r\n");
 	TALK("EXEC", "*-1\r\n");
 	TALK("CLUSTER SETSLOT 5061 STABLE", "+OK\r\n");
 	TALK("SET bar 1", "+OK\r\n");
 	TALK("CLUSTER SETSLOT 5061 MIGRATING " B, "+OK\r\n");
 	TALK("WATCH bar", "+OK\r\n");
 	TALK("MULTI", "+OK\r\n");
-	TALK("SET k3 2", "+QUEUED\r\n");
+	TALK("SET baz 2", "+QUEUED\r\n");
 	TALK("EXEC", "*1\r\n+OK\r\n");
 	TALK("WATCH bar", "+OK\r\n");
 	world.server.cluster->owner[5061] = 2;
 	TALK("MULTI", "+OK\r\n");
-	TALK("SET k3 3", "+QUEUED\r\n");
+	TALK("SET baz 3", "+QUEUED\r\n");
 	TALK("EXEC", "*-1\r\n");
-	TALK("GET k3", "$1\r\n2\r\n");
+	TALK("GET baz", "$1\r\n2\r\n");
 	world.server.cluster->owner[5061] = 1;
 	/* A key that is watched counts for its own slot. */
 	TALK("CLUSTER SETSLOT 5061 STABLE", "+OK\r\n");
-	TALK("CLUSTER SETSLOT 4576 MIGRATING " B, "+OK\r\n");
+	TALK("CLUSTER SETSLOT 4813 MIGRATING " B, "+OK\r\n");
 	TALK("WATCH {bar}2", "+OK\r\n");
 	TALK("MULTI", "+OK\r\n");
-	TALK("SET k3 3", "+QUEUED\r\n");
+	TALK("SET baz 3", "+QUEUED\r\n");
 	TALK("EXEC", "*1\r\n+OK\r\n");
 	TALK("WATCH bar", "+OK\r\n");
 	TALK("MULTI", "+OK\r\n");
-	TALK("SET {k3}2 3", "+QUEUED\r\n");
-	TALK("EXEC", "-ASK 4576 10.0.0.2:7002\r\n");
+	TALK("SET {baz}2 3", "+QUEUED\r\n");
+	TALK("EXEC", "-ASK 4813 10.0.0.2:7002\r\n");
 	close_node(&world);
 }
 

@@ -21,7 +21,6 @@ enum {
 	SHARD_BITS	= 6,
 	NR_SHARDS	= 1 << SHARD_BITS,
 	HASH_SHIFT	= 62,
-	SLOT_SHIFT	= 12,
 	NR_COUNTED	= 20,		/* slots, that is {0} to {19} */
 	EXPIRES_MS	= 1000,
 };
@@ -87,11 +86,10 @@ static void test_with_slots(void)
 		snprintf(same, sizeof(same), "{%u}b", i);
 		hash = hash_of(1, key);
 		twin = hash_of(2, same);
-		EXPECT(hash >> HASH_SHIFT == slot_of(key) >> SLOT_SHIFT);
-		EXPECT(twin >> HASH_SHIFT == slot_of(key) >> SLOT_SHIFT);
+		EXPECT(hash >> HASH_SHIFT == slot_of(key) % NR_PARTITIONS);
+		EXPECT(twin >> HASH_SHIFT == slot_of(key) % NR_PARTITIONS);
 		EXPECT(hash != twin && hash != hash_of(2, key));
-		EXPECT(okv_store_partition_of(store, hash) ==
-		       slot_of(key) / (OKV_NR_SLOTS / NR_PARTITIONS));
+		EXPECT(okv_store_partition_of(store, hash) == slot_of(key) % NR_PARTITIONS);
 	}
 	close_store();
 }
@@ -131,7 +129,7 @@ static void put(uint16_t tenant, const char *key, uint64_t expire_ms)
 
 static struct okv_partition *partition_of(uint32_t slot)
 {
-	return okv_store_partition(store, slot / (OKV_NR_SLOTS / NR_PARTITIONS));
+	return okv_store_partition(store, slot % NR_PARTITIONS);
 }
 
 static uint64_t count(uint32_t slot, uint16_t tenant)
