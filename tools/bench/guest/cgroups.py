@@ -44,6 +44,13 @@ def _set_weights(control, weights):
         write(f"{ROOT}/{group}/{name}", max(low, round(weight * scale)))
 
 
+def _set_targets(disk, targets_us):
+    """Write mq-mqfq's latency target of each cgroup of @targets_us."""
+    device = read(f"/sys/block/{disk}/dev")
+    for group, target_us in targets_us.items():
+        write(f"{ROOT}/{group}/io.mqfair.latency", f"{device} target={target_us}")
+
+
 def _set_limits(disk, weights, model):
     """Hold each cgroup to its share of what @model says that the drive can do."""
     device, total = read(f"/sys/block/{disk}/dev"), sum(weights.values())
@@ -64,11 +71,12 @@ def _switch_iocost(disk, on, model=None, qos=""):
 
 
 @contextlib.contextmanager
-def cgroups(disk, control, weights, model=None, qos=""):
+def cgroups(disk, control, weights, model=None, qos="", targets_us=None):
     """The cgroups of @weights below the root, until the context ends.
 
     @control is the scheduler that obeys the weights, io.cost or io.max. io.cost may have a @model
     of the drive, {coefficient: value}, and a text of @qos parameters; io.max needs the model.
+    Under mq-mqfq a cgroup may have a target, {cgroup: us}.
     """
     write(f"{ROOT}/cgroup.subtree_control", "+io")
     made = []
@@ -77,6 +85,7 @@ def cgroups(disk, control, weights, model=None, qos=""):
             os.mkdir(f"{ROOT}/{group}")
             made.append(group)
         _set_weights(control, weights)
+        _set_targets(disk, targets_us or {})
         if control == "io.cost":
             _switch_iocost(disk, True, model, qos)
         elif control == "io.max":

@@ -9,6 +9,7 @@ disk, written after it has appeared). Kinds:
   nvme-tcp    ssdsim behind the kernel's NVMe target and its NVMe host, connected by TCP on the
               loopback interface
 """
+import contextlib
 import os
 import subprocess
 import time
@@ -46,6 +47,23 @@ def read(path):
     """The text of an attribute."""
     with open(path, encoding="ascii") as handle:
         return handle.read().strip()
+
+
+def make_ext4(disk, mib):
+    """A new ext4 on the first @mib of @disk."""
+    call("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
+         f"/dev/{disk}", f"{mib}m")
+
+
+@contextlib.contextmanager
+def mounted(disk, mount):
+    """The ext4 on @disk at @mount until the context ends; nothing of it is in memory before."""
+    os.makedirs(mount, exist_ok=True)
+    call("mount", "-t", "ext4", f"/dev/{disk}", mount)
+    try:
+        yield
+    finally:
+        call("umount", mount)
 
 
 def _wait_for(find, what):

@@ -25,6 +25,7 @@ BENCHMARKS = {
     "defaults": "cases.tabs_defaults",
     "filesystems": "cases.filesystems",
     "etcd": "cases.etcd",
+    "protection": "cases.protection",
     "drives": "cases.drives",
     "scale": "cases.all_scale",
 }
@@ -53,6 +54,7 @@ MEASURED = {
     "defaults": ("mq-tabs", "lib"),
     "filesystems": ("mq-mqfq", "lib"),
     "etcd": ("mq-mqfq", "lib"),
+    "protection": ("mq-mqfq", "mq-k2", "lib"),
     "drives": ("mq-mqfq", "mq-k2", "lib"),
     "scale": SCHEDULERS,
     "demo": ("mq-mqfq", "lib"),

@@ -27,6 +27,7 @@ JOBS = "fio-jobs"
 OCTOKV = "results/octokv-guest"
 IOCOUNT = "results/iocount-guest/iocount"
 BURSTS = "results/bursts-guest/bursts"
+PROTECTION = "results/protection-guest/protection"
 # The schedulers to compare; others() adds those of the checkout that are not named here.
 ALWAYS = ("none", "mq-k2", "mq-deadline", "kyber", "bfq")
 
@@ -137,7 +138,7 @@ def _build_static(name, target):
     say(f"compiling {name}")
     part = f"{program}.{os.getpid()}"
     enter(["cc", "-O2", "-Wall", "-static", "-o", part,
-           os.path.join(BENCH, f"guest/{name}.c"), "-luring"], f"compiling {name}")
+           os.path.join(BENCH, f"guest/{name}.c"), "-luring", "-lm"], f"compiling {name}")
     os.replace(part, program)
 
 
@@ -149,6 +150,11 @@ def build_iocount():
 def build_bursts():
     """Compile guest/bursts.c for guests, as BURSTS."""
     _build_static("bursts", BURSTS)
+
+
+def build_protection():
+    """Compile guest/protection.c for guests, as PROTECTION."""
+    _build_static("protection", PROTECTION)
 
 
 def build_octokvd():
