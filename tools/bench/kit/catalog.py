@@ -26,6 +26,7 @@ BENCHMARKS = {
     "filesystems": "cases.filesystems",
     "etcd": "cases.etcd",
     "protection": "cases.protection",
+    "act": "cases.act",
     "drives": "cases.drives",
     "scale": "cases.all_scale",
 }
@@ -55,6 +56,7 @@ MEASURED = {
     "filesystems": ("mq-mqfq", "lib"),
     "etcd": ("mq-mqfq", "lib"),
     "protection": ("mq-mqfq", "mq-k2", "lib"),
+    "act": ("mq-mqfq", "mq-k2", "lib"),
     "drives": ("mq-mqfq", "mq-k2", "lib"),
     "scale": SCHEDULERS,
     "demo": ("mq-mqfq", "lib"),
