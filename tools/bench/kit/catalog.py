@@ -27,6 +27,7 @@ BENCHMARKS = {
     "etcd": "cases.etcd",
     "protection": "cases.protection",
     "act": "cases.act",
+    "desktop": "cases.desktop",
     "drives": "cases.drives",
     "scale": "cases.all_scale",
 }
@@ -57,6 +58,7 @@ MEASURED = {
     "etcd": ("mq-mqfq", "lib"),
     "protection": ("mq-mqfq", "mq-k2", "lib"),
     "act": ("mq-mqfq", "mq-k2", "lib"),
+    "desktop": ("mq-mqfq", "lib"),
     "drives": ("mq-mqfq", "mq-k2", "lib"),
     "scale": SCHEDULERS,
     "demo": ("mq-mqfq", "lib"),
