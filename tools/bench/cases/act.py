@@ -5,7 +5,7 @@ The load has the shape of Aerospike's certification tool (ACT). Its unit, "1x", 
 small record and 1000 writes a second. Records are written in large blocks, and old blocks are read
 and written once more when half of them is stale: 24 reads and 24 writes of 128 KiB a second. A
 record is a page of 4 KiB here, of 1.5 KiB there. All requests come when they come: tasks that each
-send by a Poisson process of their own.
+send reads by a Poisson process of their own, and large blocks at a fixed rate.
 
 The drive reads four times as slowly as ssdsim's default, so that the guest's CPU is never the
 limit. So the unit is a quarter here: READS_PER_S and BLOCKS_PER_S. A read alone takes 0.54 ms, and
@@ -47,8 +47,7 @@ NAMES = ("none", "kyber, target", "mq-deadline, idle", "bfq, tuned", "io.cost, t
 QUICK_NAMES = ("none", "mq-mqfq", OURS)
 
 HEAD = ("[global]\nfilename=${DEV}\ndirect=1\nnorandommap\nrandrepeat=1\ntime_based\n"
-        "cgroup_nodelete=1\nlog_unix_epoch=1\nper_job_logs=0\nioengine=psync\ngroup_reporting\n"
-        "rate_process=poisson\n")
+        "cgroup_nodelete=1\nlog_unix_epoch=1\nper_job_logs=0\nioengine=psync\ngroup_reporting\n")
 
 
 # ---- what is measured ----
@@ -58,7 +57,7 @@ def job_text(load, seconds, more=""):
     text = HEAD + f"runtime={round(1000 * seconds)}ms\n"
     text += ("\n[reads]\nnew_group\ncgroup=reads\nrw=randread\nbs=4k\nprioclass=1\nprio=0\n"
              f"write_lat_log=reads\nnumjobs={round(load * READS_PER_S / READS_PER_TASK_S)}\n"
-             f"rate_iops={READS_PER_TASK_S}\n")
+             f"rate_iops={READS_PER_TASK_S}\nrate_process=poisson\n")
     for way in ("read", "write"):
         text += (f"\n[large-{way}s]\nnew_group\ncgroup=large\nrw=rand{way}\nbs={BLOCK_BYTES}\n"
                  f"numjobs={BLOCK_TASKS}\n{more}"
