@@ -760,7 +760,6 @@ static void more_flows_test(struct kunit *test)
 		end_window_of(c, &w, 800000);
 	mqfq_auto_get_found(&c->law, &found);
 	KUNIT_EXPECT_EQ(test, found.value[MQFQ_AUTO_SLOTS], (u32)SLOTS);
-
 	mqfq_auto_blame(&c->law, SLOTS);
 	for (w.nr_flows = 17; w.nr_flows <= 19; w.nr_flows += 2) {
 		KUNIT_EXPECT_LT(test, slots(c), (u32)SLOTS);
@@ -849,6 +848,7 @@ static void resume_test(struct kunit *test)
 	KUNIT_EXPECT_GT(test, slots(c), (u32)SLOTS);
 	KUNIT_EXPECT_EQ(test, found.value[MQFQ_AUTO_THROTTLE_KB], 0U);
 	mqfq_auto_init(&c->law, SLOTS, OPEN_SLOTS, THROTTLE_KB);
+	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
 	mqfq_auto_resume(&c->law, &found);
 	mqfq_auto_on(&c->law, MQFQ_AUTO_SLOTS);
 	KUNIT_EXPECT_EQ(test, slots(c), found.value[MQFQ_AUTO_SLOTS]);

@@ -108,8 +108,6 @@ enum {
 	MQFQ_AUTO_COST_PPM	= 10000,
 	/* A comparison of n requests in all may be wrong by this over the root of n. */
 	MQFQ_AUTO_CHANCE_PPM	= 2500000,
-	/* And by so many times what chance takes from Jain's index: all that it may be worth. */
-	MQFQ_AUTO_GRAINS	= 16,
 	/* Flows whose Jain's index is this have their shares. */
 	MQFQ_AUTO_FAIR_PPM	= 997500,
 	MQFQ_AUTO_PAIRS_MAX	= 6,
@@ -395,7 +393,7 @@ static u64 mqfq_auto_doubt_ppm(const struct mqfq_auto *a)
 
 	return min((u64)MQFQ_AUTO_CHANCE_PPM / int_sqrt64(a->told),
 		   max(mqfq_auto_scatter_ppm(base), mqfq_auto_scatter_ppm(other))) +
-	       MQFQ_AUTO_GRAINS * max(mqfq_auto_grain_ppm(base), mqfq_auto_grain_ppm(other));
+	       max(mqfq_auto_chance_ppm(base), mqfq_auto_chance_ppm(other));
 }
 
 /* So large a D is unfair. */
@@ -776,7 +774,10 @@ void mqfq_auto_resume(struct mqfq_auto *a, const struct mqfq_auto_found *found)
 {
 	unsigned int which;
 
-	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++)
+	for (which = 0; which < MQFQ_AUTO_NR_KNOBS; which++) {
+		struct mqfq_auto_knob *k = &a->knob[which];
+
 		if (found->value[which])
-			a->knob[which].base = found->value[which];
+			k->base = k->first = found->value[which];
+	}
 }

@@ -111,7 +111,11 @@ s64 mqfq_auto_leg_rise_ppm(const struct mqfq_auto_leg *now, const struct mqfq_au
 	return max(mqfq_auto_bytes_rise_ppm(now, then), mqfq_auto_requests_rise_ppm(now, then));
 }
 
-u64 mqfq_auto_grain_ppm(const struct mqfq_auto_leg *leg)
+/*
+ * What chance takes from Jain's index: each flow may have a request more or less than its share,
+ * which is much for one that has few of them since it has little weight.
+ */
+static u64 mqfq_auto_grain_ppm(const struct mqfq_auto_leg *leg)
 {
 	u64 nr = max(leg->shares.nr, 1ULL), size = div64_u64(leg->bytes, max(leg->requests, 1ULL));
 	u64 mean = mul_u64_u64_div_u64(leg->shares.sum, MQFQ_AUTO_UNIT_BYTES, max(nr * size, 1ULL));
@@ -134,6 +138,11 @@ static s64 mqfq_auto_worth_ppm(const struct mqfq_auto_leg *leg)
 	       MQFQ_AUTO_VERY_UNFAIR * min_t(s64, jain_ppm, MQFQ_AUTO_VERY_UNFAIR_PPM);
 }
 
+u64 mqfq_auto_chance_ppm(const struct mqfq_auto_leg *leg)
+{
+	return (MQFQ_AUTO_UNFAIR + MQFQ_AUTO_VERY_UNFAIR) * mqfq_auto_grain_ppm(leg);
+}
+
 s64 mqfq_auto_gain_of_ppm(const struct mqfq_auto_leg *large, const struct mqfq_auto_leg *small)
 {
 	s64 unfair_ppm = mqfq_auto_worth_ppm(small) - mqfq_auto_worth_ppm(large);
@@ -148,7 +157,5 @@ s64 mqfq_auto_gain_of_ppm(const struct mqfq_auto_leg *large, const struct mqfq_a
 
 bool mqfq_auto_is_unfair(const struct mqfq_auto_leg *leg, s64 gain_ppm)
 {
-	s64 worth = MQFQ_AUTO_UNFAIR + MQFQ_AUTO_VERY_UNFAIR;
-
-	return gain_ppm + worth * (s64)mqfq_auto_grain_ppm(leg) < -MQFQ_AUTO_UNFAIR_PPM;
+	return gain_ppm + (s64)mqfq_auto_chance_ppm(leg) < -MQFQ_AUTO_UNFAIR_PPM;
 }

@@ -141,11 +141,8 @@ s64 mqfq_auto_poorest_rise_ppm(const struct mqfq_auto_leg *now, const struct mqf
 /* Jain's index of a leg, without what chance takes. */
 u32 mqfq_auto_leg_jain_ppm(const struct mqfq_auto_leg *leg);
 
-/*
- * What chance takes from Jain's index: each flow may have a request more or less than its share,
- * which is much for one that has few of them since it has little weight.
- */
-u64 mqfq_auto_grain_ppm(const struct mqfq_auto_leg *leg);
+/* All that may be worth what chance takes from Jain's index, in millionths of throughput. */
+u64 mqfq_auto_chance_ppm(const struct mqfq_auto_leg *leg);
 
 /*
  * The gain of a larger value over a smaller one, in millionths of throughput. Unfairness counts
