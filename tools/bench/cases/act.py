@@ -41,7 +41,6 @@ SERVED_PCT = 95
 TARGET_US = 1000 * SCALE
 RAMP_S, SEARCH_S, WINDOW_S, BEYOND_S = 1, 4, 4, 0.5
 OURS, K2 = "mq-mqfq, target", "mq-k2, target"
-TARGETED = {K2: ("mq-k2", {"max_inflight": 256}), OURS: ("mq-mqfq", {})}
 NAMES = ("none", "kyber, target", "mq-deadline, idle", "bfq, tuned", "io.cost, tuned", "mq-mqfq",
          K2, OURS)
 QUICK_NAMES = ("none", "mq-mqfq", OURS)
@@ -69,16 +68,11 @@ def _way(name):
     weights = {"reads": 1000 if name.endswith("tuned") else 100, "large": 100}
     if name in rivals.WITH_TARGET:
         return rivals.way_with_target(name, weights, TARGET_US)
-    if name not in TARGETED:
-        return rivals.way(name, weights)
-    scheduler, tunables = TARGETED[name]
-    return {"name": name, "scheduler": scheduler,
-            "tunables": {**tunables, "target_p999_us": TARGET_US},
-            "cgroups": {"control": scheduler, "weights": weights}}
+    return rivals.way(name, weights)
 
 
 def _step(load, name):
-    ramp_s = SEARCH_S if name in TARGETED else RAMP_S
+    ramp_s = SEARCH_S if name in rivals.SEARCHING else RAMP_S
     idle = "prioclass=3\n" if name.endswith("idle") else ""
     return {"label": f"{load}x, {name}", "case": f"{load}x", "load": load, "device": DRIVE,
             "measure": "fio", "job_text": job_text(load, ramp_s + WINDOW_S + BEYOND_S, idle),

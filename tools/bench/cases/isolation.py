@@ -67,8 +67,6 @@ CASES = {
     "open, 4 and 4, GC": (FULL, "open", ["4k reads", "4k writes"] * 4, 20000, False),
 }
 OURS, BYTES = "mq-mqfq, target", "mq-mqfq"
-# Those that find a bound for a target: scheduler, and the tunables beside it.
-TARGETED = {"mq-k2, target": ("mq-k2", {"max_inflight": 256}), OURS: ("mq-mqfq", {})}
 # In this order both guests have as much to do, and one of them measures io.cost's models.
 NAMES = ("none", "kyber", "kyber, target", "mq-deadline", "mq-deadline, idle", "bfq, tuned",
          "io.cost, tuned", BYTES, "mq-k2, target", OURS)
@@ -99,12 +97,7 @@ def _way(name, kinds, target_us):
                **{f"a{number}": 100 for number in range(len(kinds))}}
     if name in rivals.WITH_TARGET:
         return rivals.way_with_target(name, weights, target_us)
-    if name not in TARGETED:
-        return rivals.way(name, weights)
-    scheduler, tunables = TARGETED[name]
-    return {"name": name, "scheduler": scheduler,
-            "tunables": {**tunables, "target_p999_us": target_us},
-            "cgroups": {"control": scheduler, "weights": weights}}
+    return rivals.way(name, weights)
 
 
 def _step(case, drive, rt_way, kinds, way, ramp_s, window_s):
@@ -131,7 +124,7 @@ def case_steps(quick):
                           for kind in ("4k reads", *kinds))
     return [_alone(*what) for what in alone] + [
         _step(case, drive, rt_way, kinds, _way(name, kinds, target_us),
-              SEARCH_S if name in TARGETED else RAMP_S, WINDOW_S)
+              SEARCH_S if name in rivals.SEARCHING else RAMP_S, WINDOW_S)
         for case, (drive, rt_way, kinds, target_us, _) in cases.items()
         for name in (QUICK_NAMES if quick else NAMES)]
 

@@ -71,15 +71,11 @@ def _way(name):
     """Who schedules, and the I/O class of each."""
     by_class = name.startswith(BY_CLASS)
     classes = {SERVICE: "1" if by_class else "0", HOG: "3" if name.endswith("idle") else "0"}
-    if name in rivals.WITH_TARGET:
-        way = rivals.way_with_target(name, WEIGHTS, TARGET_US)
-    elif name == K2:
-        way = {"name": name, "scheduler": "mq-k2", "cgroups": {"control": "mq-k2",
-                                                               "weights": WEIGHTS},
-               "tunables": {"max_inflight": 256, "target_p999_us": TARGET_US}}
-    elif name == OURS:
+    if name == OURS:
         way = {**rivals.way("mq-mqfq", WEIGHTS), "name": name}
         way["cgroups"] = {**way["cgroups"], "targets_us": {SERVICE: TARGET_US}}
+    elif name in rivals.WITH_TARGET:
+        way = rivals.way_with_target(name, WEIGHTS, TARGET_US)
     else:
         way = rivals.way(name, WEIGHTS)
     return {**way, "classes": classes}

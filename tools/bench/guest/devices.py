@@ -56,10 +56,11 @@ def busy_s():
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
-def make_ext4(disk, mib):
-    """A new ext4 on the first @mib of @disk."""
+def make_ext4(disk, mib=None):
+    """A new ext4 on the first @mib of @disk, or all of it."""
+    size = [f"{mib}m"] if mib else []
     call("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
-         f"/dev/{disk}", f"{mib}m")
+         f"/dev/{disk}", *size)
 
 
 @contextlib.contextmanager

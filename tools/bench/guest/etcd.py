@@ -85,8 +85,7 @@ def _start(disk):
     """A new file system and a new server in the cgroup etcd, which has answered."""
     groups, devices = _guest()
     os.makedirs(MOUNT, exist_ok=True)
-    devices.call("mkfs.ext4", "-q", "-F", "-E",
-                 "nodiscard,lazy_itable_init=0,lazy_journal_init=0", f"/dev/{disk}", "512m")
+    devices.make_ext4(disk, 512)
     devices.call("mount", "-t", "ext4", f"/dev/{disk}", MOUNT)
     with open("/tmp/etcd.log", "w", encoding="utf-8") as log:
         server = subprocess.Popen(

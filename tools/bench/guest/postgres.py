@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 
-from devices import SEED, StepError, call
+from devices import SEED, StepError, call, make_ext4
 
 BIN = "/usr/lib/postgresql/17/bin"
 MOUNT = "/mnt/postgres"
@@ -37,8 +37,7 @@ def start(disk, scale):
     """File system, cluster, server, and pgbench's tables."""
     os.makedirs(SOCKET, exist_ok=True)
     os.makedirs(MOUNT, exist_ok=True)
-    call("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
-         f"/dev/{disk}")
+    make_ext4(disk)
     call("mount", "-t", "ext4", f"/dev/{disk}", MOUNT)
     call("chown", "postgres:", MOUNT, SOCKET)
     _as_postgres(f"{BIN}/initdb", "-D", f"{MOUNT}/data", "-A", "trust", "--no-sync",

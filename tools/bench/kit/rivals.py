@@ -10,7 +10,8 @@ itself. "io.max" holds each cgroup to its share of the rates in that model, byte
 reads and writes: what an administrator would set by hand. It lends nothing to others. The rest
 have what they come with.
 
-A case with a target for one tenant has two more. "kyber, target" has that as kyber's target for
+A case with a target for one tenant has more. "mq-k2, target" and "mq-mqfq, target" find a bound for
+it by themselves. "kyber, target" has that as kyber's target for
 reads, and five times as much for writes, as in kyber's defaults. "mq-deadline, idle" has the
 tunables that mq-deadline's manual in the kernel names for latency. The tenant has class real-time
 and all others have class idle; nothing waits longer than AGING_MS for a higher class.
@@ -33,7 +34,11 @@ WITH_TARGET = {
                                            "write_lat_nsec": 5000 * us}),
     "mq-deadline, idle": ("mq-deadline",
                           lambda _: {"fifo_batch": 1, "prio_aging_expire": AGING_MS}),
+    "mq-k2, target": ("mq-k2", lambda us: {"max_inflight": 256, "target_p999_us": us}),
+    "mq-mqfq, target": ("mq-mqfq", lambda us: {"target_p999_us": us}),
 }
+# Of these, those that find a bound for it, which takes a while.
+SEARCHING = ("mq-k2, target", "mq-mqfq, target")
 # Of those that need a model of the drive: io.cost's parameters.
 QOS = {"io.cost, tuned": "rpct=0 rlat=25000 wpct=0 wlat=25000 min=100 max=100", "io.max": ""}
 

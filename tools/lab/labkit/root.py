@@ -212,12 +212,13 @@ for folder in $keep; do
     mount --rbind "$folder" "$root$folder"
 done
 unset IFS
-if [ ! -e "$root/root/.cache/mqfair" ]; then
-    mkdir -p "$root/root/.cache"
-    ln -s "$(printf '%s' "$keep" | head -n 1)" "$root/root/.cache/mqfair"
+export HOME=/root
+if [ ! -e "$root$HOME/.cache/mqfair" ]; then
+    mkdir -p "$root$HOME/.cache"
+    ln -s "$(printf '%s' "$keep" | head -n 1)" "$root$HOME/.cache/mqfair"
 fi
 mount -o remount,bind,ro "$root"
-export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL=C.UTF-8 TMPDIR=/tmp
 exec chroot "$root" sh -c 'cd "$0" && exec "$@"' "$start" "$@"
 """

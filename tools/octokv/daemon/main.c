@@ -457,7 +457,7 @@ static void parse(struct options *o, int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		parse_one(o, option);
 	if (optind < argc) {
-		snprintf(why, sizeof(why), "%s is not an option", argv[optind]);
+		snprintf(why, sizeof(why), "not an option: %s", argv[optind]);
 		wrong_use(why);
 	}
 	if (!o->config.data && !asks(o) && o->mode != MODE_HASH)

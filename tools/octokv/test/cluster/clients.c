@@ -13,13 +13,11 @@
 #include "run.h"
 #include "test/test.h"
 
-static const char *const verbs[] = { "GET", "SET", "INCR", "DEL" };
-
 static void put_step(char *text, size_t bytes, uint32_t tag, const struct step *s)
 {
 	size_t at = strlen(text);
 
-	at += snprintf(text + at, bytes - at, "%s {%s}%c", verbs[s->verb], run_tags[tag],
+	at += snprintf(text + at, bytes - at, "%s {%s}%c", verb_names[s->verb], run_tags[tag],
 		       "xy"[s->key]);
 	if (s->verb == SET)
 		at += snprintf(text + at, bytes - at, " %lld", (long long)s->number);

@@ -14,6 +14,8 @@
 
 enum { NR_SEEN = 1 << 18 };
 
+const char *const verb_names[] = { "GET", "SET", "INCR", "DEL" };
+
 struct place {
 	uint64_t done;			/* entries, by bit */
 	int64_t keys[2];
@@ -145,13 +147,12 @@ bool history_fits(const struct history *h)
 
 void entry_print(const struct entry *e, char *text, size_t bytes)
 {
-	static const char *const verbs[] = { "GET", "SET", "INCR", "DEL" };
 	int at = snprintf(text, bytes, "%llu", (unsigned long long)e->sent);
 
 	for (uint32_t i = 0; i < e->nr; i++) {
 		const struct step *s = &e->steps[i];
 
-		at += snprintf(text + at, bytes - at, " %s %c", verbs[s->verb], "xy"[s->key]);
+		at += snprintf(text + at, bytes - at, " %s %c", verb_names[s->verb], "xy"[s->key]);
 		if (s->verb == SET)
 			at += snprintf(text + at, bytes - at, " %lld", (long long)s->number);
 		else if (e->answered != UINT64_MAX)

@@ -20,6 +20,7 @@ enum {
 };
 
 enum verb { GET, SET, INCR, DEL };
+extern const char *const verb_names[];
 
 struct step {
 	enum verb verb;

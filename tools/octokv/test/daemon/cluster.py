@@ -48,7 +48,7 @@ class Cluster:
         self.stores = [os.path.join(folder, f"store{i}") for i in range(NR_NODES)]
         self.map = os.path.join(folder, "map")
         self.nodes, self.options = [], ()
-        # A third of the partitions has them.
+        # Room for what is written once more, too.
         size_bytes = (2 << 30) + FILLED_BYTES * 4
         said = [run_once("--data", store, "--format", "--slots", "--size", str(size_bytes))
                 for store in self.stores]
