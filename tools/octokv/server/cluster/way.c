@@ -9,17 +9,6 @@ enum { SHIPMENT_SHIFT = 20 };		/* so many bits of a number are below the millise
 
 /* ---- what the map says ---- */
 
-enum way way_of(const struct server *s, int32_t slot, bool asking)
-{
-	const struct cluster *c = s->cluster;
-
-	if (slot < 0)
-		return WAY_NONE;
-	if (cluster_owns(c, slot))
-		return c->way[slot] ? WAY_LEAVES : WAY_NONE;
-	return c->way[slot] && asking ? WAY_COMES : WAY_ELSEWHERE;
-}
-
 bool way_is_in_doubt(const struct server *s, int32_t slot)
 {
 	return slot >= 0 && __atomic_load_n(&s->cluster->in_doubt[slot], __ATOMIC_RELAXED);

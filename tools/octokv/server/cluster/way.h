@@ -56,7 +56,16 @@ struct leaving {
 /*
  * What the map says now of a slot, or of -1, which is none. @asking: the client has been sent here.
  */
-enum way way_of(const struct server *s, int32_t slot, bool asking);
+static inline enum way way_of(const struct server *s, int32_t slot, bool asking)
+{
+	const struct cluster *c = s->cluster;
+
+	if (slot < 0)
+		return WAY_NONE;
+	if (cluster_owns(c, slot))
+		return c->way[slot] ? WAY_LEAVES : WAY_NONE;
+	return c->way[slot] && asking ? WAY_COMES : WAY_ELSEWHERE;
+}
 
 /* Whether a slot that leaves is in doubt. */
 bool way_is_in_doubt(const struct server *s, int32_t slot);

@@ -439,6 +439,8 @@ static void test_comes(void)
 	struct world world;
 
 	open_node(&world, NULL);
+	TALK("ASKING", "+OK\r\n");
+	TALK("SET foo 1", "-MOVED 12182 10.0.0.2:7002\r\n");
 	TALK("CLUSTER SETSLOT 12182 IMPORTING " B, "+OK\r\n");
 	TALK("GET foo", "-MOVED 12182 10.0.0.2:7002\r\n");
 	TALK("ASKING", "+OK\r\n");

@@ -38,6 +38,34 @@ static uint64_t hash_of(uint16_t tenant, const char *key)
 	return okv_store_hash(store, tenant, key, strlen(key));
 }
 
+/* The same bit by bit, as the specification has it. */
+static uint32_t slow_slot(const uint8_t *data, size_t len)
+{
+	uint16_t sum = 0;
+
+	for (size_t i = 0; i < len * 8; i++) {
+		bool is_above = sum >> 15 != (data[i / 8] >> (7 - i % 8) & 1);
+
+		sum = sum << 1 ^ (is_above ? 0x1021 : 0);
+	}
+	return sum % OKV_NR_SLOTS;
+}
+
+/* Each byte at each place, alone and among others. */
+static void test_bytes(void)
+{
+	uint8_t key[20] = { 0 };
+
+	for (uint32_t at = 0; at < sizeof(key); at++) {
+		for (uint32_t byte = 0; byte < 256; byte++) {
+			key[at] = byte;
+			EXPECT(byte == '{' || okv_slot(key, sizeof(key)) ==
+			       slow_slot(key, sizeof(key)));
+			EXPECT(byte == '{' || okv_slot(key, at + 1) == slow_slot(key, at + 1));
+		}
+	}
+}
+
 static void test_slots(void)
 {
 	EXPECT(slot_of("123456789") == 0x31c3);
@@ -237,6 +265,7 @@ static void test_without(void)
 int main(void)
 {
 	test_slots();
+	test_bytes();
 	test_with_slots();
 	test_one_tag();
 	test_walks();
