@@ -279,6 +279,23 @@ bool cluster_next(const struct cluster *c, uint32_t *at, struct cluster_range *r
 	return true;
 }
 
+struct cluster_range *cluster_ranges(const struct cluster *c)
+{
+	/* Of each node: how many, and then where the next one goes. */
+	uint32_t places[CLUSTER_NODES_MAX + 1] = { 0 }, nr = 0;
+	struct cluster_range range, *ranges;
+
+	for (uint32_t at = 0; cluster_next(c, &at, &range); nr++)
+		places[range.node + 1]++;
+	for (uint32_t i = 1; i < c->nr_nodes; i++)
+		places[i] += places[i - 1];
+	ranges = mem_alloc((nr + 1) * sizeof(*ranges));
+	for (uint32_t at = 0; cluster_next(c, &at, &range);)
+		ranges[places[range.node]++] = range;
+	ranges[nr].node = c->nr_nodes;
+	return ranges;
+}
+
 uint32_t cluster_nr_assigned(const struct cluster *c)
 {
 	uint32_t nr = 0;
@@ -437,18 +454,18 @@ struct cluster *cluster_load_newest(const char *path, const char *id, enum clust
 	return own;
 }
 
-static void write_line(FILE *file, const struct cluster *c, uint32_t node)
+/* The ranges at *@at are those of the node, and then behind them. */
+static void write_line(FILE *file, const struct cluster *c, uint32_t node,
+		       const struct cluster_range **at)
 {
 	const struct cluster_node *n = &c->nodes[node];
-	struct cluster_range range;
 
 	fprintf(file, "%s %s:%u", n->id, n->host, n->port);
-	for (uint32_t at = 0; cluster_next(c, &at, &range);) {
-		if (range.node == node && range.last > range.first)
-			fprintf(file, " %u-%u", range.first, range.last);
-		else if (range.node == node)
-			fprintf(file, " %u", range.first);
-	}
+	for (; (*at)->node == node; ++*at)
+		if ((*at)->last > (*at)->first)
+			fprintf(file, " %u-%u", (*at)->first, (*at)->last);
+		else
+			fprintf(file, " %u", (*at)->first);
 	for (uint32_t slot = 0; slot < OKV_NR_SLOTS && node == c->self; slot++)
 		if (c->way[slot])
 			fprintf(file, " [%u%s%s]", slot, cluster_owns(c, slot) ? "->-" : "-<-",
@@ -458,10 +475,14 @@ static void write_line(FILE *file, const struct cluster *c, uint32_t node)
 
 static bool write_all(FILE *file, const struct cluster *c)
 {
+	struct cluster_range *ranges = cluster_ranges(c);
+	const struct cluster_range *at = ranges;
+
 	fprintf(file, "# octokvd writes this: the map as this node knows it.\nepoch %" PRIu64 "\n",
 		c->epoch);
 	for (uint32_t i = 0; i < c->nr_nodes; i++)
-		write_line(file, c, i);
+		write_line(file, c, i, &at);
+	mem_free(ranges);
 	return !fflush(file) && !ferror(file) && !fsync(fileno(file));
 }
 

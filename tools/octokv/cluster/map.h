@@ -120,6 +120,12 @@ bool cluster_is_same(const struct cluster *a, const struct cluster *b);
 /* The next range at or behind slot *@at, which moves behind it; false: there is none. */
 bool cluster_next(const struct cluster *c, uint32_t *at, struct cluster_range *range);
 
+/*
+ * All ranges, in the order of their nodes. Behind the last one is one whose node is nr_nodes. To be
+ * freed.
+ */
+struct cluster_range *cluster_ranges(const struct cluster *c);
+
 uint32_t cluster_nr_assigned(const struct cluster *c);
 uint32_t cluster_nr_serving(const struct cluster *c);	/* nodes with slots */
 

@@ -14,6 +14,7 @@
 #include "server/command.h"
 #include "server/multi.h"
 #include "slots.h"
+#include "store/mem.h"
 #include "way.h"
 
 enum {
@@ -121,21 +122,20 @@ static void reply_pair(struct resp_out *out, const char *name, const char *value
 	resp_string(out, value);
 }
 
-static void reply_shard(struct resp_out *out, const struct cluster *c, uint32_t node)
+/* The ranges at *@at are those of the node, and then behind them. */
+static void reply_shard(struct resp_out *out, const struct cluster *c, uint32_t node,
+			const struct cluster_range **at)
 {
-	struct cluster_range range;
-	uint32_t at = 0, nr = 0;
+	uint32_t nr = 0;
 
-	while (cluster_next(c, &at, &range))
-		nr += range.node == node;
+	while ((*at)[nr].node == node)
+		nr++;
 	resp_map(out, 2);
 	resp_string(out, "slots");
 	resp_array(out, 2 * nr);
-	for (at = 0; cluster_next(c, &at, &range);) {
-		if (range.node != node)
-			continue;
-		resp_int(out, range.first);
-		resp_int(out, range.last);
+	for (; (*at)->node == node; ++*at) {
+		resp_int(out, (*at)->first);
+		resp_int(out, (*at)->last);
 	}
 	resp_string(out, "nodes");
 	resp_array(out, 1);
@@ -154,10 +154,13 @@ static void reply_shard(struct resp_out *out, const struct cluster *c, uint32_t 
 static void reply_shards(struct request *r)
 {
 	const struct cluster *c = cluster_of(r);
+	struct cluster_range *ranges = cluster_ranges(c);
+	const struct cluster_range *at = ranges;
 
 	resp_array(&r->out, c->nr_nodes);
 	for (uint32_t i = 0; i < c->nr_nodes; i++)
-		reply_shard(&r->out, c, i);
+		reply_shard(&r->out, c, i, &at);
+	mem_free(ranges);
 }
 
 __attribute__((format(printf, 2, 3)))
@@ -179,19 +182,18 @@ static uint32_t bus_port(const struct cluster_node *node)
 	return node->port + BUS_PORT_AFTER > UINT16_MAX ? 0 : node->port + BUS_PORT_AFTER;
 }
 
-static void write_node(struct resp_out *text, const struct cluster *c, uint32_t node)
+/* The same. */
+static void write_node(struct resp_out *text, const struct cluster *c, uint32_t node,
+		       const struct cluster_range **at)
 {
 	const struct cluster_node *n = &c->nodes[node];
-	struct cluster_range range;
 
 	add(text, "%s %s:%u@%u %smaster - 0 0 %" PRIu64 " connected", n->id, n->host, n->port,
 	    bus_port(n), node == c->self ? "myself," : "", c->epoch);
-	for (uint32_t at = 0; cluster_next(c, &at, &range);) {
-		if (range.node != node)
-			continue;
-		add(text, " %u", range.first);
-		if (range.last > range.first)
-			add(text, "-%u", range.last);
+	for (; (*at)->node == node; ++*at) {
+		add(text, " %u", (*at)->first);
+		if ((*at)->last > (*at)->first)
+			add(text, "-%u", (*at)->last);
 	}
 	for (uint32_t slot = 0; slot < OKV_NR_SLOTS && node == c->self && c->nr_ways; slot++)
 		if (c->way[slot])
@@ -203,10 +205,13 @@ static void write_node(struct resp_out *text, const struct cluster *c, uint32_t 
 static void reply_nodes(struct request *r)
 {
 	const struct cluster *c = cluster_of(r);
+	struct cluster_range *ranges = cluster_ranges(c);
+	const struct cluster_range *at = ranges;
 	struct resp_out text = { 0 };
 
 	for (uint32_t i = 0; i < c->nr_nodes; i++)
-		write_node(&text, c, i);
+		write_node(&text, c, i, &at);
+	mem_free(ranges);
 	request_reply_text(r, &text);
 }
 
