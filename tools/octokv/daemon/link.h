@@ -7,8 +7,8 @@
  * buffer goes back to the ring at once. So clients that do not read cannot hold the buffers of
  * those that do.
  *
- * The kernel encrypts and decrypts for a link with TLS (tls.h). A receive fails with EIO, again and
- * again, at a record that is not data: the client says that it sends no more, or something that
+ * The kernel encrypts and decrypts for a link with TLS (tls/tls.h). A receive fails with EIO, again
+ * and again, at a record that is not data: the client says that it sends no more, or something that
  * octokvd does not do, such as new keys. Both are taken as the end of its input.
  */
 #ifndef OKV_LINK_H

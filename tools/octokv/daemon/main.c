@@ -35,7 +35,7 @@
 #include "server/stats.h"
 #include "server/tenant.h"
 #include "supervise.h"
-#include "tls.h"
+#include "tls/tls.h"
 
 enum {
 	FILE_BYTES_DEFAULT_SHIFT	= 34,

@@ -38,7 +38,7 @@
 #include "scrape.h"
 #include "server/tenant.h"
 #include "supervise.h"
-#include "tls.h"
+#include "tls/tls.h"
 
 enum {
 	PERIOD_MS	= 1000,

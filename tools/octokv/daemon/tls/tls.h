@@ -17,19 +17,15 @@
 #include <openssl/ssl.h>
 #include <pthread.h>
 
-#include "listen.h"
-#include "reactor.h"
+#include "daemon/listen.h"
+#include "daemon/reactor.h"
+#include "files.h"
 
 enum {
 	TLS_GREETINGS	= 128,
 	TLS_OF_NETWORK	= 32,
 	TLS_LIMIT_MS	= 5000,
 	TLS_HURRY_MS	= 1000,
-};
-
-struct tls_files {
-	const char *cert, *key;
-	const char *ca;			/* clients need a certificate of it; NULL: they need none */
 };
 
 struct tls {

@@ -16,7 +16,6 @@
 #include <linux/tls.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,8 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/log.h"
 #include "device/ring.h"
-#include "log.h"
 #include "server/clock.h"
 #include "store/mem.h"
 #include "tls.h"
@@ -57,90 +56,12 @@ struct greeting {
 
 /* ---- the files ---- */
 
-/* What OpenSSL complains about. */
-static const char *reason(const char *otherwise)
+static int use_authority(SSL_CTX *context, const struct tls_files *f, char *why, size_t why_bytes)
 {
-	unsigned long error = ERR_peek_error();
-	const char *text = ERR_reason_error_string(error);
-
-	if (ERR_SYSTEM_ERROR(error))
-		return strerror(ERR_GET_REASON(error));
-	return otherwise ? otherwise : text ? text : "OpenSSL does not say why";
-}
-
-/* Nobody is there to type it. */
-static int no_password(char *to, int bytes, int writes, void *owner)
-{
-	(void)to;
-	(void)bytes;
-	(void)writes;
-	(void)owner;
-	return -1;
-}
-
-static int use_cert(SSL_CTX *context, const struct tls_files *f, char *why, size_t why_bytes)
-{
-	const X509 *cert;
-
-	if (SSL_CTX_use_certificate_chain_file(context, f->cert) != 1) {
-		snprintf(why, why_bytes, "--tls-cert-file %s: %s", f->cert,
-			 reason("it holds no certificate in PEM format"));
-		return -1;
-	}
-	cert = SSL_CTX_get0_certificate(context);
-	if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0) {
-		snprintf(why, why_bytes, "--tls-cert-file %s: the certificate has expired",
-			 f->cert);
-		return -1;
-	}
-	if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0) {
-		snprintf(why, why_bytes, "--tls-cert-file %s: the certificate is not valid yet",
-			 f->cert);
-		return -1;
-	}
-	return 0;
-}
-
-static int use_key(SSL_CTX *context, const struct tls_files *f, char *why, size_t why_bytes)
-{
-	FILE *file = fopen(f->key, "re");
-	EVP_PKEY *key;
-	int result = -1;
-
-	if (!file) {
-		snprintf(why, why_bytes, "--tls-key-file %s: %s", f->key, strerror(errno));
-		return -1;
-	}
-	key = PEM_read_PrivateKey(file, NULL, no_password, NULL);
-	fclose(file);
-	if (!key)
-		snprintf(why, why_bytes, "--tls-key-file %s: it holds no private key, or one with "
-			 "a password", f->key);
-	else if (X509_check_private_key(SSL_CTX_get0_certificate(context), key) != 1)
-		snprintf(why, why_bytes, "--tls-key-file %s: it is not the key of the certificate "
-			 "in %s", f->key, f->cert);
-	else if (SSL_CTX_use_PrivateKey(context, key) != 1)
-		snprintf(why, why_bytes, "--tls-key-file %s: %s", f->key, reason(NULL));
-	else
-		result = 0;
-	EVP_PKEY_free(key);
-	return result;
-}
-
-static int use_ca(SSL_CTX *context, const struct tls_files *f, char *why, size_t why_bytes)
-{
-	STACK_OF(X509_NAME) *names;
-
 	if (!f->ca)
 		return 0;
-	names = SSL_load_client_CA_file(f->ca);
-	if (!names || SSL_CTX_load_verify_file(context, f->ca) != 1) {
-		snprintf(why, why_bytes, "--tls-ca-cert-file %s: %s", f->ca,
-			 reason("it holds no certificates in PEM format"));
-		sk_X509_NAME_pop_free(names, X509_NAME_free);
+	if (tls_use_ca(context, "--tls-ca-cert-file", f->ca, why, why_bytes))
 		return -1;
-	}
-	SSL_CTX_set_client_CA_list(context, names);
 	SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	return 0;
 }
@@ -155,7 +76,7 @@ static SSL_CTX *read_files(const struct tls_files *f, char *why, size_t why_byte
 	if (!context || !SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) ||
 	    !SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM") ||
 	    !SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384")) {
-		snprintf(why, why_bytes, "OpenSSL has no TLS with AES-GCM: %s", reason(NULL));
+		snprintf(why, why_bytes, "OpenSSL has no TLS with AES-GCM: %s", tls_reason(NULL));
 		SSL_CTX_free(context);
 		return NULL;
 	}
@@ -163,8 +84,7 @@ static SSL_CTX *read_files(const struct tls_files *f, char *why, size_t why_byte
 			    SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(context, 0);
-	if (!use_cert(context, f, why, why_bytes) && !use_key(context, f, why, why_bytes) &&
-	    !use_ca(context, f, why, why_bytes))
+	if (!tls_use_cert(context, f, why, why_bytes) && !use_authority(context, f, why, why_bytes))
 		return context;
 	SSL_CTX_free(context);
 	return NULL;
@@ -312,7 +232,7 @@ static void greeting_run(struct tls *t, struct greeting *g)
 		g->waits_for = POLLOUT;
 		break;
 	default:
-		greeting_fails(t, g, ERR_peek_error() ? reason(NULL) : "the client has gone");
+		greeting_fails(t, g, ERR_peek_error() ? tls_reason(NULL) : "the client has gone");
 	}
 }
 
