@@ -6,15 +6,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "listen.h"
+#include "server/server.h"
 
 #define ANOTHER_PORT "--port N chooses another"
 
 enum { BACKLOG = 1024, NR_TRIES = 20, TRY_US = 50000 };
+
+void listen_raise_limit(struct config *config, uint32_t nr_spare)
+{
+	struct rlimit limit;
+
+	config->max_connections_limit = LISTEN_CONNECTIONS_MAX;
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur > nr_spare && limit.rlim_cur - nr_spare < LISTEN_CONNECTIONS_MAX)
+		config->max_connections_limit = limit.rlim_cur - nr_spare;
+	if (config->max_connections > config->max_connections_limit) {
+		config->max_connections = config->max_connections_limit;
+		fprintf(stderr, "octokvd: the limit of open files allows %u connections\n",
+			config->max_connections);
+	}
+}
 
 static struct addrinfo *resolve(const char *option, const char *address, uint16_t port, char *why,
 				size_t why_bytes)

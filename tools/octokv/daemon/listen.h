@@ -7,6 +7,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct config;
+
+enum { LISTEN_CONNECTIONS_MAX = 1 << 20 };
+
+/*
+ * Connections are descriptors: raises their limit as far as allowed, and has the configuration
+ * promise no more of them. @nr_spare are for other things.
+ */
+void listen_raise_limit(struct config *config, uint32_t nr_spare);
+
 /* A listening socket that other reactors can share, or -1 with a message in @why. */
 int listen_on(const char *address, uint16_t port, char *why, size_t why_bytes);
 

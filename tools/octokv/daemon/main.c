@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,7 +39,6 @@
 enum {
 	FILE_BYTES_DEFAULT_SHIFT	= 34,
 	FD_SPARE			= 64,
-	CONNECTIONS_MAX			= 1 << 20,
 };
 
 enum mode {
@@ -399,7 +397,7 @@ static void parse_one(struct options *o, int option)
 		o->config.ends_on_error = word("on-error", on_error_words);
 		break;
 	case OPT_CONNECTIONS:
-		o->config.max_connections = number("max-connections", 1, CONNECTIONS_MAX);
+		o->config.max_connections = number("max-connections", 1, LISTEN_CONNECTIONS_MAX);
 		break;
 	case OPT_IDLE:
 		o->config.idle_timeout_s = number("idle-timeout", 0, 1 << 30);
@@ -620,25 +618,6 @@ static void run_hash(void)
 
 /* ---- serving ---- */
 
-/* Sockets are descriptors: raise their limit as far as allowed, and promise no more connections. */
-static void raise_descriptors(struct config *config, uint32_t nr_spare)
-{
-	struct rlimit limit;
-
-	config->max_connections_limit = CONNECTIONS_MAX;
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur > nr_spare && limit.rlim_cur - nr_spare < CONNECTIONS_MAX)
-		config->max_connections_limit = limit.rlim_cur - nr_spare;
-	if (config->max_connections > config->max_connections_limit) {
-		config->max_connections = config->max_connections_limit;
-		fprintf(stderr, "octokvd: the limit of open files allows %u connections\n",
-			config->max_connections);
-	}
-}
-
 static void check_open(const struct options *o, const char *option, const char *address)
 {
 	char why[256];
@@ -835,7 +814,7 @@ static void run_serve(struct options *o)
 	if (tenants_load(&tenants, o->config.users, why, sizeof(why)))
 		die("%s", why);
 	write_weights(o, &tenants);
-	raise_descriptors(&o->config, FD_SPARE + (o->tls ? TLS_GREETINGS : 0));
+	listen_raise_limit(&o->config, FD_SPARE + (o->tls ? TLS_GREETINGS : 0));
 	if (o->unix_path)
 		o->config.unix_fd = listen_on_path(o->unix_path, o->unix_mode, why, sizeof(why));
 	if (o->unix_path && o->config.unix_fd < 0)
