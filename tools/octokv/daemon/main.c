@@ -21,6 +21,7 @@
 
 #include "ask.h"
 #include "cluster/keeper.h"
+#include "cluster/secure.h"
 #include "data.h"
 #include "device/fence.h"
 #include "listen.h"
@@ -94,6 +95,8 @@ static const char usage_text[] =
 	"  --tls-cert-file FILE   the certificate of the server, and those up to its root\n"
 	"  --tls-key-file FILE    its private key\n"
 	"  --tls-ca-cert-file FILE   clients need a certificate that one of these has signed\n"
+	"  --tls-cluster-ca-cert-file FILE   MIGRATE speaks TLS; other nodes of the cluster need\n"
+	"                         a certificate that one of these has signed\n"
 	"  --cores N              reactors, one thread each (as many as there are processors)\n"
 	"  --network-cores N      only N of them have connections (all)\n"
 	"  --users FILE           the users and their limits: see octokvd(8)\n"
@@ -145,7 +148,7 @@ enum {
 	OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID, OPT_STRINGS_ONLY,
 	OPT_SERVE_DAMAGED, OPT_SALVAGE, OPT_METRICS, OPT_SLOW_US, OPT_SLOW_LEN,
 	OPT_PREEMPT, OPT_NO_FENCE, OPT_TRIM, OPT_TLS, OPT_TLS_CERT, OPT_TLS_KEY, OPT_TLS_CA,
-	OPT_CLUSTER, OPT_SLOTS,
+	OPT_TLS_CLUSTER_CA, OPT_CLUSTER, OPT_SLOTS,
 };
 
 static const struct option long_options[] = {
@@ -174,6 +177,7 @@ static const struct option long_options[] = {
 	{ "trim", 0, NULL, OPT_TRIM }, { "tls", 1, NULL, OPT_TLS },
 	{ "tls-cert-file", 1, NULL, OPT_TLS_CERT }, { "tls-key-file", 1, NULL, OPT_TLS_KEY },
 	{ "tls-ca-cert-file", 1, NULL, OPT_TLS_CA }, { "slots", 0, NULL, OPT_SLOTS },
+	{ "tls-cluster-ca-cert-file", 1, NULL, OPT_TLS_CLUSTER_CA },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
 	{ "version", 0, NULL, OPT_VERSION }, { "cluster", 1, NULL, OPT_CLUSTER }, { NULL },
 };
@@ -303,6 +307,9 @@ static void parse_tls(struct options *o, int option)
 		break;
 	case OPT_TLS_CA:
 		o->tls_files.ca = optarg;
+		break;
+	case OPT_TLS_CLUSTER_CA:
+		o->tls_files.cluster_ca = optarg;
 		break;
 	default:
 		parse_file(o, option);
@@ -469,6 +476,8 @@ static void parse(struct options *o, int argc, char **argv)
 	if (o->tls ? !o->tls_files.cert || !o->tls_files.key :
 	    o->tls_files.cert || o->tls_files.key || o->tls_files.ca)
 		wrong_use("--tls goes with --tls-cert-file and --tls-key-file");
+	if (o->tls_files.cluster_ca && (!o->tls || !o->config.cluster))
+		wrong_use("--tls-cluster-ca-cert-file goes with --tls and --cluster");
 	if (o->force && o->mode != MODE_FORMAT && !o->file)
 		wrong_use("--force goes with --format, --dump or --load");
 	if (o->user_id != ALL_USERS && !o->file)
@@ -781,6 +790,7 @@ static void serve(struct options *o, struct supervisor *s)
 	if (s->tls)
 		tls_stop(s->tls);
 	reactors_stop(s->reactors);
+	secure_use(NULL);
 	log_end();
 }
 

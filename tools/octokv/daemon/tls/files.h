@@ -9,6 +9,7 @@
 struct tls_files {
 	const char *cert, *key;
 	const char *ca;			/* clients need a certificate of it; NULL: they need none */
+	const char *cluster_ca;		/* other nodes need one of it; NULL: no TLS to them */
 };
 
 /*

@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/cluster/secure.h"
 #include "daemon/log.h"
 #include "device/ring.h"
 #include "server/clock.h"
@@ -99,11 +100,29 @@ static void publish(struct tls *t)
 	__atomic_store_n(&t->reactors->server->tls_until_s, timegm(&tm), __ATOMIC_RELAXED);
 }
 
+/* All of it, or nothing: what we are for clients, and for other nodes if they have TLS. */
+static int read_all(const struct tls_files *f, SSL_CTX **context, char *why, size_t why_bytes)
+{
+	SSL_CTX *to_nodes;
+
+	*context = read_files(f, why, why_bytes);
+	if (!*context || !f->cluster_ca)
+		return *context ? 0 : -1;
+	to_nodes = secure_read(f, why, why_bytes);
+	if (!to_nodes) {
+		SSL_CTX_free(*context);
+		*context = NULL;
+		return -1;
+	}
+	secure_use(to_nodes);
+	return 0;
+}
+
 int tls_reload(struct tls *t, char *why, size_t why_bytes)
 {
-	SSL_CTX *fresh = read_files(t->files, why, why_bytes), *old;
+	SSL_CTX *fresh, *old;
 
-	if (!fresh)
+	if (read_all(t->files, &fresh, why, why_bytes))
 		return -1;
 	pthread_mutex_lock(&t->mutex);
 	old = t->context;
@@ -386,8 +405,7 @@ int tls_open(struct tls *t, const struct tls_files *files, const struct listen_a
 		return -1;
 	/* What OpenSSL takes is in the sum of --memory. */
 	CRYPTO_set_mem_functions(counted_alloc, counted_grow, counted_free);
-	t->context = read_files(files, why, why_bytes);
-	if (!t->context)
+	if (read_all(files, &t->context, why, why_bytes))
 		return -1;
 	error = ask_kernel();
 	if (!error)

@@ -41,8 +41,8 @@ struct tls {
 };
 
 /*
- * Takes the address, without listening there, reads the files, and asks the kernel for its TLS.
- * Returns 0, or -1 with a message in @why.
+ * Takes the address, without listening there, reads the files, also for connections to other nodes
+ * (cluster/secure.h), and asks the kernel for its TLS. Returns 0, or -1 with a message in @why.
  */
 int tls_open(struct tls *t, const struct tls_files *files, const struct listen_at *at, char *why,
 	     size_t why_bytes);

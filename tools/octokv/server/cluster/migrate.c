@@ -126,8 +126,8 @@ static void finish(struct request *r)
 
 	unlock(r);
 	if (m->ship.is_cut) {
-		request_fail(r, "IOERR error or timeout talking to the other node: %s",
-			     m->ship.why);
+		request_fail(r, "IOERR error or timeout talking to %s:%u: %s", m->ship.host,
+			     m->ship.port, m->ship.why);
 	} else if (m->ship.why[0]) {
 		request_fail(r, "ERR Target instance replied with error: %s", m->ship.why);
 	} else if (m->has_failed) {

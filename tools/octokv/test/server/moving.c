@@ -651,7 +651,7 @@ static void test_doubt(void)
 	say(world.c, MIGRATE "KEYS bar\r\n");
 	say(other, "DEL bar\r\nEXPIRE bar 5\r\nEXPIRE bar 5 LT\r\n");
 	answer(&world, "?");
-	HEAR("-IOERR error or timeout talking to the other node: no answer\r\n");
+	HEAR("-IOERR error or timeout talking to 10.0.0.2:7002: no answer\r\n");
 	hear(other, IN_DOUBT IN_DOUBT IN_DOUBT, __LINE__);
 	conn_kill(other);
 	TALK("INCR bar", ":2\r\n");
@@ -717,7 +717,7 @@ static void test_late(void)
 	say(world.c, MIGRATE "KEYS bar\r\n");
 	first_len = take_sent(first);
 	answer(&world, "?");
-	HEAR("-IOERR error or timeout talking to the other node: no answer\r\n");
+	HEAR("-IOERR error or timeout talking to 10.0.0.2:7002: no answer\r\n");
 	TALK("SET bar 2", "+OK\r\n");
 	say(world.c, MIGRATE "KEYS bar\r\n");
 	last_len = take_sent(last);
@@ -751,7 +751,7 @@ static void test_expired(void)
 	say(world.c, MIGRATE "REPLACE KEYS bar\r\n");
 	len = take_sent(sent);
 	answer(&world, "?");
-	HEAR("-IOERR error or timeout talking to the other node: no answer\r\n");
+	HEAR("-IOERR error or timeout talking to 10.0.0.2:7002: no answer\r\n");
 	later(&world, 5000);
 	TALK("SET bar 2", ASK);
 	become(&world, B);
