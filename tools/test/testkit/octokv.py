@@ -21,7 +21,8 @@ THREADED = ["redis_py", "moves", "spread", "strangers", "outage", "reload", "tur
             "settings"]
 # Those that need TLS of the kernel: stock kernels have it as a module.
 TLS_KERNELS = ["6.12", "7.2"]
-TLS_CASES = ["tls_starts", "tls", "tls_ends", "tls_clients", "tls_reload", "tls_strangers"]
+TLS_CASES = ["tls_starts", "tls", "tls_ends", "tls_clients", "tls_reload", "tls_strangers",
+             "tls_cluster", "tls_cluster_strangers", "tls_takeover"]
 GO_PACKAGES = "golang-go golang-github-mna-redisc-dev"
 
 

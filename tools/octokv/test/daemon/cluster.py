@@ -56,7 +56,19 @@ class Cluster:
 
     def map_text(self, epoch, words):
         return f"# The test's.\nepoch {epoch}\n" + "".join(
-            f"{name} 127.0.0.1:{FIRST_PORT + i} {words[i]}\n" for i, name in enumerate(self.ids))
+            f"{name} 127.0.0.1:{self.port(i)} {words[i]}\n" for i, name in enumerate(self.ids))
+
+    def port(self, i):
+        """In the map."""
+        return FIRST_PORT + i
+
+    def options_of(self, i):
+        """Of a node, beside the port of FIRST_PORT and the map."""
+        return self.options
+
+    def options_at(self, port):
+        """Those with which another octokvd serves the first node's store, at that port."""
+        return ("--port", str(port), *self.options)
 
     def write_map(self, epoch, words):
         with open(self.map, "w", encoding="utf-8") as file:
@@ -65,8 +77,8 @@ class Cluster:
     def start(self, folder, i):
         own = os.path.join(folder, str(i))
         os.makedirs(own, exist_ok=True)
-        self.nodes.append(Daemon(own, "--cluster", self.map, *self.options, port=FIRST_PORT + i,
-                                 device=self.stores[i], is_formatted=True))
+        self.nodes.append(Daemon(own, "--cluster", self.map, *self.options_of(i),
+                                 port=FIRST_PORT + i, device=self.stores[i], is_formatted=True))
 
     def client(self):
         return redis.RedisCluster(host="127.0.0.1", port=FIRST_PORT, socket_timeout=60)
@@ -91,9 +103,9 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(**users):
+def cluster(of=Cluster, **users):
     with tempfile.TemporaryDirectory(prefix="octokv-", dir=BUILD) as folder:
-        c = Cluster(folder)
+        c = of(folder)
         if users:
             c.options = ("--users", users_file(folder, **users))
         c.write_map(FIRST_EPOCH, ranges(SHARES))
@@ -238,7 +250,7 @@ def count_keys(c):
 
 def reshard_words(c, nr_slots):
     """For valkey-cli: the first slots go from the first node to the second."""
-    return ["--cluster", "reshard", f"127.0.0.1:{FIRST_PORT}", "--cluster-from", c.ids[0],
+    return ["--cluster", "reshard", f"127.0.0.1:{c.port(0)}", "--cluster-from", c.ids[0],
             "--cluster-to", c.ids[1], "--cluster-slots", str(nr_slots), "--cluster-yes"]
 
 
@@ -321,7 +333,7 @@ def keys_at(c, node, slot):
 
 def migrate(c, node, target, keys):
     return c.nodes[node].client().execute_command(
-        "MIGRATE", "127.0.0.1", FIRST_PORT + target, "", 0, 20000, "KEYS", *keys)
+        "MIGRATE", "127.0.0.1", c.port(target), "", 0, 20000, "KEYS", *keys)
 
 
 def kill_in_migrate(c, victim, tag):
@@ -371,18 +383,28 @@ until grep -q 'octokvd: serving' "$LOG"; do kill -0 $! && sleep 0.05 || exit 1; 
 TAKEOVER = os.path.join(os.path.dirname(__file__), "../../takeover")
 
 
-def take_over(folder, c, *nodes, status=0, port=FIRST_PORT + 5):
+def take_over(folder, c, *nodes, status=0, port=FIRST_PORT + 5, environment=None):
     """Start the first node's store at another port, by the script. The status is that of it."""
     files = {name: os.path.join(folder, name.lower()) for name in ("PID", "LOG", "MAP")}
     done = subprocess.run(
         [TAKEOVER, files["MAP"], c.ids[0], f"127.0.0.1:{port}",
-         *[f"127.0.0.1:{FIRST_PORT + i}" for i in nodes], "--",
-         "sh", "-c", START, "sh", OCTOKVD, "--data", c.stores[0], "--port", str(port), "--cores",
-         "2", "--cluster", files["MAP"]],
-        env={**os.environ, **sanitizer_options(), **files}, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+         *[f"127.0.0.1:{c.port(i)}" for i in nodes], "--",
+         "sh", "-c", START, "sh", OCTOKVD, "--data", c.stores[0], "--cores", "2", "--cluster",
+         files["MAP"], *c.options_at(port)],
+        env={**os.environ, **sanitizer_options(), **files, **(environment or {})},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
     expect(done.returncode == status, f"takeover: {done.returncode}: {done.stdout}")
     return done.stdout, files["PID"]
+
+
+def end_taken(folder, c, pid):
+    """End what take_over() has started."""
+    with open(pid, encoding="ascii") as file:
+        os.kill(int(file.read()), signal.SIGTERM)
+    wait_until(lambda: is_unlocked(c.stores[0]), "did not end")
+    with open(f"{folder}/log", encoding="utf-8") as file:
+        said = file.read()
+    expect("Sanitizer" not in said and "runtime error" not in said, said)
 
 
 def fill(node, nr_bytes):
@@ -459,12 +481,7 @@ def case_cluster_takeover():
             load.end()
             load.check()
         finally:
-            with open(pid, encoding="ascii") as file:
-                os.kill(int(file.read()), signal.SIGTERM)
-            wait_until(lambda: is_unlocked(c.stores[0]), "did not end")
-        with open(f"{folder}/log", encoding="utf-8") as file:
-            said = file.read()
-        expect("Sanitizer" not in said and "runtime error" not in said, said)
+            end_taken(folder, c, pid)
         # A node keeps what it was sent.
         c.nodes[0].end()
         c.nodes[0].start()

@@ -163,12 +163,12 @@ class Load:
     BROKEN = (redis.ConnectionError, redis.TimeoutError, redis.exceptions.RedisClusterException,
               OSError)
 
-    def __init__(self, client, prefixes):
+    def __init__(self, client, prefixes, nr_clients=NR_CLIENTS):
         self.client, self.prefixes, self.over = client, prefixes, False
         self.histories = collections.defaultdict(list)
         self.nr_again, self.nr_unknown = 0, 0
         self.joins = [in_thread(lambda number=number: self.work(number))
-                      for number in range(NR_CLIENTS)]
+                      for number in range(nr_clients)]
 
     def work(self, number):
         rng, client = random.Random(number), self.client()
@@ -220,7 +220,7 @@ class Load:
 
     def __str__(self):
         nr = sum(len(history) for history in self.histories.values())
-        return (f"{nr} commands and transactions of {NR_CLIENTS} clients on "
+        return (f"{nr} commands and transactions of {len(self.joins)} clients on "
                 f"{2 * len(self.histories)} keys, {self.nr_again} sent again, "
                 f"{self.nr_unknown} unknown: linearizable")
 

@@ -5,6 +5,7 @@ All but the first need a kernel that has TLS (its module is tls).
 """
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -20,6 +21,8 @@ from service import hang_up
 
 TLS = PORT + 3
 NO_KERNEL = "octokvd: --tls: the kernel has no TLS, or its module is not loaded: modprobe tls\n"
+OPTIONS = {"ca": "ca-cert", "cluster_ca": "cluster-ca-cert"}
+NAMES = "DNS:localhost,IP:127.0.0.1"
 NR_GREETINGS, NR_OF_NETWORK = 128, 32
 
 
@@ -38,21 +41,26 @@ class Certs:
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def sign(self, name, *more, own=False, is_ca=False):
-        by = [] if own or is_ca else ["-CA", self.path("ca.pem"), "-CAkey", self.path("ca.key")]
+    def sign(self, name, *more, own=False, is_ca=False, by="ca", names=NAMES):
+        by = [] if own or is_ca else ["-CA", self.path(f"{by}.pem"), "-CAkey",
+                                      self.path(f"{by}.key")]
         use = "keyCertSign" if is_ca else "digitalSignature"
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                 "-keyout", self.path(f"{name}.key"), "-out", self.path(f"{name}.pem"), "-subj",
-                f"/CN={name}", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-addext",
+                f"/CN={name}", "-addext", f"subjectAltName={names}", "-addext",
                 f"basicConstraints=critical,CA:{str(is_ca).lower()}", "-addext",
                 f"keyUsage=critical,{use}", *by, *more)
+
+    def copy(self, name, to):
+        """The certificate @name, in place of that of @to."""
+        shutil.copy(self.path(f"{name}.pem"), self.path(f"{to}.pem"))
 
     def options(self, name="server", **files):
         """Of octokvd: the certificate @name."""
         given = {"cert": self.path(f"{name}.pem"), "key": self.path(f"{name}.key"), **files}
         options = ["--tls", str(TLS)]
         for kind, path in given.items():
-            options += [f"--tls-{'ca-cert' if kind == 'ca' else kind}-file", path]
+            options += [f"--tls-{OPTIONS.get(kind, kind)}-file", path]
         return options
 
     def context(self, version=None, name=None, ciphers=None):
@@ -102,12 +110,15 @@ def case_tls_starts():
                 "-out", certs.path("locked.key"))
         wrong = [({"key": certs.path("other.key")}, "it is not the key of the certificate"),
                  ({"cert": nowhere}, "No such file"), ({"key": nowhere}, "No such file"),
-                 ({"ca": nowhere}, "No such file"), ({"cert": noise}, "no certificate in PEM"),
+                 ({"ca": nowhere}, "No such file"), ({"cluster_ca": nowhere}, "No such file"),
+                 ({"cluster_ca": noise}, "no certificates in PEM"),
+                 ({"cert": noise}, "no certificate in PEM"),
                  ({"key": noise}, "no private key"), ({"ca": noise}, "no certificates in PEM"),
                  ({"key": certs.path("locked.key")}, "a password"),
                  ({"cert": certs.path("server.key")}, "no certificate in PEM")]
         for files, words in wrong:
-            said = run_once("--data", image, "--size", "256m", *certs.options(**files), status=1)
+            said = run_once("--data", image, "--size", "256m", "--cluster", nowhere,
+                            *certs.options(**files), status=1)
             expect(words in said and said.startswith("octokvd: --tls-") and said.count("\n") == 1,
                    f"{files}: {said}")
         for name, words in ("past", "has expired"), ("future", "is not valid yet"):
@@ -120,14 +131,18 @@ def case_tls_starts():
             expect(words in said and said.count("\n") == 1, said)
         for options in (["--tls", "9"], certs.options()[2:], certs.options()[:4]):
             run_once("--data", image, *options, status=2)
+        to_nodes = ["--tls-cluster-ca-cert-file", certs.path("ca.pem")]
+        for options in ["--cluster", nowhere], certs.options():
+            said = run_once("--data", image, *options, *to_nodes, status=2)
+            expect("--tls-cluster-ca-cert-file goes with --tls and --cluster;" in said, said)
         expect(not os.path.exists(image), "a file is left")
         if os.path.exists("/proc/sys/net/ipv4/tcp_available_ulp"):
             with open("/proc/sys/net/ipv4/tcp_available_ulp", encoding="ascii") as handle:
                 if "tls" in handle.read().split():
-                    return f"{len(wrong) + 9} ways; the kernel has TLS"
+                    return f"{len(wrong) + 11} ways; the kernel has TLS"
         said = run_once("--data", image, "--size", "256m", *certs.options(), status=1)
         expect(said == NO_KERNEL and not os.path.exists(image), said)
-        return f"{len(wrong) + 10} ways"
+        return f"{len(wrong) + 12} ways"
 
 
 def check_versions(certs):
