@@ -23,6 +23,8 @@ THREADED = ["redis_py", "moves", "spread", "strangers", "outage", "reload", "tur
 TLS_KERNELS = ["6.12", "7.2"]
 TLS_CASES = ["tls_starts", "tls", "tls_ends", "tls_clients", "tls_reload", "tls_strangers",
              "tls_cluster", "tls_cluster_strangers", "tls_takeover"]
+# Those that take a RAID1 of the kernel.
+RAID_CASES = ["mirror"]
 GO_PACKAGES = "golang-go golang-github-mna-redisc-dev"
 
 
@@ -102,7 +104,8 @@ def named(report):
     wanted = {}
     for part in report.parts:
         kind, _, name = part.rpartition("/")
-        usual = [f"asan-{kernel}" for kernel in TLS_KERNELS] if name in TLS_CASES else ["asan"]
+        needs_guest = name in TLS_CASES + RAID_CASES
+        usual = [f"asan-{kernel}" for kernel in TLS_KERNELS] if needs_guest else ["asan"]
         for kind in [kind] if kind else usual:
             wanted.setdefault(kind, []).append(name)
     for kind, names in wanted.items():
@@ -136,6 +139,7 @@ def octokv(report):
         in_guest(report, kernel, "asan", TLS_CASES)
     if report.long:
         in_guest(report, TLS_KERNELS[-1], "tsan", TLS_CASES)
+        in_guest(report, TLS_KERNELS[-1], "asan", RAID_CASES)
 
 
 def octokv_go(report):

@@ -14,8 +14,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from kit import (BUILD, OCTOKVD, START_S, Daemon, daemon, expect, in_thread, refused, run_once,
-                 sanitizer_options, users_file)
+from kit import (BUILD, OCTOKVD, START_S, Daemon, Failed, daemon, expect, in_thread, refused,
+                 run_once, sanitizer_options, users_file)
 from linear import Load, keys_of
 
 NR_NODES = 3
@@ -45,14 +45,19 @@ class Cluster:
     """Stores with slots, a file with the map, and the nodes."""
 
     def __init__(self, folder):
-        self.stores = [os.path.join(folder, f"store{i}") for i in range(NR_NODES)]
+        self.stores = [self.store_of(folder, i) for i in range(NR_NODES)]
         self.map = os.path.join(folder, "map")
         self.nodes, self.options = [], ()
-        # Room for what is written once more, too.
-        size_bytes = (2 << 30) + FILLED_BYTES * 4
-        said = [run_once("--data", store, "--format", "--slots", "--size", str(size_bytes))
-                for store in self.stores]
+        said = [run_once("--data", store, "--format", "--slots", *self.format_of(i))
+                for i, store in enumerate(self.stores)]
         self.ids = [re.search(r"it is ([0-9a-f]{40})$", text, re.M).group(1) for text in said]
+
+    def store_of(self, folder, i):
+        return os.path.join(folder, f"store{i}")
+
+    def format_of(self, i):
+        """Options of --format: room for what is written once more, too."""
+        return "--size", str((2 << 30) + FILLED_BYTES * 4)
 
     def map_text(self, epoch, words):
         return f"# The test's.\nepoch {epoch}\n" + "".join(
@@ -83,9 +88,9 @@ class Cluster:
     def client(self):
         return redis.RedisCluster(host="127.0.0.1", port=FIRST_PORT, socket_timeout=60)
 
-    def client_once(self):
+    def client_once(self, timeout_s=60):
         """One that does not send again by itself what may have been run."""
-        return redis.RedisCluster(host="127.0.0.1", port=FIRST_PORT + 2, socket_timeout=60,
+        return redis.RedisCluster(host="127.0.0.1", port=FIRST_PORT + 2, socket_timeout=timeout_s,
                                   retry=Retry(NoBackoff(), 0))
 
     def restart(self, i):
@@ -397,6 +402,17 @@ def take_over(folder, c, *nodes, status=0, port=FIRST_PORT + 5, environment=None
     return done.stdout, files["PID"]
 
 
+def wait_for_answers(load):
+    """From now on, to all keys."""
+    marks = {prefix: len(history) for prefix, history in load.histories.items()}
+    try:
+        wait_until(lambda: all(len(load.histories[prefix]) > nr + 5
+                               for prefix, nr in marks.items()), "clients do not follow")
+    except Failed:
+        load.end()                      # raises what a client has ended with
+        raise
+
+
 def end_taken(folder, c, pid):
     """End what take_over() has started."""
     with open(pid, encoding="ascii") as file:
@@ -474,9 +490,7 @@ def case_cluster_takeover():
         _, pid = take_over(folder, c, 1, 2)
         recovery.join()
         try:
-            marks = {prefix: len(history) for prefix, history in load.histories.items()}
-            wait_until(lambda: all(len(load.histories[prefix]) > nr + 5
-                                   for prefix, nr in marks.items()), "clients do not follow")
+            wait_for_answers(load)
             follow_s = time.monotonic() - recovery.decided_s
             load.end()
             load.check()

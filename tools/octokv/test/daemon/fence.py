@@ -14,8 +14,11 @@ import time
 
 import redis
 
+from cluster import (Cluster, cluster, end_taken, tags_by_slot, take_over, wait_for_answers,
+                     wait_until)
 from durability import Writer, verify, wait_for_acknowledged
-from kit import BUILD, PORT, Daemon, daemon, expect, run_once
+from kit import BUILD, PORT, Daemon, daemon, expect, refused, run_once
+from linear import Load
 
 OTHER_PORT = PORT + 1
 END_S = 10
@@ -173,3 +176,45 @@ def case_cut_path():
         return (f"{nr} writes acknowledged, all there; it answered nothing for the last "
                 f"{early_s:.1f} s before the other host served, and ended {back_s:.1f} s after "
                 "its path was back")
+
+
+class DriveCluster(Cluster):
+    """The first node's store is on the drive; a host that takes it over does so by force."""
+
+    def store_of(self, folder, i):
+        return super().store_of(folder, i) if i else os.environ["DEVICE2"]
+
+    def format_of(self, i):
+        """The other stores are files in memory, of which there is little."""
+        return ("--partitions", "4", *(("--size", "1g") if i else ("--force",)))
+
+    def options_at(self, port):
+        return (*super().options_at(port), "--preempt")
+
+
+def case_cut_node():
+    """a node of a cluster is cut off from its drive, and lives: another host takes the drive"""
+    with cluster(of=DriveCluster) as c, \
+            tempfile.TemporaryDirectory(prefix="octokv-", dir=BUILD) as folder:
+        # A command that is at the old node when its path is cut has no answer.
+        load = Load(lambda: c.client_once(timeout_s=5), [f"{{t{i}}}" for i in range(30)],
+                    pause_s=0.02)
+        wait_until(lambda: len(load.histories) == 30, "keys are not used")
+        gone = c.nodes.pop(0)
+        c.stores[0] = os.environ["DEVICE"]
+        with path_is_cut():
+            decided_s = time.monotonic()
+            _, pid = take_over(folder, c, 1, 2)
+            serves_s = time.monotonic() - decided_s
+            wait_for_answers(load)
+            follow_s = time.monotonic() - decided_s
+            refused(lambda: gone.client().get(tags_by_slot(1)[0]), CUT_OFF)
+            refused(lambda: gone.client().execute_command("CLUSTER SLOTS"), CUT_OFF)
+            shell("MEND")
+            back_s = ends(gone, BACK_S)
+            load.end()
+            load.check()
+        end_taken(folder, c, pid)
+        return (f"all nodes had the map {serves_s:.1f} s after the decision, and clients all keys "
+                f"after {follow_s:.1f} s; the old octokvd ended {back_s:.1f} s after its path was "
+                f"back; {load}")

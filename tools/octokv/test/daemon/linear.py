@@ -163,8 +163,9 @@ class Load:
     BROKEN = (redis.ConnectionError, redis.TimeoutError, redis.exceptions.RedisClusterException,
               OSError)
 
-    def __init__(self, client, prefixes, nr_clients=NR_CLIENTS):
+    def __init__(self, client, prefixes, nr_clients=NR_CLIENTS, pause_s=0):
         self.client, self.prefixes, self.over = client, prefixes, False
+        self.pause_s = pause_s          # of a client between its commands
         self.histories = collections.defaultdict(list)
         self.nr_again, self.nr_unknown = 0, 0
         self.joins = [in_thread(lambda number=number: self.work(number))
@@ -175,6 +176,7 @@ class Load:
         while not self.over:
             prefix = rng.choice(self.prefixes)
             self.do(client, prefix, some_commands(rng, prefix))
+            time.sleep(self.pause_s)
 
     def do(self, client, prefix, commands):
         while True:
