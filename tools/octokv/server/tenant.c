@@ -134,6 +134,8 @@ static int load_file(struct tenants *t, const char *path, char *why, size_t why_
 {
 	FILE *file = fopen(path, "re");
 	const char *wrong = NULL;
+	crypto_generichash_state lines;
+	uint8_t digest[DIGEST_BYTES];
 	char line[LINE_BYTES];
 	int number = 0;
 
@@ -141,14 +143,20 @@ static int load_file(struct tenants *t, const char *path, char *why, size_t why_
 		snprintf(why, why_bytes, "%s: %s", path, strerror(errno));
 		return -1;
 	}
+	crypto_generichash_init(&lines, NULL, 0, sizeof(digest));
 	while (!wrong && fgets(line, sizeof(line), file)) {
 		number++;
 		if (!strchr(line, '\n') && !feof(file))
 			wrong = "a line is too long";
-		else if (line[strspn(line, " \t\r\n")] && line[strspn(line, " \t")] != '#')
-			wrong = add_line(t, line);
+		if (wrong || !line[strspn(line, " \t\r\n")] || line[strspn(line, " \t")] == '#')
+			continue;
+		crypto_generichash_update(&lines, (const uint8_t *)line, strcspn(line, "\r\n"));
+		crypto_generichash_update(&lines, (const uint8_t *)"\n", 1);
+		wrong = add_line(t, line);
 	}
 	fclose(file);
+	crypto_generichash_final(&lines, digest, sizeof(digest));
+	memcpy(&t->digest, digest, sizeof(t->digest));
 	if (!wrong && !t->nr)
 		wrong = "there is no user in it";
 	if (!wrong)
@@ -269,6 +277,7 @@ void tenants_replace(struct tenants *t, struct tenants *fresh)
 	mem_free(t->list);
 	t->list = fresh->list;
 	t->nr = fresh->nr;
+	t->digest = fresh->digest;
 	fresh->list = NULL;
 	fresh->nr = 0;
 	tenants_set_tags(t, t->have_tags);

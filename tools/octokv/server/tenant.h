@@ -75,12 +75,14 @@ struct tenant {
 	struct tenant_queue parked[MAX_WORKERS];
 };
 
+/* @digest: of the lines of the users file, but for comments; 0: there is no file */
 struct tenants {
 	struct tenant **list;
 	uint32_t nr;
 	struct tenant *gone;		/* until the end: connections may still point there */
 	bool have_users;
 	bool have_tags;
+	uint64_t digest;
 	uint8_t key[32];		/* of tenant.known */
 };
 

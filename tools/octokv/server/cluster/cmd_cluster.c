@@ -13,6 +13,7 @@
 #include "cluster/map.h"
 #include "server/command.h"
 #include "server/multi.h"
+#include "server/tenant.h"
 #include "slots.h"
 #include "store/mem.h"
 #include "way.h"
@@ -228,6 +229,8 @@ static void reply_info(struct request *r)
 	    cluster_nr_serving(c));
 	add(&text, "cluster_current_epoch:%" PRIu64 "\r\ncluster_my_epoch:%" PRIu64 "\r\n",
 	    c->epoch, c->epoch);
+	add(&text, "cluster_users_digest:%016" PRIx64 "\r\n",
+	    r->conn->worker->server->tenants->digest);
 	request_reply_text(r, &text);
 }
 

@@ -515,6 +515,9 @@ def case_cluster_users():
                    if redis.crc.key_slot(b"t%d" % i) < 30)
         slot = redis.crc.key_slot(tag.encode())
         keys = [f"{{{tag}}}{i}" for i in range(20)]
+        digests = {as_user(node, "bob").execute_command("CLUSTER INFO")["cluster_users_digest"]
+                   for node in range(NR_NODES)}
+        expect(len(digests) == 1 and digests != {"0" * 16}, f"digests: {digests}")
         for name in ("ann", "bob"):
             expect(as_user(0, name).mset(dict.fromkeys(keys, name)), "MSET")
         expect(ask("bob", "COUNTKEYSINSLOT", slot) == 20, "bob's")

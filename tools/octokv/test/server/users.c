@@ -133,6 +133,49 @@ static void test_change(void)
 	free(path);
 }
 
+/* Of a users file with this text, in which %s is the hash of a password. */
+__attribute__((format(printf, 1, 0)))
+static uint64_t digest_of(const char *format, const char *hash)
+{
+	char path[] = "/tmp/users-XXXXXX", why[256];
+	int fd = mkstemp(path);
+	struct tenants t;
+	uint64_t digest;
+
+	EXPECT(fd >= 0 && dprintf(fd, format, hash) > 0 && !close(fd));
+	EXPECT(!tenants_load(&t, path, why, sizeof(why)));
+	digest = t.digest;
+	tenants_free(&t);
+	unlink(path);
+	return digest;
+}
+
+static void test_digest(void)
+{
+	char *path = write_users("");
+	struct world world;
+	const char *hash;
+	uint64_t digest;
+
+	open_world(&world, path);
+	hash = world.tenants.list[0]->hash;
+	digest = digest_of("ann 1 %s\n", hash);
+	EXPECT(digest && digest == digest_of("# Ann.\n\nann 1 %s\r\n", hash));
+	EXPECT(digest != digest_of("ann 2 %s\n", hash));
+	EXPECT(digest != digest_of("ann 1 %s weight=200\n", hash));
+	EXPECT(digest != digest_of("ann 1 %1$s\nbob 2 %1$s\n", hash));
+	/* A file that is read again, and none. */
+	digest = world.tenants.digest;
+	reload(&world, "weight=3");
+	EXPECT(digest && world.tenants.digest && digest != world.tenants.digest);
+	close_world(&world);
+	open_world(&world, NULL);
+	EXPECT(!world.tenants.digest);
+	close_world(&world);
+	unlink(path);
+	free(path);
+}
+
 static bool says(struct conn *c, const char *word)
 {
 	char *text;
@@ -171,6 +214,7 @@ int main(void)
 	test_admin();
 	test_turns();
 	test_change();
+	test_digest();
 	puts("ok server_users: connections get tokens in turn; users change");
 	return 0;
 }
