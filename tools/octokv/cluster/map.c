@@ -138,11 +138,16 @@ static const char *add_node(struct cluster *c, char *line)
 static const char *set_epoch(struct cluster *c, char *line)
 {
 	const char *name = strtok(line, spaces), *value = strtok(NULL, spaces);
+	const char *since = strtok(NULL, spaces), *from = strtok(NULL, spaces);
 	char *end;
 
-	if (strcmp(name, "epoch") || !value || strtok(NULL, spaces) ||
-	    !number(value, INT64_MAX, &c->epoch, &end) || *end || !c->epoch)
+	if (strcmp(name, "epoch") || !value || (since && (strcmp(since, "since") || !from)) ||
+	    strtok(NULL, spaces) || !number(value, INT64_MAX, &c->epoch, &end) || *end ||
+	    !c->epoch)
 		return "the first line is \"epoch\" and the number of the map";
+	c->since = c->epoch;
+	if (from && (!number(from, c->epoch, &c->since, &end) || *end || !c->since))
+		return "behind \"since\" is the number of an older map";
 	return NULL;
 }
 
@@ -234,6 +239,8 @@ struct cluster *cluster_parse(const char *text, size_t len, const char *id, char
 {
 	struct cluster *c = load(fmemopen((void *)text, len, "r"), "map", id, why, why_bytes);
 
+	if (c)
+		c->since = c->epoch;
 	if (!c || !c->nr_ways)
 		return c;
 	snprintf(why, why_bytes, "map: it has slots on their way");
@@ -264,6 +271,28 @@ bool cluster_is_same(const struct cluster *a, const struct cluster *b)
 	return a->epoch == b->epoch && a->nr_nodes == b->nr_nodes &&
 	       !memcmp(a->nodes, b->nodes, a->nr_nodes * sizeof(*a->nodes)) &&
 	       !memcmp(a->owner, b->owner, sizeof(a->owner));
+}
+
+/* Of the owner of a slot; empty: it has none. */
+static const char *owner_id(const struct cluster *c, uint32_t slot)
+{
+	return c->owner[slot] ? c->nodes[c->owner[slot] - 1].id : "";
+}
+
+bool cluster_follows(const struct cluster *c, const struct cluster *old, char *why,
+		     size_t why_bytes)
+{
+	uint32_t slot = 0;
+
+	if (old->epoch == old->since)
+		return true;
+	while (slot < OKV_NR_SLOTS && !strcmp(owner_id(c, slot), owner_id(old, slot)))
+		slot++;
+	if (slot == OKV_NR_SLOTS)
+		return true;
+	snprintf(why, why_bytes, "slots have moved since map %" PRIu64 ", and this one has slot %u "
+		 "at another node: make it of what the nodes have now", old->since, slot);
+	return false;
 }
 
 bool cluster_next(const struct cluster *c, uint32_t *at, struct cluster_range *range)
@@ -417,6 +446,8 @@ struct cluster *cluster_load_given(const char *path, const char *id, char *why, 
 {
 	struct cluster *c = cluster_load(path, id, why, why_bytes);
 
+	if (c)
+		c->since = c->epoch;
 	if (!c || !c->nr_ways)
 		return c;
 	snprintf(why, why_bytes, "%s: slots on their way belong in %s.%s only", path, path, id);
@@ -428,7 +459,7 @@ struct cluster *cluster_load_newest(const char *path, const char *id, enum clust
 				    char *why, size_t why_bytes)
 {
 	struct cluster *given = cluster_load_given(path, id, why, why_bytes), *own = NULL;
-	char *own_path = cluster_own_path(path, id);
+	char *own_path = cluster_own_path(path, id), reason[200];
 
 	*which = CLUSTER_OWN_SAME;
 	if (given && !access(own_path, F_OK)) {
@@ -442,6 +473,12 @@ struct cluster *cluster_load_newest(const char *path, const char *id, enum clust
 	if (!own)
 		return given;
 	if (own->epoch < given->epoch) {
+		if (!cluster_follows(given, own, reason, sizeof(reason))) {
+			snprintf(why, why_bytes, "%s: %s", path, reason);
+			cluster_free(given);
+			cluster_free(own);
+			return NULL;
+		}
 		if (own->nr_ways)
 			*which = CLUSTER_OWN_OLDER;
 		cluster_keep_ways(given, own);
@@ -478,8 +515,11 @@ static bool write_all(FILE *file, const struct cluster *c)
 	struct cluster_range *ranges = cluster_ranges(c);
 	const struct cluster_range *at = ranges;
 
-	fprintf(file, "# octokvd writes this: the map as this node knows it.\nepoch %" PRIu64 "\n",
+	fprintf(file, "# octokvd writes this: the map as this node knows it.\nepoch %" PRIu64,
 		c->epoch);
+	if (c->since != c->epoch)
+		fprintf(file, " since %" PRIu64, c->since);
+	fputc('\n', file);
 	for (uint32_t i = 0; i < c->nr_nodes; i++)
 		write_line(file, c, i, &at);
 	mem_free(ranges);

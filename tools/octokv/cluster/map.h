@@ -23,6 +23,10 @@
  *
  * Of the two files that with the greater number counts, and FILE.ID if they are equal. In either
  * case slots stay on their way, as far as that fits. FILE itself has none.
+ *
+ * Each slot that moves makes the number greater by one. FILE.ID says as well from which map on:
+ * "epoch N since M". A later map has to have the owners of now then, or it is refused. Else a node
+ * that had missed a map, and took it after slots had moved, would take these back.
  */
 #ifndef OKV_CLUSTER_H
 #define OKV_CLUSTER_H
@@ -54,6 +58,7 @@ struct cluster_word {
 
 /**
  * struct cluster - the map
+ * @since:	the epoch of the map that it was, before slots have moved
  * @version:	1 at the start, and another one for each change; not in the file
  * @owner:	of each slot, 1 and the number of its node; 0: none
  * @way:	of each slot that is on its way from us, if it is ours, or to us, 1 and the number
@@ -63,7 +68,7 @@ struct cluster_word {
  * @words:	until all lines are read
  */
 struct cluster {
-	uint64_t epoch, version;
+	uint64_t epoch, since, version;
 	struct cluster_node *nodes;
 	uint32_t nr_nodes;
 	uint32_t self;
@@ -116,6 +121,13 @@ int cluster_save(const struct cluster *c, const char *path, char *why, size_t wh
 
 struct cluster *cluster_copy(const struct cluster *c);
 bool cluster_is_same(const struct cluster *a, const struct cluster *b);
+
+/*
+ * Whether a newer map may replace @old: if slots have moved since, it has them where they are.
+ * False, with a sentence in @why.
+ */
+bool cluster_follows(const struct cluster *c, const struct cluster *old, char *why,
+		     size_t why_bytes);
 
 /* The next range at or behind slot *@at, which moves behind it; false: there is none. */
 bool cluster_next(const struct cluster *c, uint32_t *at, struct cluster_range *range);

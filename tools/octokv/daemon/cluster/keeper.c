@@ -131,6 +131,11 @@ static void take(struct cluster *fresh, const char *path)
 	uint64_t epoch = fresh->epoch;
 	char why[200];
 
+	if (!cluster_follows(fresh, s->cluster, why, sizeof(why))) {
+		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: %s: %s", path, why);
+		cluster_free(fresh);
+		return;
+	}
 	cluster_keep_ways(fresh, s->cluster);
 	if (!way_change_begin(s, fresh, why, sizeof(why))) {
 		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: %s", why);

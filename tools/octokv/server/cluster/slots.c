@@ -276,12 +276,16 @@ static struct cluster *replaced(struct slot_order *o, const struct cluster *old)
 		snprintf(o->why, sizeof(o->why), "ERR %s", why);
 		return NULL;
 	}
-	o->is_good = fresh->epoch > old->epoch;
+	if (fresh->epoch <= old->epoch) {
+		snprintf(o->why, sizeof(o->why), "ERR the epoch is %" PRIu64 ", not above %" PRIu64,
+			 fresh->epoch, old->epoch);
+		return fresh;
+	}
+	o->is_good = cluster_follows(fresh, old, why, sizeof(why));
 	if (o->is_good)
 		cluster_keep_ways(fresh, old);
 	else
-		snprintf(o->why, sizeof(o->why), "ERR the epoch is %" PRIu64 ", not above %" PRIu64,
-			 fresh->epoch, old->epoch);
+		snprintf(o->why, sizeof(o->why), "ERR %s", why);
 	return fresh;
 }
 

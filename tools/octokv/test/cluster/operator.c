@@ -12,6 +12,8 @@
  *   stay, and both nodes hear so.
  * - A map is made of one that all nodes have, but for its epoch. It is sent to all before a slot is
  *   given away. A drive is taken over under the conditions of the script takeover.
+ *
+ * Against the rules, not all nodes are sent a map, or they are sent it later.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +37,7 @@ static void take_answer(struct run *run, const struct reply *r, const char *at, 
 
 static void stop(struct run *run)
 {
-	run->operator.is_at_work = run->operator.sends_map = false;
+	run->operator.is_at_work = run->operator.sends_map = run->operator.sends_old = false;
 	run->operator.link = NULL;
 	run->operator.said_len = 0;
 }
@@ -284,10 +286,11 @@ static void begin_map(struct run *run)
 		return;
 	if (!is_same && end_late_orders(run, ALL_SLOTS))
 		return;
-	make_map(run, map_of(run, 0), epoch + 1);
+	epoch += 1 + run_draw(run, 8);
+	make_map(run, map_of(run, 0), epoch);
 	run->operator.has_map = 0;
 	run->operator.needs_map = false;
-	run_trace(run, "operator: a map with epoch %llu", (unsigned long long)epoch + 1);
+	run_trace(run, "operator: a map with epoch %llu", (unsigned long long)epoch);
 }
 
 static bool has_way_to(const struct cluster *c, uint32_t node)
@@ -318,6 +321,11 @@ static void take_over(struct run *run, uint32_t node)
 	run->operator.takes_over = node;
 }
 
+static uint64_t epoch_of(const char *map)
+{
+	return strtoull(map + strlen("epoch "), NULL, 10);
+}
+
 /* The file, and SIGHUP. */
 static void reload(struct run *run, uint32_t node)
 {
@@ -326,22 +334,48 @@ static void reload(struct run *run, uint32_t node)
 	if (!p || p->is_cut)
 		return;
 	process_reload(p, run->operator.map);
-	if (strtoull(run->operator.map + strlen("epoch "), NULL, 10) == p->server.cluster->epoch)
+	if (epoch_of(run->operator.map) == p->server.cluster->epoch)
 		run->operator.has_map |= 1U << node;
+}
+
+static void send_text(struct run *run, uint32_t node, const char *map)
+{
+	char text[TEXT_BYTES + 80];
+	int len = snprintf(text, sizeof(text), "*3\r\n$7\r\nCLUSTER\r\n$6\r\nSETMAP\r\n$%zu\r\n%s"
+			   "\r\n", strlen(map), map);
+
+	EXPECT(len < (int)sizeof(text));
+	order(run, node, ALL_SLOTS, text);
+}
+
+/* A node that has missed a map is sent it again, although slots have moved. False: none has. */
+static bool send_old_map(struct run *run)
+{
+	for (uint32_t i = 0; run->operator.old_map[0] && i < NR_NODES; i++) {
+		const struct cluster *c = map_of(run, i);
+
+		if (!c || c->epoch == c->since || c->epoch >= epoch_of(run->operator.old_map))
+			continue;
+		run->operator.sends_old = true;
+		send_text(run, i, run->operator.old_map);
+		return true;
+	}
+	return false;
 }
 
 static void send_map(struct run *run)
 {
 	struct operator *o = &run->operator;
-	char text[TEXT_BYTES + 80];
 	uint32_t node = 0;
-	int len;
 
 	if (o->takes_over < NR_NODES && !node_process(run, o->takes_over))
 		return;
 	while (node < NR_NODES && o->has_map >> node & 1)
 		node++;
-	if (node == NR_NODES) {
+	/* Not all take it, at times. */
+	if (node == NR_NODES || (node && o->takes_over == NR_NODES && !run->calms_down &&
+				 run_chance(run, 6))) {
+		memcpy(o->old_map, o->map, sizeof(o->map));
 		o->map[0] = 0;
 		o->takes_over = NR_NODES;
 		return;
@@ -351,10 +385,7 @@ static void send_map(struct run *run)
 		return;
 	}
 	o->sends_map = true;
-	len = snprintf(text, sizeof(text), "*3\r\n$7\r\nCLUSTER\r\n$6\r\nSETMAP\r\n$%zu\r\n%s"
-		       "\r\n", strlen(o->map), o->map);
-	EXPECT(len < (int)sizeof(text));
-	order(run, node, ALL_SLOTS, text);
+	send_text(run, node, o->map);
 }
 
 /* A node that has another one meanwhile does not take it, and no other is to take it later. */
@@ -364,14 +395,17 @@ static void take_map_answer(struct run *run, const struct reply *r)
 
 	if (r->type != '-')
 		o->has_map |= 1U << o->asked;
-	else if (strstr(r->text, "the epoch is") && !end_late_orders(run, ALL_SLOTS))
+	else if ((strstr(r->text, "the epoch is") || strstr(r->text, "slots have moved")) &&
+		 !end_late_orders(run, ALL_SLOTS))
 		o->map[0] = 0;
 	stop(run);
 }
 
 static void take_answer(struct run *run, const struct reply *r, const char *at, const char *end)
 {
-	if (run->operator.sends_map)
+	if (run->operator.sends_old)
+		stop(run);
+	else if (run->operator.sends_map)
 		take_map_answer(run, r);
 	else
 		take_move_answer(run, r, at, end);
@@ -427,6 +461,8 @@ static void choose(struct run *run)
 
 	o->tag = run_draw(run, NR_TAGS);
 	m = &o->plans[o->tag];
+	if (!run->calms_down && run_chance(run, 4) && send_old_map(run))
+		return;
 	if (o->map[0] && !run_chance(run, 4)) {
 		send_map(run);
 	} else if (m->state == AT_REST) {

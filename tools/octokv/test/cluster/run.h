@@ -136,6 +136,8 @@ struct operator {
 	bool is_at_work, sends_map, needs_map;
 	uint32_t asked;			/* the node */
 	char map[TEXT_BYTES];
+	char old_map[TEXT_BYTES];	/* which a node may have missed */
+	bool sends_old;
 	uint32_t has_map;
 	uint32_t takes_over;
 	char said[TEXT_BYTES];
