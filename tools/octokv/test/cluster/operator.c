@@ -438,6 +438,26 @@ static bool repair(struct run *run)
 	return true;
 }
 
+/* A late order has opened a slot that stays, as valkey-cli --cluster check shows. */
+static bool close_slot(struct run *run)
+{
+	struct operator *o = &run->operator;
+	uint32_t slot = run_slots[o->tag];
+
+	for (uint32_t i = 0; i < NR_NODES; i++) {
+		const struct cluster *c = map_of(run, i);
+
+		if (!c->way[slot])
+			continue;
+		o->plans[o->tag] = (struct move_plan){
+			.state = STAYS, .from = i, .to = c->way[slot] - 1,
+		};
+		o->is_at_work = true;
+		return true;
+	}
+	return false;
+}
+
 static void begin_move(struct run *run)
 {
 	struct operator *o = &run->operator;
@@ -446,7 +466,7 @@ static void begin_move(struct run *run)
 	bool is_same;
 
 	if (repair(run) || run->calms_down || !agree(run, NR_NODES, &epoch, &is_same) ||
-	    end_late_orders(run, run_slots[o->tag]))
+	    end_late_orders(run, run_slots[o->tag]) || close_slot(run))
 		return;
 	m->state = MOVES;
 	m->from = map_of(run, 0)->owner[run_slots[o->tag]] - 1;
