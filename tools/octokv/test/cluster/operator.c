@@ -11,7 +11,8 @@
  * - A slot that the old node was told to leave goes on: new keys may be at the new one. Else it may
  *   stay, and both nodes hear so.
  * - A map is made of one that all nodes have, but for its epoch. It is sent to all before a slot is
- *   given away. A drive is taken over under the conditions of the script takeover.
+ *   given away. A drive is taken over as the script takeover does it. Slots that are on their way
+ *   to or from that node go on then.
  *
  * Against the rules, not all nodes are sent a map, or they are sent it later.
  */
@@ -259,9 +260,30 @@ static bool agree(struct run *run, uint32_t without, uint64_t *epoch, bool *is_s
 	return true;
 }
 
-static void make_map(struct run *run, const struct cluster *c, uint64_t epoch)
+/* The words of a node's own map, by the other nodes, as the script takeover makes them. */
+static int add_ways(struct run *run, char *to, size_t bytes, uint32_t node)
 {
-	char *to = run->operator.map, *end = to + TEXT_BYTES, id[CLUSTER_ID_LEN + 1];
+	char id[CLUSTER_ID_LEN + 1], *start = to, *end = to + bytes;
+
+	for (uint32_t i = 0; i < NR_NODES; i++) {
+		node_id(i, id);
+		for (uint32_t tag = 0; i != node && tag < NR_TAGS; tag++) {
+			const struct cluster *c = map_of(run, i);
+			uint32_t slot = run_slots[tag];
+
+			if (c->way[slot] == node + 1)
+				to += snprintf(to, end - to, " [%u%s%s]", slot,
+					       cluster_owns(c, slot) ? "-<-" : "->-", id);
+		}
+	}
+	return to - start;
+}
+
+/* @own is the node that it is made for; NR_NODES: it is for all. */
+static void make_map(struct run *run, const struct cluster *c, uint64_t epoch, uint32_t own,
+		     char *to)
+{
+	char *end = to + TEXT_BYTES, id[CLUSTER_ID_LEN + 1];
 
 	to += snprintf(to, end - to, "epoch %llu\n", (unsigned long long)epoch);
 	for (uint32_t i = 0; i < NR_NODES; i++) {
@@ -272,6 +294,8 @@ static void make_map(struct run *run, const struct cluster *c, uint64_t epoch)
 		for (uint32_t at = 0; cluster_next(c, &at, &range);)
 			if (range.node == i)
 				to += snprintf(to, end - to, " %u-%u", range.first, range.last);
+		if (i == own)
+			to += add_ways(run, to, end - to, own);
 		to += snprintf(to, end - to, "\n");
 	}
 	EXPECT(to < end);
@@ -287,36 +311,59 @@ static void begin_map(struct run *run)
 	if (!is_same && end_late_orders(run, ALL_SLOTS))
 		return;
 	epoch += 1 + run_draw(run, 8);
-	make_map(run, map_of(run, 0), epoch);
+	make_map(run, map_of(run, 0), epoch, NR_NODES, run->operator.map);
 	run->operator.has_map = 0;
 	run->operator.needs_map = false;
 	run_trace(run, "operator: a map with epoch %llu", (unsigned long long)epoch);
 }
 
-static bool has_way_to(const struct cluster *c, uint32_t node)
+/*
+ * Slots that another node has on their way to or from this one go on, also if one of the two had
+ * been told that they stay: clients may use the other one from now on. False: one has two ways.
+ */
+static bool goes_on(struct run *run, uint32_t node, struct move_plan *plans)
 {
-	for (uint32_t i = 0; i < NR_TAGS; i++)
-		if (c->way[run_slots[i]] == node + 1)
-			return true;
-	return false;
+	for (uint32_t i = 0; i < NR_NODES; i++) {
+		for (uint32_t tag = 0; i != node && tag < NR_TAGS; tag++) {
+			const struct cluster *c = map_of(run, i);
+			uint32_t slot = run_slots[tag];
+			bool leaves = cluster_owns(c, slot);
+
+			if (c->way[slot] != node + 1)
+				continue;
+			if (plans[tag].heard)
+				return false;
+			plans[tag] = (struct move_plan){
+				.state = MOVES, .from = leaves ? i : node, .to = leaves ? node : i,
+				.goes_on = true, .heard = true,
+			};
+		}
+	}
+	return true;
 }
 
 static void take_over(struct run *run, uint32_t node)
 {
 	uint32_t other = (node + 1) % NR_NODES;
+	struct move_plan plans[NR_TAGS] = { 0 };
+	char own_map[TEXT_BYTES];
 	uint64_t epoch;
 	bool is_same;
 
 	if (run->nr_hosts[node] == NR_HOSTS_MAX || !agree(run, node, &epoch, &is_same) ||
-	    !is_same)
+	    !is_same || !goes_on(run, node, plans))
 		return;
-	for (uint32_t i = 0; i < NR_NODES; i++)
-		if (i != node && has_way_to(map_of(run, i), node))
-			return;
+	for (uint32_t i = 0; i < NR_TAGS; i++) {
+		if (!plans[i].heard)
+			continue;
+		plans[i].heard = 0;
+		run->operator.plans[i] = plans[i];
+	}
 	run->nr_hosts[node]++;
-	make_map(run, map_of(run, other), epoch + 1);
+	make_map(run, map_of(run, other), epoch + 1, NR_NODES, run->operator.map);
+	make_map(run, map_of(run, other), epoch + 1, node, own_map);
 	run->nr_hosts[node]--;
-	node_take_over(run, node, run->operator.map);
+	node_take_over(run, node, run->operator.map, own_map);
 	run->operator.has_map = 1U << node;
 	run->operator.takes_over = node;
 }

@@ -189,11 +189,26 @@ struct process *port_process(struct run *run, uint16_t port)
 	return NULL;
 }
 
-static void set_map(struct process *p, const char *text)
+static void write_file(const char *path, const char *text)
 {
-	FILE *file = fopen(p->map, "w");
+	FILE *file = fopen(path, "w");
 
 	EXPECT(file && fputs(text, file) >= 0 && !fclose(file));
+}
+
+static void set_map(struct process *p, const char *text)
+{
+	write_file(p->map, text);
+}
+
+static void set_own_map(struct process *p, const char *text)
+{
+	char id[CLUSTER_ID_LEN + 1], *path;
+
+	node_id(p->node, id);
+	path = cluster_own_path(p->map, id);
+	write_file(path, text);
+	mem_free(path);
 }
 
 static void name_host(struct process *p, uint32_t node, uint32_t host)
@@ -252,7 +267,7 @@ void node_start(struct run *run, uint32_t node)
 		  (unsigned long long)p->server.cluster->epoch);
 }
 
-void node_take_over(struct run *run, uint32_t node, const char *map)
+void node_take_over(struct run *run, uint32_t node, const char *map, const char *own_map)
 {
 	struct process *old = node_process(run, node), next;
 
@@ -267,6 +282,7 @@ void node_take_over(struct run *run, uint32_t node, const char *map)
 	}
 	name_host(&next, node, run->nr_hosts[node]++);
 	set_map(&next, map);
+	set_own_map(&next, own_map);
 	run->nr_takeovers++;
 	run_trace(run, "the drive of node %u is taken to %u", node, next.port);
 }

@@ -193,8 +193,11 @@ struct process *node_process(struct run *run, uint32_t node);
 struct process *port_process(struct run *run, uint16_t port);
 void node_start(struct run *run, uint32_t node);
 
-/* Another host takes the drive. The old octokvd has no drive from now on, and may not know. */
-void node_take_over(struct run *run, uint32_t node, const char *map);
+/*
+ * Another host takes the drive, with this file, and this one of its own. The old octokvd has no
+ * drive from now on, and may not know.
+ */
+void node_take_over(struct run *run, uint32_t node, const char *map, const char *own_map);
 
 /* Before its code is called from outside. */
 void process_enter(struct process *p);

@@ -460,6 +460,23 @@ class Recovery:
                 f"decision, {self.read_bytes >> 20} MiB read until then")
 
 
+def half_way(c):
+    """A slot leaves the first node, and another one comes: some of their keys have moved."""
+    tag = next(f"{{t{i}}}" for i in itertools.count()
+               if redis.crc.key_slot(b"t%d" % i) == NR_SLOTS - 1)
+    keys = {name: [f"{name}way{i}" for i in range(4)] for name in (tags_by_slot(1)[0], tag)}
+    for (name, source, target), slot in zip(zip(keys, (0, 2), (1, 0)), (0, NR_SLOTS - 1)):
+        c.nodes[source].client().mset({key: key for key in keys[name]})
+        open_slot(c, slot, source, target)
+        migrate(c, source, target, keys[name][:2])
+    return [key for some in keys.values() for key in some]
+
+
+def is_whole(c, keys):
+    client = c.client_once()
+    expect(all(client.get(key) == key.encode() for key in keys), "keys of slots on their way")
+
+
 def case_cluster_takeover():
     """a node's host is gone: another one takes its store over, and clients follow"""
     with cluster() as c, tempfile.TemporaryDirectory(prefix="octokv-", dir=BUILD) as folder:
@@ -468,25 +485,28 @@ def case_cluster_takeover():
         wait_until(lambda: len(load.histories) == 30, "keys are not used")
         # Some of it once more: it ends in the middle of writes that no checkpoint has.
         fill(c.nodes[0], FILLED_BYTES // 8)
+        keys = half_way(c)
         gone = c.nodes.pop(0)
         gone.child.kill()
         gone.child.wait()
         wait_until(lambda: is_unlocked(c.stores[0]), "the store is in use")
-        # Not all nodes are named; they disagree; slots are on their way.
+        # Not all nodes are named; two get one slot; they disagree.
         said = take_over(folder, c, 1, status=1)[0]
         expect("has other nodes than those that are named" in said, said)
         one = c.nodes[0].client()
-        one.execute_command("CLUSTER SETSLOT", 0, "IMPORTING", c.ids[0])
+        for node in c.nodes:
+            node.client().execute_command("CLUSTER SETSLOT", 5, "IMPORTING", c.ids[0])
         said = take_over(folder, c, 1, 2, status=1)[0]
-        expect(f"slots are on their way to or from {c.ids[0]}" in said, said)
-        one.execute_command("CLUSTER SETSLOT", 0, "STABLE")
-        one.execute_command("CLUSTER SETSLOT", 16383, "NODE", c.ids[0])
+        expect(f"get slot 5 from {c.ids[0]}" in " ".join(said.split()), said)
+        for node in c.nodes:
+            node.client().execute_command("CLUSTER SETSLOT", 5, "STABLE")
+        one.execute_command("CLUSTER SETSLOT", NR_SLOTS - 2, "NODE", c.ids[0])
         said = take_over(folder, c, 1, 2, status=1)[0]
         expect("has another map" in said and not os.path.exists(f"{folder}/map"), said)
-        one.execute_command("CLUSTER SETSLOT", 16383, "NODE", c.ids[2])
+        one.execute_command("CLUSTER SETSLOT", NR_SLOTS - 2, "NODE", c.ids[2])
         same = c.map_text(FIRST_EPOCH + 2, ranges(SHARES))
         c.nodes[1].client().execute_command("CLUSTER SETMAP", same)
-        recovery = Recovery(folder, f"{tags_by_slot(1)[0]}fill0")
+        recovery = Recovery(folder, f"{tags_by_slot(2)[1]}fill1")
         _, pid = take_over(folder, c, 1, 2)
         recovery.join()
         try:
@@ -494,12 +514,18 @@ def case_cluster_takeover():
             follow_s = time.monotonic() - recovery.decided_s
             load.end()
             load.check()
+            is_whole(c, keys)
+            cli("--cluster", "fix", f"127.0.0.1:{c.port(1)}", "--cluster-yes")
+            said = cli("--cluster", "check", f"127.0.0.1:{c.port(1)}")
+            expect("slots covered" in said and "[ERR]" not in said and "[WARNING]" not in said,
+                   said)
+            is_whole(c, keys)
         finally:
             end_taken(folder, c, pid)
         # A node keeps what it was sent.
         c.nodes[0].end()
         c.nodes[0].start()
-        expect(f"epoch {FIRST_EPOCH + 3}\n" in c.nodes[0].said(), c.nodes[0].said())
+        expect(f"epoch {FIRST_EPOCH + 5}\n" in c.nodes[0].said(), c.nodes[0].said())
         return f"{recovery}, and clients had all keys after {follow_s:.2f} s; {load}"
 
 
