@@ -239,8 +239,6 @@ struct cluster *cluster_parse(const char *text, size_t len, const char *id, char
 {
 	struct cluster *c = load(fmemopen((void *)text, len, "r"), "map", id, why, why_bytes);
 
-	if (c)
-		c->since = c->epoch;
 	if (!c || !c->nr_ways)
 		return c;
 	snprintf(why, why_bytes, "map: it has slots on their way");
@@ -279,19 +277,31 @@ static const char *owner_id(const struct cluster *c, uint32_t slot)
 	return c->owner[slot] ? c->nodes[c->owner[slot] - 1].id : "";
 }
 
+/* It concerns us, too. What other nodes have, they know. */
+static bool is_moved(const struct cluster *c, const struct cluster *old, uint32_t slot)
+{
+	return (cluster_owns(old, slot) || cluster_owns(c, slot) || old->way[slot]) &&
+	       strcmp(owner_id(c, slot), owner_id(old, slot));
+}
+
+/* It says that it was made of the map of now, or no slot has moved. */
+static bool may_move(const struct cluster *c, const struct cluster *old)
+{
+	return old->epoch == old->since || (c->since != c->epoch && c->since == old->epoch);
+}
+
 bool cluster_follows(const struct cluster *c, const struct cluster *old, char *why,
 		     size_t why_bytes)
 {
 	uint32_t slot = 0;
 
-	if (old->epoch == old->since)
-		return true;
-	while (slot < OKV_NR_SLOTS && !strcmp(owner_id(c, slot), owner_id(old, slot)))
+	while (slot < OKV_NR_SLOTS && !is_moved(c, old, slot))
 		slot++;
-	if (slot == OKV_NR_SLOTS)
+	if (slot == OKV_NR_SLOTS || may_move(c, old))
 		return true;
-	snprintf(why, why_bytes, "slots have moved since map %" PRIu64 ", and this one has slot %u "
-		 "at another node: make it of what the nodes have now", old->since, slot);
+	snprintf(why, why_bytes, "slots have moved since map %" PRIu64 ", and this one moves slot "
+		 "%u: if it is to, begin with \"epoch %" PRIu64 " since %" PRIu64 "\"", old->since,
+		 slot, c->epoch, old->epoch);
 	return false;
 }
 
@@ -412,6 +422,7 @@ bool cluster_change(struct cluster *c, uint32_t slot, enum cluster_change what, 
 void cluster_keep_ways(struct cluster *c, const struct cluster *old)
 {
 	c->version = old->version + 1;
+	c->since = may_move(c, old) ? c->epoch : old->since;
 	for (uint32_t slot = 0; slot < OKV_NR_SLOTS; slot++) {
 		uint32_t other;
 
@@ -446,8 +457,6 @@ struct cluster *cluster_load_given(const char *path, const char *id, char *why, 
 {
 	struct cluster *c = cluster_load(path, id, why, why_bytes);
 
-	if (c)
-		c->since = c->epoch;
 	if (!c || !c->nr_ways)
 		return c;
 	snprintf(why, why_bytes, "%s: slots on their way belong in %s.%s only", path, path, id);
@@ -479,7 +488,7 @@ struct cluster *cluster_load_newest(const char *path, const char *id, enum clust
 			cluster_free(own);
 			return NULL;
 		}
-		if (own->nr_ways)
+		if (own->nr_ways || own->epoch != own->since)
 			*which = CLUSTER_OWN_OLDER;
 		cluster_keep_ways(given, own);
 		cluster_free(own);

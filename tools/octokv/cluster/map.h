@@ -25,8 +25,9 @@
  * case slots stay on their way, as far as that fits. FILE itself has none.
  *
  * Each slot that moves makes the number greater by one. FILE.ID says as well from which map on:
- * "epoch N since M". A later map has to have the owners of now then, or it is refused. Else a node
- * that had missed a map, and took it after slots had moved, would take these back.
+ * "epoch N since M". From then on a map that moves slots of this node has to say that it was made
+ * of the one of now, by the same words with the number of that. Else a node that had missed a map,
+ * and took it after slots had moved, would take these back.
  */
 #ifndef OKV_CLUSTER_H
 #define OKV_CLUSTER_H
@@ -58,7 +59,8 @@ struct cluster_word {
 
 /**
  * struct cluster - the map
- * @since:	the epoch of the map that it was, before slots have moved
+ * @since:	slots have moved since the map with this epoch; epoch: none has. Of a map that is
+ *		not ours yet: what it was made of; epoch: it does not say so
  * @version:	1 at the start, and another one for each change; not in the file
  * @owner:	of each slot, 1 and the number of its node; 0: none
  * @way:	of each slot that is on its way from us, if it is ours, or to us, 1 and the number
@@ -123,8 +125,8 @@ struct cluster *cluster_copy(const struct cluster *c);
 bool cluster_is_same(const struct cluster *a, const struct cluster *b);
 
 /*
- * Whether a newer map may replace @old: if slots have moved since, it has them where they are.
- * False, with a sentence in @why.
+ * Whether a newer map may replace @old: if slots have moved since, it has those of this node where
+ * they are, or says that it was made of @old. False, with a sentence in @why.
  */
 bool cluster_follows(const struct cluster *c, const struct cluster *old, char *why,
 		     size_t why_bytes);
@@ -159,7 +161,7 @@ enum cluster_change { CLUSTER_IMPORTING, CLUSTER_MIGRATING, CLUSTER_NODE, CLUSTE
 bool cluster_change(struct cluster *c, uint32_t slot, enum cluster_change what, uint32_t node,
 		    char *why, size_t why_bytes);
 
-/* Slots on their way by @old stay so, as far as that fits @c, which replaces it. */
+/* Slots on their way by @old stay so, as far as that fits @c, which replaces it and follows. */
 void cluster_keep_ways(struct cluster *c, const struct cluster *old);
 
 /* Ends the way of a slot, if it has one, or begins one. */

@@ -142,8 +142,12 @@ static void take(struct cluster *fresh, const char *path)
 		cluster_free(fresh);
 		return;
 	}
-	/* Slots on their way are in the own file only, and those that were so are not to be. */
-	if ((fresh->nr_ways || s->cluster->nr_ways) && !keep(path, fresh, why, sizeof(why))) {
+	/*
+	 * Slots on their way are in the own file only, and those that were so are not to be; that
+	 * slots have moved, too.
+	 */
+	if ((fresh->nr_ways || s->cluster->nr_ways || s->cluster->since != s->cluster->epoch) &&
+	    !keep(path, fresh, why, sizeof(why))) {
 		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: %s", why);
 		cluster_free(fresh);
 	} else if (replace(fresh)) {

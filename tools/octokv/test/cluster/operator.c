@@ -356,6 +356,8 @@ static void take_over(struct run *run, uint32_t node)
 	for (uint32_t i = 0; i < NR_TAGS; i++) {
 		if (!plans[i].heard)
 			continue;
+		if (end_late_orders(run, run_slots[i]))
+			return;
 		plans[i].heard = 0;
 		run->operator.plans[i] = plans[i];
 	}

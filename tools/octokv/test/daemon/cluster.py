@@ -17,6 +17,7 @@ from redis.retry import Retry
 from kit import (BUILD, OCTOKVD, START_S, Daemon, Failed, daemon, expect, in_thread, refused,
                  run_once, sanitizer_options, users_file)
 from linear import Load, keys_of
+from service import hang_up
 
 NR_NODES = 3
 FIRST_PORT = 7201
@@ -198,10 +199,30 @@ def case_cluster_map():
         expect(client.set(moved, 1) and c.nodes[2].client().get(moved) == b"1", "it has moved")
         c.write_map(6, ranges((5461, 5461, 5462)))
         c.reload("is 6, not above 6")
+        # Once a slot has moved, a map that moves others says what it was made of; starts know it.
+        open_slot(c, 16000, 2, 0)
+        for i in (2, 0, 1):
+            c.nodes[i].client().execute_command("CLUSTER SETSLOT", 16000, "NODE", c.ids[0])
+        c.write_map(8, words)
+        for node in (c.nodes[0], c.nodes[2]):
+            hang_up(node, "slots have moved since map 6, and this one moves slot 16000")
+        words[0], words[2] = "1000-5460 16000", "10922-15999 16001-16383 0-999"
+        c.write_map(9, words)
+        c.reload("epoch 9, 3 nodes")
+        words[1], words[2] = words[1] + " 0", "10922-15999 16001-16383 1-999"
+        c.write_map(10, words)
+        for node in c.nodes[1:]:
+            hang_up(node, "slots have moved since map 6, and this one moves slot 0")
+        c.write_map("11 since 9", words)
+        c.reload("epoch 11, 3 nodes")
+        for node in c.nodes:
+            expect(node.end() == 0, "did not end well")
+            node.start()
+            expect(node.client().info("cluster")["cluster_epoch"] == 11, node.said())
         with open(c.map, "a", encoding="utf-8") as file:
             file.write("nonsense\n")
         c.reload(f"{c.map}:6: a line is ID ADDRESS:PORT")
-        expect(c.nodes[1].client().info("cluster")["cluster_epoch"] == 6, "INFO")
+        expect(c.nodes[1].client().info("cluster")["cluster_epoch"] == 11, "INFO")
     with daemon() as d:
         expect(d.end() == 0, "did not end well")
         said = run_once("--data", d.data, "--cluster", "/dev/null", status=1)

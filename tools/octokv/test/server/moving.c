@@ -124,9 +124,8 @@ static void test_files(void)
 	/* At a start, too. But one that gives back what has moved was missed before. */
 	cluster_free(load("epoch 9\n" A " h:1 0-8191\n" C " h:3\n" B " h:2 8192-16383\n", A));
 	EXPECT(!cluster_load_newest(path, A, &which, why, sizeof(why)));
-	EXPECT(strstr(why, "/map: slots have moved since map 7, and this one has slot 9000 at "));
-	cluster_free(load("epoch 9\n" A " h:1 0-8191 9000\n" C " h:3\n"
-			  B " h:2 8192-8999 9001-16383\n", A));
+	EXPECT(strstr(why, "/map: slots have moved since map 7, and this one moves slot 9000: "));
+	cluster_free(load("epoch 9\n" A " h:1 0-8191 9000\n" C " h:3\n" B " h:2\n", A));
 	other = cluster_load_newest(path, A, &which, why, sizeof(why));
 	EXPECT(other && which == CLUSTER_OWN_OLDER && other->epoch == 9);
 	EXPECT(other->nr_ways == 1 && other->way[5061] == 3 && other->in_doubt[5061]);
@@ -255,11 +254,12 @@ static void test_set_map(void)
 	EXPECT(world.server.cluster == c);
 	/* Slots have moved: a map has them where they are, as it may have been missed before. */
 	TALK("CLUSTER SETSLOT 1 NODE " B, "+OK\r\n");
-	TALK("CLUSTER SETMAP " MAP("12"), "-ERR slots have moved since map 8, and this one has "
-	     "slot 1 at another node: make it of what the nodes have now\r\n");
+	TALK("CLUSTER SETMAP " MAP("12"), "-ERR slots have moved since map 8, and this one moves "
+	     "slot 1: if it is to, begin with \"epoch 12 since 9\"\r\n");
 	TALK("CLUSTER SETMAP \"epoch 12\\n" A " h:1 0 2-8191\\n" B " h:2 1 8192-16383\\n"
 	     C " h:3\"", "+OK\r\n");
-	TALK("CLUSTER SETMAP \"epoch 13 since 2\\n" A " h:1 0\\n" B " h:2 1\"", "+OK\r\n");
+	EXPECT(world.server.cluster->since == 8);
+	TALK("CLUSTER SETMAP \"epoch 13 since 12\\n" A " h:1 0\\n" B " h:2 1\"", "+OK\r\n");
 	EXPECT(world.server.cluster->since == 13);
 	close_node(&world);
 }
