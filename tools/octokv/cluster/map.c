@@ -488,7 +488,7 @@ struct cluster *cluster_load_newest(const char *path, const char *id, enum clust
 			cluster_free(own);
 			return NULL;
 		}
-		if (own->nr_ways || own->epoch != own->since)
+		if (cluster_is_own(own))
 			*which = CLUSTER_OWN_OLDER;
 		cluster_keep_ways(given, own);
 		cluster_free(own);

@@ -101,6 +101,12 @@ struct cluster *cluster_parse(const char *text, size_t len, const char *id, char
 			      size_t why_bytes);
 void cluster_free(struct cluster *c);
 
+/* Whether it has what only a node's own file says. */
+static inline bool cluster_is_own(const struct cluster *c)
+{
+	return c->nr_ways || c->since != c->epoch;
+}
+
 /* The path of a node's own map beside @path; to be freed. */
 char *cluster_own_path(const char *path, const char *id);
 
@@ -161,7 +167,10 @@ enum cluster_change { CLUSTER_IMPORTING, CLUSTER_MIGRATING, CLUSTER_NODE, CLUSTE
 bool cluster_change(struct cluster *c, uint32_t slot, enum cluster_change what, uint32_t node,
 		    char *why, size_t why_bytes);
 
-/* Slots on their way by @old stay so, as far as that fits @c, which replaces it and follows. */
+/*
+ * @c follows @old, and is to replace it. Slots on their way stay so, as far as that fits, and that
+ * slots have moved stays known.
+ */
 void cluster_keep_ways(struct cluster *c, const struct cluster *old);
 
 /* Ends the way of a slot, if it has one, or begins one. */

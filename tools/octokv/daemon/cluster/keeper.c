@@ -142,11 +142,8 @@ static void take(struct cluster *fresh, const char *path)
 		cluster_free(fresh);
 		return;
 	}
-	/*
-	 * Slots on their way are in the own file only, and those that were so are not to be; that
-	 * slots have moved, too.
-	 */
-	if ((fresh->nr_ways || s->cluster->nr_ways || s->cluster->since != s->cluster->epoch) &&
+	/* Also what has ended: a start is not to find it. */
+	if ((cluster_is_own(fresh) || cluster_is_own(s->cluster)) &&
 	    !keep(path, fresh, why, sizeof(why))) {
 		log_say(LOG_CLUSTER, "the map of the cluster stays as it is: %s", why);
 		cluster_free(fresh);

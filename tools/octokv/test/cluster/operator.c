@@ -331,11 +331,11 @@ static bool goes_on(struct run *run, uint32_t node, struct move_plan *plans)
 
 			if (c->way[slot] != node + 1)
 				continue;
-			if (plans[tag].heard)
+			if (plans[tag].state != AT_REST)
 				return false;
 			plans[tag] = (struct move_plan){
 				.state = MOVES, .from = leaves ? i : node, .to = leaves ? node : i,
-				.goes_on = true, .heard = true,
+				.goes_on = true,
 			};
 		}
 	}
@@ -354,11 +354,10 @@ static void take_over(struct run *run, uint32_t node)
 	    !is_same || !goes_on(run, node, plans))
 		return;
 	for (uint32_t i = 0; i < NR_TAGS; i++) {
-		if (!plans[i].heard)
+		if (plans[i].state == AT_REST)
 			continue;
 		if (end_late_orders(run, run_slots[i]))
 			return;
-		plans[i].heard = 0;
 		run->operator.plans[i] = plans[i];
 	}
 	run->nr_hosts[node]++;

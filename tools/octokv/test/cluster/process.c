@@ -196,11 +196,6 @@ static void write_file(const char *path, const char *text)
 	EXPECT(file && fputs(text, file) >= 0 && !fclose(file));
 }
 
-static void set_map(struct process *p, const char *text)
-{
-	write_file(p->map, text);
-}
-
 static void set_own_map(struct process *p, const char *text)
 {
 	char id[CLUSTER_ID_LEN + 1], *path;
@@ -281,7 +276,7 @@ void node_take_over(struct run *run, uint32_t node, const char *map, const char 
 		old->is_fenced = true;
 	}
 	name_host(&next, node, run->nr_hosts[node]++);
-	set_map(&next, map);
+	write_file(next.map, map);
 	set_own_map(&next, own_map);
 	run->nr_takeovers++;
 	run_trace(run, "the drive of node %u is taken to %u", node, next.port);
@@ -290,7 +285,7 @@ void node_take_over(struct run *run, uint32_t node, const char *map, const char 
 void process_reload(struct process *p, const char *map)
 {
 	process_enter(p);
-	set_map(p, map);
+	write_file(p->map, map);
 	keeper_reload();
 }
 
