@@ -35,6 +35,12 @@ class TlsCluster(Cluster):
         # For other nodes, as it may differ.
         self.certs.copy("ca", "nodes_ca")
 
+    def format_of(self, i):
+        """Small: a store has its first segments filled with zeros, and the guest's /tmp has 2 GiB
+        for all of them.
+        """
+        return "--size", "1g"
+
     def port(self, i):
         return (FIRST_PORT if i in self.plain else FIRST_TLS) + i
 
