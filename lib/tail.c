@@ -90,7 +90,10 @@
  *  - at another load: the share of reads in the bytes of best effort is 25 points off what it was.
  *    The law forgets what it has learned, price included. A window with less than 32 requests of
  *    best effort has no share of reads: a pause is no other load.
- *  - after a window in which 5% are beyond the target: from a quarter of the bound.
+ *  - after a window in which 5% are beyond the target: from a quarter of the bound. If no bound
+ *    keeps the target, that is so all the time, and means another load only where the tail is twice
+ *    as long as in the window before. Then nothing is known to be low enough. The last search may
+ *    have been before the load had filled the device, and the largest bound seemed as good as any.
  *  - when requests wait for the bound and H is unknown. As long as no request waited, the search
  *    had no reason to go on, and a bound that was not needed is not known to be good; or a step
  *    down has made H unknown. For O2, also if there is more bandwidth than the reference had.
@@ -393,6 +396,12 @@ static bool tail_has_room(const struct tail *a, const struct tail_window *w)
 	       w->bytes_per_s * 100 > a->reference_bytes_per_s * (100 + TAIL_SLACK_PCT);
 }
 
+/* The tail was that of the bound that is held, and a smaller one is left. */
+static bool tail_has_doubled(const struct tail *a, const struct tail_window *w)
+{
+	return w->bound > 1 && w->p999_ns > 2 * a->best_p999_ns;
+}
+
 /* Requests wait, and no bound is known to be too high. */
 static void tail_search_up(struct tail *a, const struct tail_window *w)
 {
@@ -416,8 +425,8 @@ static bool tail_starts_over(struct tail *a, const struct tail_window *w)
 	} else if (a->is_unmet && a->calm >= a->price) {
 		tail_raise_price(a);
 		tail_start_search(a, 0, 0);
-	} else if (!a->is_unmet && tail_is_gross(w)) {
-		tail_start_search(a, w->bound / TAIL_GROSS_FALL, w->bound);
+	} else if (tail_is_gross(w) && (!a->is_unmet || tail_has_doubled(a, w))) {
+		tail_start_search(a, a->is_unmet ? 0 : w->bound / TAIL_GROSS_FALL, w->bound);
 		tail_search(a, w);
 	} else {
 		return false;

@@ -74,6 +74,7 @@ struct k2_world {
 	bool is_slow;
 	bool is_alone;
 	u32 inflight_seen;
+	u64 wait_ns;
 	u32 bound;
 	u64 target_ns;
 	struct k2_world_load load;
