@@ -25,8 +25,8 @@ Figures, against the service alone and the hog alone, both under none:
 
 The service has ten times the hog's weight where weights count. mq-deadline and mq-k2 have classes
 instead: there it has I/O class real-time. Under "mq-deadline, idle" the hog has class idle, which
-the kernel's own threads do not have that write for it. A scheduler with a target gets TARGET_US for
-a read, so that READS of them are answered within LIMIT_MS.
+the kernel's own threads do not have that write for it. A scheduler with a target gets TARGET_US,
+which is for 99.9% of all reads. That is half of LIMIT_MS: of READS in a row, one may take that long.
 """
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ DRIVE = {"kind": "ssdsim", "params": {"queues": CPUS, "size_mb": 1024, "read_ns"
 SERVICE, HOG = "service", "hog"
 WEIGHTS = {SERVICE: 1000, HOG: 100}
 PER_S, READS = 200, 3
-LIMIT_MS, TARGET_US = 10, 3300
+LIMIT_MS, TARGET_US = 10, 5000
 SERVICE_MIB, HOG_MIB, TOUCHED_MIB = 96, 64, 192
 TOUCHERS, WRITERS = 32, 4
 SECONDS = 8
