@@ -228,7 +228,8 @@ const char *store_refusal(int error)
 	case EROFS:
 	case EACCES:
 	case EPERM:
-		return "cannot be written: is it read-only, or owned by another user?";
+		return "cannot be written: is it read-only, of another user, or not in the "
+		       "service's DeviceAllow=?";
 	case EBUSY:
 	case EWOULDBLOCK:
 		return "is in use: mounted, or another octokvd has it";

@@ -279,7 +279,8 @@ static int knows_reservations(int fd)
 		int nsid = ioctl(fd, NVME_IOCTL_ID), result;
 		uint64_t holder;
 
-		if (nsid < 0 && errno == ENOTTY)
+		/* Not of NVMe. The driver of loop devices says EINVAL. */
+		if (nsid < 0 && (errno == ENOTTY || errno == EINVAL))
 			return 0;
 		fence.fd = fd;
 		fence.nsid = nsid;
