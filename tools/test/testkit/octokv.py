@@ -2,7 +2,8 @@
 """The key-value daemon: unit tests, the fuzzer's seeds, and the daemon with real clients.
 
 All under the address and undefined-behaviour sanitizers; what goes from reactor to reactor under
-the thread sanitizer as well. TLS is tested in guests, since the host's kernel may not have it.
+the thread sanitizer as well. TLS is tested in guests, since the host's kernel may not have it, and
+so are the units, as the host may have a systemd.
 """
 import os
 import re
@@ -23,6 +24,8 @@ THREADED = ["redis_py", "moves", "spread", "strangers", "outage", "reload", "tur
 TLS_KERNELS = ["6.12", "7.2"]
 TLS_CASES = ["tls_starts", "tls", "tls_ends", "tls_clients", "tls_reload", "tls_strangers",
              "tls_cluster", "tls_cluster_strangers", "tls_takeover"]
+# Those that run the units in a systemd, where there is no other.
+UNIT_CASES = ["unit", "unit_takeover"]
 # Those that take a RAID1 of the kernel.
 RAID_CASES = ["mirror"]
 GO_PACKAGES = "golang-go golang-github-mna-redisc-dev"
@@ -104,7 +107,7 @@ def named(report):
     wanted = {}
     for part in report.parts:
         kind, _, name = part.rpartition("/")
-        needs_guest = name in TLS_CASES + RAID_CASES
+        needs_guest = name in TLS_CASES + UNIT_CASES + RAID_CASES
         usual = [f"asan-{kernel}" for kernel in TLS_KERNELS] if needs_guest else ["asan"]
         for kind in [kind] if kind else usual:
             wanted.setdefault(kind, []).append(name)
@@ -136,7 +139,7 @@ def octokv(report):
     daemon(report, "asan", [])
     daemon(report, "tsan", THREADED)
     for kernel in TLS_KERNELS if report.long else TLS_KERNELS[-1:]:
-        in_guest(report, kernel, "asan", TLS_CASES)
+        in_guest(report, kernel, "asan", TLS_CASES + UNIT_CASES)
     if report.long:
         in_guest(report, TLS_KERNELS[-1], "tsan", TLS_CASES)
         in_guest(report, TLS_KERNELS[-1], "asan", RAID_CASES)

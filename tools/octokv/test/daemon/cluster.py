@@ -108,6 +108,13 @@ class Cluster:
         wait_until(lambda: all(wanted in node.said() for node in self.nodes), f"no {wanted!r}")
 
 
+class SmallCluster(Cluster):
+    """For a guest, whose /tmp is of 2 GiB: octokvd fills the first segments of a file with zeros."""
+
+    def format_of(self, i):
+        return "--size", "1g"
+
+
 @contextlib.contextmanager
 def cluster(of=Cluster, **users):
     with tempfile.TemporaryDirectory(prefix="octokv-", dir=BUILD) as folder:
@@ -406,7 +413,7 @@ START = """
 "$@" > "$LOG" 2>&1 & echo $! > "$PID"
 until grep -q 'octokvd: serving' "$LOG"; do kill -0 $! && sleep 0.05 || exit 1; done
 """
-TAKEOVER = os.path.join(os.path.dirname(__file__), "../../takeover")
+TAKEOVER = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../takeover"))
 
 
 def take_over(folder, c, *nodes, status=0, port=FIRST_PORT + 5, environment=None):

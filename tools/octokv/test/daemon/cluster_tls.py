@@ -10,9 +10,9 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from cluster import (FIRST_EPOCH, FIRST_PORT, NR_NODES, NR_SLOTS, SHARES, Cluster, cli, cluster,
-                     count_keys, end_taken, is_unlocked, keys_at, load_follows, migrate, open_slot,
-                     ranges, reshard_words, tags_by_slot, take_over, wait_until)
+from cluster import (FIRST_EPOCH, FIRST_PORT, NR_NODES, NR_SLOTS, SHARES, SmallCluster, cli,
+                     cluster, count_keys, end_taken, is_unlocked, keys_at, load_follows, migrate,
+                     open_slot, ranges, reshard_words, tags_by_slot, take_over, wait_until)
 from kit import BUILD, Failed, expect, refused
 from linear import Load
 from service import hang_up
@@ -23,7 +23,7 @@ NR_MOVED = 20
 NR_KEYS = 9
 
 
-class TlsCluster(Cluster):
+class TlsCluster(SmallCluster):
     """Each node has a certificate of one authority, and wants one of it from clients."""
 
     def __init__(self, folder):
@@ -34,12 +34,6 @@ class TlsCluster(Cluster):
             self.certs.sign(name)
         # For other nodes, as it may differ.
         self.certs.copy("ca", "nodes_ca")
-
-    def format_of(self, i):
-        """Small: a store has its first segments filled with zeros, and the guest's /tmp has 2 GiB
-        for all of them.
-        """
-        return "--size", "1g"
 
     def port(self, i):
         return (FIRST_PORT if i in self.plain else FIRST_TLS) + i
