@@ -26,7 +26,7 @@ Figures, against the service alone and the hog alone, both under none:
 The service has ten times the hog's weight where weights count. mq-deadline and mq-k2 have classes
 instead: there it has I/O class real-time. Under "mq-deadline, idle" the hog has class idle, which
 the kernel's own threads do not have that write for it. A scheduler with a target gets TARGET_US,
-which is for 99.9% of all reads. That is half of LIMIT_MS: of READS in a row, one may take that long.
+for 99.9% of all reads. That is half of LIMIT_MS: of READS in a row, one may take that long.
 """
 from dataclasses import replace
 

@@ -109,7 +109,7 @@ class Cluster:
 
 
 class SmallCluster(Cluster):
-    """For a guest, whose /tmp is of 2 GiB: octokvd fills the first segments of a file with zeros."""
+    """For a guest whose /tmp has 2 GiB: octokvd fills the first segments of a file with zeros."""
 
     def format_of(self, i):
         return "--size", "1g"
