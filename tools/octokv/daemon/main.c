@@ -123,6 +123,8 @@ static const char usage_text[] =
 	"  --balance-overload PCT a reactor above PCT percent busy is overloaded (40)\n"
 	"  --balance-gap PCT      move only if the least busy reactor is PCT points below (10)\n"
 	"  --balance-tenants SET  count the requests of all, dense or sparse tenants (all)\n"
+	"  --fair HOW             users take turns on a reactor: on, off, or auto, while one\n"
+	"                         slows another one down (auto)\n"
 	"  --save-to FILE         BGSAVE and SIGUSR1 dump to this file while octokvd serves\n"
 	"  --preempt              take the device from the host that has reserved it\n"
 	"  --no-fence             do not reserve the device\n"
@@ -140,13 +142,12 @@ static const char usage_text[] =
 /* ---- options ---- */
 
 enum {
-	OPT_DATA = 256, OPT_FORMAT, OPT_CHECK, OPT_STATS, OPT_HEALTH, OPT_HASH,
-	OPT_BIND, OPT_PORT, OPT_CORES,
-	OPT_NETWORK, OPT_USERS, OPT_WEIGHTS, OPT_CONNECTIONS, OPT_IDLE, OPT_STALL, OPT_BALANCE,
-	OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_TENANTS, OPT_SIZE, OPT_PARTITIONS, OPT_FORCE,
-	OPT_MEMORY, OPT_ON_ERROR, OPT_TAGS, OPT_UNIX, OPT_UNIX_MODE, OPT_USER, OPT_HELP,
-	OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID, OPT_STRINGS_ONLY,
-	OPT_SERVE_DAMAGED, OPT_SALVAGE, OPT_METRICS, OPT_SLOW_US, OPT_SLOW_LEN,
+	OPT_DATA = 256, OPT_FORMAT, OPT_CHECK, OPT_STATS, OPT_HEALTH, OPT_HASH, OPT_BIND, OPT_PORT,
+	OPT_CORES, OPT_NETWORK, OPT_USERS, OPT_WEIGHTS, OPT_CONNECTIONS, OPT_IDLE, OPT_STALL,
+	OPT_BALANCE, OPT_WINDOW, OPT_OVERLOAD, OPT_GAP, OPT_TENANTS, OPT_FAIR, OPT_SIZE,
+	OPT_PARTITIONS, OPT_FORCE, OPT_MEMORY, OPT_ON_ERROR, OPT_TAGS, OPT_UNIX, OPT_UNIX_MODE,
+	OPT_USER, OPT_HELP, OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID,
+	OPT_STRINGS_ONLY, OPT_SERVE_DAMAGED, OPT_SALVAGE, OPT_METRICS, OPT_SLOW_US, OPT_SLOW_LEN,
 	OPT_PREEMPT, OPT_NO_FENCE, OPT_TRIM, OPT_TLS, OPT_TLS_CERT, OPT_TLS_KEY, OPT_TLS_CA,
 	OPT_TLS_CLUSTER_CA, OPT_CLUSTER, OPT_SLOTS,
 };
@@ -179,7 +180,8 @@ static const struct option long_options[] = {
 	{ "tls-ca-cert-file", 1, NULL, OPT_TLS_CA }, { "slots", 0, NULL, OPT_SLOTS },
 	{ "tls-cluster-ca-cert-file", 1, NULL, OPT_TLS_CLUSTER_CA },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
-	{ "version", 0, NULL, OPT_VERSION }, { "cluster", 1, NULL, OPT_CLUSTER }, { NULL },
+	{ "version", 0, NULL, OPT_VERSION }, { "cluster", 1, NULL, OPT_CLUSTER },
+	{ "fair", 1, NULL, OPT_FAIR }, { NULL },
 };
 
 __attribute__((noreturn)) static void wrong_use(const char *why)
@@ -230,7 +232,7 @@ static int word(const char *name, const char *const *words)
 	wrong_use(why);
 }
 
-static const char *const tags_words[] = { "auto", "on", "off", NULL };
+static const char *const auto_words[] = { "auto", "on", "off", NULL };
 static const char *const on_error_words[] = { "retry", "exit", NULL };
 
 static void set_mode(struct options *o, enum mode mode)
@@ -259,6 +261,9 @@ static void parse_balance(struct balancer_config *b, int option)
 	case OPT_TENANTS:
 		b->which = word("balance-tenants",
 				(const char *const[]){ "all", "dense", "sparse", NULL });
+		break;
+	case OPT_FAIR:
+		b->fair = word("fair", auto_words);
 		break;
 	default:
 		wrong_use("this option is unknown, or its value is missing");
@@ -398,7 +403,7 @@ static void parse_one(struct options *o, int option)
 		o->memory_bytes = number("memory", MEMORY_BYTES_MIN, 1ULL << 60);
 		break;
 	case OPT_TAGS:
-		o->tags = word("tags", tags_words);
+		o->tags = word("tags", auto_words);
 		break;
 	case OPT_ON_ERROR:
 		o->config.ends_on_error = word("on-error", on_error_words);

@@ -16,6 +16,7 @@
 #include "prometheus.h"
 #include "server/clock.h"
 #include "server/command.h"
+#include "server/fair/monitor.h"
 #include "server/metrics.h"
 #include "server/stats.h"
 #include "server/tenant.h"
@@ -250,6 +251,38 @@ static void write_reactors(struct page *p)
 	}
 }
 
+/* ---- fairness ---- */
+
+static void ratio(struct page *p, const char *name, const char *help, uint32_t thousandths)
+{
+	about(p, name, "gauge", help);
+	line(p, "octokvd_%s %.3f", name, thousandths / 1e3);
+}
+
+static void write_fairness(struct page *p)
+{
+	const struct tenants *t = p->server->tenants;
+	struct monitor_figures figures;
+	char text[LABEL_BYTES];
+
+	if (!p->server->fairness)
+		return;
+	figures = monitor_read(p->server);
+	ratio(p, "fairness_ratio", "F: the least slowdown of a user over the largest.",
+	      figures.fairness);
+	ratio(p, "load_balance_ratio", "LB: the least load of a reactor over the largest.",
+	      figures.balance);
+	about(p, "octofas_level", "gauge", "1: the level acts.");
+	line(p, "octokvd_octofas_level{level=\"inter\"} %d", !!(figures.mode & MONITOR_INTER));
+	line(p, "octokvd_octofas_level{level=\"intra\"} %d", !!(figures.mode & MONITOR_INTRA));
+	about(p, "tenant_slowdown_ratio", "gauge",
+	      "How much longer operations of the user take than alone; 0: not known.");
+	for (uint32_t i = 0; i < t->nr; i++)
+		line(p, "octokvd_tenant_slowdown_ratio{%s} %.3f",
+		     label(text, "tenant", t->list[i]->name),
+		     monitor_slowdown(p->server, t->list[i]->id) / 1e3);
+}
+
 /* ---- commands ---- */
 
 enum group { GROUP_READ, GROUP_WRITE, GROUP_OTHER, NR_GROUPS };
@@ -458,6 +491,7 @@ char *prometheus_page(const struct server *server, size_t *len)
 	write_memory(&p);
 	write_store(&p);
 	write_reactors(&p);
+	write_fairness(&p);
 	write_commands(&p);
 	write_errors(&p);
 	write_times(&p);

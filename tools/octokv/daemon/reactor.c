@@ -51,6 +51,7 @@
 #include "store/mem.h"
 #include "server/auth.h"
 #include "server/clock.h"
+#include "server/fair/fair.h"
 #include "server/metrics.h"
 #include "server/mover.h"
 #include "reactor.h"
@@ -376,7 +377,7 @@ static void end_links(struct reactor *r)
 /* Work without a wake-up. */
 static bool has_work(const struct reactor *r)
 {
-	return r->net.ready || r->to[r->worker.id].place;
+	return r->net.ready || r->to[r->worker.id].place || fair_has_work(&r->worker);
 }
 
 static void serve(struct reactor *r)
@@ -392,16 +393,17 @@ static void serve(struct reactor *r)
 		struct io_uring_cqe *cqe;
 		bool busy = has_work(r);
 
-		io_uring_submit_and_wait_timeout(&r->ring, &cqe, busy ? 0 : 1, busy ? NULL : &limit,
-						 NULL);
 		if (busy)
-			io_uring_get_events(&r->ring);
+			io_uring_submit_and_get_events(&r->ring);
+		else
+			io_uring_submit_and_wait_timeout(&r->ring, &cqe, 1, &limit, NULL);
 		set_clock(r);
 		take_completions(r);
 		take_mail(r);
 		tick(r);
 		if (!r->stopping || mover_is_busy(&r->worker))
 			mover_run(&r->worker);
+		fair_run(&r->worker);
 		net_run(&r->net);
 		post_mail(r);
 	}
@@ -609,6 +611,8 @@ static void make_worker(struct reactors *rs, uint32_t id)
 	};
 	r->worker.events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
 	r->worker.window_events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
+	r->worker.fair = mem_zalloc(sizeof(*r->worker.fair));
+	r->worker.watch = mem_zalloc(sizeof(*r->worker.watch));
 	rs->server->workers[id] = &r->worker;
 	mover_init(&r->worker);
 }
@@ -623,12 +627,15 @@ void reactors_free(struct reactors *rs)
 			rs->failed = strdup(r->why);
 		mem_free(r->worker.events);
 		mem_free(r->worker.window_events);
+		mem_free(r->worker.fair);
+		mem_free(r->worker.watch);
 		metrics_free(&r->worker);
 		slowlog_free(&r->worker);
 		mem_free(r->to);
 		mem_free(r);
 	}
 	mem_free(rs->server->published);
+	monitor_free(rs->server);
 	for (uint32_t i = 0; i < shared.nr_helpers; i++)
 		helper_stop(&shared.helpers[i]);
 	close(shared.call_fd);
@@ -668,6 +675,7 @@ void reactors_start(struct reactors *rs)
 	shared.call_fd = eventfd(0, EFD_CLOEXEC);
 	shared.ready_fd = eventfd(0, EFD_CLOEXEC);
 	start_helpers(rs);
+	monitor_start(rs->server);
 	rs->server->published = mem_zalloc(rs->server->nr_partitions *
 					   sizeof(*rs->server->published));
 	for (uint32_t i = 0; i < nr; i++)

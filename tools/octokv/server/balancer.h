@@ -38,10 +38,12 @@ enum {
 
 enum balance_how { BALANCE_OFF, BALANCE_RR, BALANCE_PS };
 enum balance_tenants { BALANCE_ALL, BALANCE_DENSE, BALANCE_SPARSE };
+enum fair_how { FAIR_AUTO, FAIR_ON, FAIR_OFF };
 
 struct balancer_config {
 	enum balance_how how;
 	enum balance_tenants which;
+	enum fair_how fair;		/* the intra level: fair/ */
 	uint32_t window_ms;		/* W */
 	uint32_t overload_pct;		/* T_OL */
 	uint32_t gap_pct;		/* T_LB */

@@ -61,6 +61,9 @@ struct multi_txn {
 	uint32_t nr_slot_keys;		/* of the slot of the commands */
 	uint64_t reply_bytes;
 	uint64_t sent_ns, queued_ns, returned_ns;	/* as in kv_op */
+	struct fair_pass pass;
+	uint32_t nr_ops;		/* with the keys that are watched */
+	uint64_t put_bytes;		/* of the values that clients have sent */
 	uint8_t turn;
 	enum way way;			/* of that slot, at the owner */
 	uint32_t nr_away;		/* of its keys: they may be at another node */
@@ -354,14 +357,20 @@ static void txn_done(struct okv_txn *txn)
 	tenant_publish(w, t->request->tenant);
 	metrics_store_stages(w, t->request->tenant->id, &txn->stages);
 	t->returned_ns = w->now_ns;
+	fair_ended(w, &t->pass, t->request->tenant, true, t->put_bytes + t->reply_bytes,
+		   passed_ns(t->sent_ns, t->returned_ns));
 	worker_return(w, &t->msg);
 }
 
 static void txn_run(struct worker *w, struct kv_msg *msg)
 {
 	struct multi_txn *t = (struct multi_txn *)msg;
-	struct okv_partition *p = request_partition(w, t->partition);
+	struct okv_partition *p;
 
+	if (!fair_admits(w, msg, &t->pass, t->request->tenant, t->partition, t->nr_ops,
+			 t->put_bytes))
+		return;
+	p = request_partition(w, t->partition);
 	for (uint32_t i = 0; w->locked && i < t->nr_keys; i++)
 		if (way_waits(w, msg, t->keys[i].read.hash))
 			return;
@@ -540,6 +549,7 @@ static const char *gather_keys(struct multi_txn *t)
 		uint32_t key = key_of(t, w->hash, w->key, w->key_len);
 
 		why = add_key(t, w->partition, key, w->found);
+		t->nr_ops++;
 		if (!why)
 			t->states[key].watched = w;
 	}
@@ -549,6 +559,8 @@ static const char *gather_keys(struct multi_txn *t)
 
 			r->ops[i].txn_key = key_of(t, op->hash, op->key, op->key_len);
 			why = add_key(t, r->ops[i].partition, r->ops[i].txn_key, wants_value(op));
+			t->nr_ops++;
+			t->put_bytes += op->kind == OKV_OP_PUT ? op->value_len : 0;
 		}
 	}
 	for (uint32_t i = 0; i < t->nr_keys; i++)

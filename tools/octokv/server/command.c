@@ -397,6 +397,9 @@ static void kv_op_stored(struct okv_op *op)
 		kv->held_bytes = op->out_len > op->value_len ? op->out_len : op->value_len;
 	}
 	okv_op_release(op);
+	fair_ended(w, &kv->pass, kv->request->tenant, op->kind != OKV_OP_GET &&
+		   op->kind != OKV_OP_STAT, op->value_len > kv->held_bytes ? op->value_len :
+		   kv->held_bytes, passed_ns(kv->sent_ns, w->now_ns));
 	if (w->server->cluster)
 		way_end(w, kv->turn);
 	mem_free(kv->fresh);
@@ -418,8 +421,12 @@ struct okv_partition *request_partition(struct worker *w, uint32_t partition)
 static void kv_op_run(struct worker *w, struct kv_msg *msg)
 {
 	struct kv_op *kv = (struct kv_op *)msg;
-	struct okv_partition *p = request_partition(w, kv->partition);
+	uint64_t put_bytes = kv->op.kind == OKV_OP_PUT ? kv->op.value_len : 0;
+	struct okv_partition *p;
 
+	if (!fair_admits(w, msg, &kv->pass, kv->request->tenant, kv->partition, 1, put_bytes))
+		return;
+	p = request_partition(w, kv->partition);
 	if (w->locked && kv->request->slot >= 0 && way_waits(w, msg, kv->op.hash))
 		return;
 	if (w->server->cluster)
@@ -660,8 +667,11 @@ void job_walk_later(struct job *job, void (*run)(struct worker *w, struct kv_msg
 static void scan_run(struct worker *w, struct kv_msg *msg)
 {
 	struct job *job = (struct job *)msg;
-	struct okv_partition *p = job_walk_begin(w, job);
+	struct okv_partition *p;
 
+	if (!fair_admits(w, msg, &job->pass, job->request->tenant, job->partition, 1, 0))
+		return;
+	p = job_walk_begin(w, job);
 	if (p) {
 		okv_partition_scan(p, &job->scan);
 		return;

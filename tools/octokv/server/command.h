@@ -15,6 +15,7 @@
 #define OKV_COMMAND_H
 
 #include "client.h"
+#include "fair/fair.h"
 #include "metrics.h"
 #include "resp.h"
 #include "server.h"
@@ -70,7 +71,8 @@ struct kv_op {
 	uint32_t partition;
 	uint32_t txn_key;		/* its index in a transaction */
 	uint64_t sent_ns, returned_ns;	/* from home, by the owner */
-	uint64_t queued_ns;		/* on its way to the owner */
+	uint64_t queued_ns;		/* on its way to the owner, and there until it began */
+	struct fair_pass pass;
 	bool want_value;		/* copy what the operation gives */
 	struct resp_chunk *value;	/* the copy */
 	uint32_t held_bytes;		/* what it held of a value */
@@ -98,6 +100,7 @@ struct job {
 	uint32_t nr;
 	uint32_t nr_pending;
 	struct okv_scan scan;
+	struct fair_pass pass;		/* of a scan */
 	enum okv_status status;		/* of the steps of a walk so far */
 	struct okv_stats stats;
 	struct resp_out out;

@@ -14,7 +14,7 @@
  * The stages of a request:
  *
  *	token	it waits for its turn, as its tenant is at the limit of requests
- *	queue	it is on its way to the reactor that owns the key
+ *	queue	it is on its way to the reactor that owns the key, and waits for its turn there
  *	lock	it waits for operations on the same key
  *	read	the device reads the record
  *	log	it waits for room in the log, and for its write to be durable

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* mover.c - moves of partitions, as mover.h describes, and the monitor that orders them */
 #include "balancer.h"
+#include "fair/fair.h"
 #include "store/mem.h"
 #include "mover.h"
 #include "tenant.h"
@@ -101,6 +102,7 @@ static void resume_run(struct worker *at, struct kv_msg *msg)
 	/* Requests that other workers had kept may be here already, and work on the partition. */
 	*route = (struct route){
 		.owner = move_of(msg)->to, .move = route->move, .nr_jobs = route->nr_jobs,
+		.nr_waiting = route->nr_waiting,
 	};
 	while (kept) {
 		struct kv_msg *next = kept->next;
@@ -176,6 +178,7 @@ void mover_run(struct worker *w)
 		return;
 	}
 	if (!move->paused || move->handed_over || w->routes[move->partition].nr_jobs ||
+	    w->routes[move->partition].nr_waiting ||
 	    !okv_partition_quiesce(okv_store_partition(w->store, move->partition)))
 		return;
 	move->handed_over = true;
@@ -194,9 +197,19 @@ struct order {
 	struct balancer_plan plan;
 };
 
+/* When both levels act, dense tenants are to make room. */
+static enum balance_tenants which_tenants(const struct server *s)
+{
+	if (s->balancer.which == BALANCE_ALL && s->fairness &&
+	    monitor_read(s).mode == MONITOR_HYBRID)
+		return BALANCE_DENSE;
+	return s->balancer.which;
+}
+
 /* The events of the last window, of the tenants that count. */
 static void count_events(struct worker *w, uint64_t *events)
 {
+	enum balance_tenants which = which_tenants(w->server);
 	const struct server *s = w->server;
 	uint64_t of_tenant[MAX_TENANT_ID + 1] = { 0 }, sum = 0, nr = 0;
 
@@ -212,8 +225,7 @@ static void count_events(struct worker *w, uint64_t *events)
 		for (uint32_t t = 0; t <= MAX_TENANT_ID; t++) {
 			bool dense = of_tenant[t] * nr > sum;
 
-			if (s->balancer.which == BALANCE_ALL ||
-			    dense == (s->balancer.which == BALANCE_DENSE))
+			if (which == BALANCE_ALL || dense == (which == BALANCE_DENSE))
 				events[p] += w->window_events[p][t];
 		}
 	}
@@ -243,14 +255,19 @@ static void decide(struct worker *w)
 	struct server *s = w->server;
 	uint32_t busy_ppm[MAX_WORKERS], storage_ppm[MAX_WORKERS], least = 0;
 	struct balancer_plan plans[MAX_WORKERS];
+	bool inter = true;
 
+	if (s->fairness) {
+		monitor_decide(s, w->now_ns);
+		inter = monitor_read(s).mode & MONITOR_INTER;
+	}
 	for (uint32_t i = 0; i < s->nr_workers; i++) {
 		busy_ppm[i] = __atomic_load_n(&s->workers[i]->busy_ppm, __ATOMIC_RELAXED);
 		storage_ppm[i] = __atomic_load_n(&s->workers[i]->storage_ppm, __ATOMIC_RELAXED);
 		if (busy_ppm[i] < busy_ppm[least])
 			least = i;
 	}
-	if (balancer_decide(&s->balancer, s->nr_workers, busy_ppm, storage_ppm, plans)) {
+	if (inter && balancer_decide(&s->balancer, s->nr_workers, busy_ppm, storage_ppm, plans)) {
 		for (uint32_t i = 0; i < s->nr_workers; i++) {
 			struct order *order;
 
@@ -264,7 +281,7 @@ static void decide(struct worker *w)
 			worker_send(w, &order->msg, i);
 		}
 	}
-	__atomic_store_n(&s->monitor, least, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->monitor, least, __ATOMIC_RELEASE);
 }
 
 /* The events of a window stay until the next window ends: an order may come in between. */
@@ -276,8 +293,10 @@ void mover_window(struct worker *w, uint64_t busy_ns)
 	}, all, storage;
 	uint64_t window_ns = w->now_ns - w->window_begun_ns;
 
-	if (s->balancer.how == BALANCE_OFF || window_ns < s->balancer.window_ms * 1000000ULL)
+	if (window_ns < s->balancer.window_ms * 1000000ULL)
 		return;
+	if (w->watch)
+		monitor_window(w->watch);
 	storage = stages[1] + stages[2] - w->window_stages[1] - w->window_stages[2];
 	all = storage + stages[0] - w->window_stages[0];
 	__atomic_store_n(&w->storage_ppm, all ? storage * PPM / all : 0, __ATOMIC_RELAXED);
@@ -288,6 +307,6 @@ void mover_window(struct worker *w, uint64_t busy_ns)
 	memset(w->events, 0, s->nr_partitions * sizeof(*w->events));
 	w->window_busy_ns = busy_ns;
 	w->window_begun_ns = w->now_ns;
-	if (__atomic_load_n(&s->monitor, __ATOMIC_RELAXED) == w->id)
+	if (__atomic_load_n(&s->monitor, __ATOMIC_ACQUIRE) == w->id)
 		decide(w);
 }

@@ -23,7 +23,10 @@
 
 struct cluster;
 struct conn;
+struct fair;
 struct leaving;
+struct monitor;
+struct monitor_watch;
 struct tenant;
 struct tenants;
 struct worker;
@@ -85,6 +88,8 @@ struct server {
 	struct balancer_config balancer;
 	uint32_t nr_strangers;		/* atomic: connections that have not logged in */
 	uint32_t monitor;		/* atomic: the worker that decides after the window */
+	struct monitor *fairness;	/* fair/monitor.h; NULL: there is none */
+	bool is_fair;			/* atomic: operations wait for their turn (fair/fair.h) */
 	struct tenants *tenants;
 	struct cluster *cluster;	/* NULL: this is no node of one */
 	struct way_use *way_use;	/* of the slots of a node: cluster/way.h */
@@ -116,6 +121,7 @@ struct route {
 	bool paused;			/* it moves: keep its messages */
 	uint32_t move;			/* the number of its last move that we know of */
 	uint32_t nr_jobs;		/* at the owner: jobs that work on it */
+	uint32_t nr_waiting;		/* there: operations that wait for their turn (fair/) */
 	struct kv_msg *kept, *kept_last;
 };
 
@@ -145,6 +151,8 @@ struct worker {
 	int16_t leaving[MAX_PARTITIONS];	/* to worker n - 1 in turn; 0: stays */
 	tenant_events *events, *window_events;	/* of this window, of the last one */
 	uint32_t busy_ppm, storage_ppm;	/* of the last window; atomic */
+	struct fair *fair;		/* NULL: operations begin as they come */
+	struct monitor_watch *watch;	/* of them; there with the above */
 	uint64_t window_begun_ns, window_busy_ns, window_stages[3];
 	/* cluster/way.c */
 	struct leaving *locked;		/* keys that MIGRATE sends */

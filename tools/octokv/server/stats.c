@@ -9,6 +9,7 @@
 
 #include "cluster/map.h"
 #include "command.h"
+#include "fair/monitor.h"
 #include "metrics.h"
 #include "stats.h"
 #include "store/mem.h"
@@ -184,10 +185,11 @@ static void write_tenant(struct page *p, const struct tenant *tenant)
 	tenant_sum(tenant, p->w->server->nr_workers, &usage);
 	line(p,
 	     "tenant%u:name=%s,weight=%u,ioprio=%u,connections=%u,requests=%" PRIu64
-	     ",max_bytes=%" PRIu64 ",max_keys=%" PRIu64,
+	     ",max_bytes=%" PRIu64 ",max_keys=%" PRIu64 ",slowdown=%.3f",
 	     tenant->id, tenant->name, tenant->weight, tenant->ioprio,
 	     __atomic_load_n(&tenant->nr_connections, __ATOMIC_RELAXED), usage.nr_requests,
-	     tenant->max_bytes, tenant->max_keys);
+	     tenant->max_bytes, tenant->max_keys,
+	     p->w->server->fairness ? monitor_slowdown(p->w->server, tenant->id) / 1e3 : 0);
 }
 
 static void write_tenants(struct page *p)
@@ -199,10 +201,21 @@ static void write_tenants(struct page *p)
 			write_tenant(p, t->list[i]);
 }
 
+static void write_monitor(struct page *p)
+{
+	struct monitor_figures figures = monitor_read(p->w->server);
+
+	line(p, "octofas_mode:%s", monitor_modes[figures.mode]);
+	line(p, "octofas_fairness:%.3f", figures.fairness / 1e3);
+	line(p, "octofas_load_balance:%.3f", figures.balance / 1e3);
+}
+
 static void write_reactors(struct page *p)
 {
 	const struct server *s = p->w->server;
 
+	if (s->fairness)
+		write_monitor(p);
 	for (uint32_t i = 0; i < s->nr_workers; i++) {
 		const struct worker *w = s->workers[i];
 

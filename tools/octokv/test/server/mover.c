@@ -10,6 +10,7 @@
  */
 #include "server/command.h"
 #include "server/conn.h"
+#include "server/fair/fair.h"
 #include "server/mover.h"
 #include "server/metrics.h"
 #include "server/tenant.h"
@@ -165,9 +166,43 @@ static void test_working(void)
 	printf("ok server_mover: a partition moves when its checkpoint or collection has ended\n");
 }
 
+/* An operation that waits for its turn at the old owner keeps the partition there. */
+static void test_waiting(void)
+{
+	struct conn *c = begin();
+	struct worker *old = &workers[OLD];
+	char command[] = "GET a\r\n", *text;
+
+	old->fair = mem_zalloc(sizeof(*old->fair));
+	old->watch = mem_zalloc(sizeof(*old->watch));
+	server.is_fair = true;
+	fair_run(old);
+	while (okv_store_partition_of(old->store, okv_store_hash(old->store, 0, &command[4], 1)))
+		command[4]++;
+	EXPECT(conn_feed(c, command, 7) == 7);
+	deliver_all();
+	EXPECT(old->fair->queue.nr == 1 && old->routes[0].nr_waiting == 1);
+	EXPECT(mover_begin(old, 0, NEW));
+	deliver_all();
+	EXPECT(mover_is_busy(old) && workers[ASKING].routes[0].paused);
+	fair_run(old);
+	EXPECT(!old->fair->queue.nr && !old->routes[0].nr_waiting);
+	deliver_all();
+	EXPECT(!mover_is_busy(old) && workers[ASKING].routes[0].owner == NEW);
+	text = out_text(&c->out);
+	expect_text(__FILE__, __LINE__, "$-1\r\n", text, c->out.nr_bytes);
+	free(text);
+	mem_free(old->fair);
+	mem_free(old->watch);
+	server.is_fair = false;
+	end(c);
+	printf("ok server_mover: a partition stays until nothing waits for it\n");
+}
+
 int main(void)
 {
 	test_working();
+	test_waiting();
 	test_kept("SCAN 0\r\n", "*2\r\n$1\r\n1\r\n*0\r\n");
 	test_kept("FLUSHALL\r\n", "+OK\r\n");
 	printf("ok server_mover: a scan that was kept in a move is counted by the new owner\n");

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+/* fair.c - the queue that fair.h describes: a heap of tenants, by the tag of what waits first */
+#include "fair.h"
+#include "server/tenant.h"
+
+/* ---- the queue ---- */
+
+/* Tags wrap around. */
+static bool is_before(uint64_t a, uint64_t b)
+{
+	return (int64_t)(a - b) < 0;
+}
+
+static bool goes_first(const struct fair_queue *q, uint32_t place, uint32_t other)
+{
+	return is_before(q->tenants[q->heap[place]].tag, q->tenants[q->heap[other]].tag);
+}
+
+static void put(struct fair_queue *q, uint32_t place, uint32_t tenant)
+{
+	q->heap[place] = tenant;
+	q->tenants[tenant].place = place;
+}
+
+static void swap(struct fair_queue *q, uint32_t place, uint32_t other)
+{
+	uint32_t tenant = q->heap[place];
+
+	put(q, place, q->heap[other]);
+	put(q, other, tenant);
+}
+
+static void sift_up(struct fair_queue *q, uint32_t place)
+{
+	for (; place > 1 && goes_first(q, place, place / 2); place /= 2)
+		swap(q, place, place / 2);
+}
+
+static void sift_down(struct fair_queue *q, uint32_t place)
+{
+	while (2 * place <= q->nr_heap) {
+		uint32_t least = 2 * place;
+
+		if (least < q->nr_heap && goes_first(q, least + 1, least))
+			least++;
+		if (!goes_first(q, least, place))
+			return;
+		swap(q, place, least);
+		place = least;
+	}
+}
+
+void fair_add(struct fair_queue *q, uint32_t tenant, struct kv_msg *msg)
+{
+	struct fair_tenant *t = &q->tenants[tenant];
+
+	/* What began long ago is over. */
+	if (!q->nr++)
+		q->now = q->latest;
+	msg->next = NULL;
+	if (t->first) {
+		t->last->next = msg;
+		t->last = msg;
+		return;
+	}
+	t->first = t->last = msg;
+	if (is_before(t->tag, q->now))
+		t->tag = q->now;
+	put(q, ++q->nr_heap, tenant);
+	sift_up(q, q->nr_heap);
+}
+
+struct kv_msg *fair_take(struct fair_queue *q)
+{
+	struct fair_tenant *t = &q->tenants[q->heap[1]];
+	struct kv_msg *msg = t->first;
+
+	q->now = t->tag;
+	q->nr--;
+	t->first = msg->next;
+	if (!t->first) {
+		t->place = 0;
+		if (--q->nr_heap) {
+			put(q, 1, q->heap[q->nr_heap + 1]);
+			sift_down(q, 1);
+		}
+	}
+	return msg;
+}
+
+void fair_charge(struct fair_queue *q, uint32_t tenant, uint32_t weight, uint64_t cost)
+{
+	struct fair_tenant *t = &q->tenants[tenant];
+
+	t->tag += (cost << FAIR_TAG_SHIFT) / weight;
+	if (is_before(q->latest, t->tag))
+		q->latest = t->tag;
+	if (t->place)
+		sift_down(q, t->place);
+}
+
+/* ---- at a worker ---- */
+
+static void charge(struct fair *f, const struct tenant *tenant, uint64_t cost)
+{
+	fair_charge(&f->queue, tenant->id, tenant->weight, cost);
+}
+
+bool fair_admits(struct worker *w, struct kv_msg *msg, struct fair_pass *pass,
+		 const struct tenant *tenant, uint32_t partition, uint32_t nr, uint64_t nr_bytes)
+{
+	uint64_t cost = nr * FAIR_COST + nr_bytes / FAIR_COST_BYTES;
+	struct fair *f = w->fair;
+
+	if (!f || pass->state == FAIR_IN)
+		return true;
+	if (pass->state == FAIR_WAITS) {
+		w->routes[partition].nr_waiting--;
+		charge(f, tenant, cost);
+		f->round_cost += cost;
+		pass->nr_bytes = nr_bytes;
+		pass->state = FAIR_IN;
+		return true;
+	}
+	monitor_came(w->watch, tenant->id, &pass->mark);
+	pass->state = f->is_on || f->queue.nr ? FAIR_WAITS : FAIR_IN;
+	if (pass->state == FAIR_IN)
+		return true;
+	w->routes[partition].nr_waiting++;
+	fair_add(&f->queue, tenant->id, msg);
+	return false;
+}
+
+void fair_ended(struct worker *w, const struct fair_pass *pass, const struct tenant *tenant,
+		bool is_write, uint64_t nr_bytes, uint64_t latency_ns)
+{
+	struct fair *f = w->fair;
+
+	if (!f)
+		return;
+	monitor_did(w->watch, tenant->id, &pass->mark, is_write, nr_bytes, latency_ns);
+	if (f->is_on && nr_bytes > pass->nr_bytes)
+		charge(f, tenant, (nr_bytes - pass->nr_bytes) / FAIR_COST_BYTES);
+}
+
+void fair_run(struct worker *w)
+{
+	struct fair *f = w->fair;
+	uint64_t budget;
+
+	f->is_on = __atomic_load_n(&w->server->is_fair, __ATOMIC_RELAXED);
+	budget = f->is_on ? FAIR_ROUND_COST : UINT64_MAX;
+	f->round_cost = 0;
+	while (f->queue.nr && f->round_cost < budget) {
+		struct kv_msg *msg = fair_take(&f->queue);
+
+		msg->run(w, msg);
+	}
+}

@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * fair.c - the order in which tenants' operations begin, and the monitor that asks for it
+ *
+ * The queue: the bound of start-time fair queueing over random arrivals, weights and costs; who
+ * asks for little waits for one operation of each other tenant at most; each tenant's order. A
+ * worker: the budget, the order of a connection, an end of the client. The
+ * monitor: F of two tenants in order of arrival and in turns, and the truth table.
+ */
+#include "server/fair/fair.h"
+#include "server/fair/monitor.h"
+#include "world.h"
+
+/* ---- the queue ---- */
+
+enum { MAX_TENANTS = 8, MAX_WAITING = 200 };
+
+struct one {
+	struct kv_msg msg;
+	uint32_t tenant, number, cost;
+	uint32_t nr_before;		/* that may begin before it */
+	bool counts;
+};
+
+/* What a tenant has had, in virtual time; the extremes of two tenants' difference. */
+struct run {
+	struct fair_queue q;
+	uint32_t nr_tenants, weight[MAX_TENANTS], nr_waiting[MAX_TENANTS];
+	uint32_t next_in[MAX_TENANTS], next_out[MAX_TENANTS], largest[MAX_TENANTS];
+	int64_t had[MAX_TENANTS];
+	int64_t least[MAX_TENANTS][MAX_TENANTS], most[MAX_TENANTS][MAX_TENANTS];
+	struct one *first[MAX_TENANTS];
+};
+
+static uint64_t seed = 1;
+
+static uint32_t below(uint32_t n)
+{
+	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (seed >> 33) % n;
+}
+
+static struct run *new_run(uint64_t start)
+{
+	struct run *r = calloc(1, sizeof(*r));
+
+	r->q.now = r->q.latest = start;
+	r->nr_tenants = 2 + below(MAX_TENANTS - 1);
+	for (uint32_t i = 0; i < r->nr_tenants; i++) {
+		r->q.tenants[i].tag = start;
+		r->weight[i] = below(2) ? 100 : 1 + below(10000);
+		r->largest[i] = FAIR_COST * (below(3) ? 1 : 1 + below(20));
+	}
+	return r;
+}
+
+static int64_t virtual(const struct run *r, uint32_t tenant, uint64_t cost)
+{
+	return (cost << FAIR_TAG_SHIFT) / r->weight[tenant];
+}
+
+/* A pair of tenants that both wait: where the difference has been. */
+static void look(struct run *r, uint32_t a, uint32_t b, bool begins)
+{
+	int64_t is = r->had[a] - r->had[b];
+
+	if (begins || is < r->least[a][b])
+		r->least[a][b] = is;
+	if (begins || is > r->most[a][b])
+		r->most[a][b] = is;
+	EXPECT(r->most[a][b] - r->least[a][b] <=
+	       virtual(r, a, r->largest[a]) + virtual(r, b, r->largest[b]));
+}
+
+static void come(struct run *r, uint32_t tenant)
+{
+	struct one *one = calloc(1, sizeof(*one));
+	bool is_first = !r->nr_waiting[tenant]++;
+
+	*one = (struct one){
+		.tenant = tenant, .number = r->next_in[tenant]++,
+		.cost = 1 + below(r->largest[tenant]),
+	};
+	/* It asks for little: its last one has ended before what begins now. */
+	if (is_first && (int64_t)(r->q.tenants[tenant].tag - r->q.now) <= 0 && r->q.nr) {
+		one->counts = true;
+		one->nr_before = r->nr_tenants - 1;
+		r->first[tenant] = one;
+	}
+	fair_add(&r->q, tenant, &one->msg);
+	for (uint32_t i = 0; i < r->nr_tenants && is_first; i++) {
+		if (i == tenant || !r->nr_waiting[i])
+			continue;
+		look(r, tenant, i, true);
+		look(r, i, tenant, true);
+	}
+}
+
+static void begin(struct run *r)
+{
+	struct one *one = (struct one *)fair_take(&r->q);
+	uint32_t tenant = one->tenant;
+
+	EXPECT(one->number == r->next_out[tenant]++);
+	fair_charge(&r->q, tenant, r->weight[tenant], one->cost);
+	r->nr_waiting[tenant]--;
+	r->had[tenant] += virtual(r, tenant, one->cost);
+	for (uint32_t i = 0; i < r->nr_tenants; i++) {
+		if (r->first[i] && r->first[i] != one)
+			EXPECT(r->first[i]->nr_before-- > 0);
+		if (i == tenant || !r->nr_waiting[i] || !r->nr_waiting[tenant])
+			continue;
+		look(r, tenant, i, false);
+		look(r, i, tenant, false);
+	}
+	if (one->counts)
+		r->first[tenant] = NULL;
+	free(one);
+}
+
+static uint64_t run_once(uint64_t start)
+{
+	struct run *r = new_run(start);
+	uint32_t nr = 0, busy;
+
+	for (uint32_t step = 0; step < 3000; step++) {
+		/* Some tenants send bursts, some one at a time; sometimes nobody does. */
+		busy = step / 300 % 3;
+		for (uint32_t i = 0; i < r->nr_tenants; i++)
+			for (uint32_t n = below(busy + 1) * below(i + 2); n; n--)
+				if (r->nr_waiting[i] < MAX_WAITING)
+					come(r, i);
+		for (uint32_t n = 1 + below(4); n && r->q.nr; n--, nr++)
+			begin(r);
+	}
+	while (r->q.nr)
+		begin(r);
+	for (uint32_t i = 0; i < r->nr_tenants; i++)
+		EXPECT(r->next_in[i] == r->next_out[i] && !r->q.tenants[i].place);
+	free(r);
+	return nr;
+}
+
+static void test_queue(void)
+{
+	uint64_t nr = 0;
+
+	for (uint32_t i = 0; i < 200; i++)
+		nr += run_once(i % 2 ? 0 : UINT64_MAX - (1ULL << 36));
+	printf("ok server_fair: shares of tenants that wait differ by an operation of each at "
+	       "most, nobody starves, each keeps its order: %llu operations\n",
+	       (unsigned long long)nr);
+}
+
+/* What a read brings is charged while the next one waits. */
+static void test_late_charge(void)
+{
+	struct fair_queue *q = calloc(1, sizeof(*q));
+	struct kv_msg of[2][20];
+	int nr[2] = { 0 };
+
+	for (int i = 0; i < 20; i++) {
+		fair_add(q, 0, &of[0][i]);
+		fair_add(q, 1, &of[1][i]);
+	}
+	for (int i = 0; i < 12; i++) {
+		struct kv_msg *msg = fair_take(q);
+		int tenant = msg >= of[1] && msg < of[1] + 20;
+
+		EXPECT(msg == &of[tenant][nr[tenant]++]);
+		fair_charge(q, tenant, 100, FAIR_COST);
+		/* The other 16 KiB values cost tenant 1 as much again. */
+		if (tenant)
+			fair_charge(q, tenant, 100, FAIR_COST);
+	}
+	EXPECT(nr[0] == 8 && nr[1] == 4);
+	free(q);
+	printf("ok server_fair: values that were read count\n");
+}
+
+/* ---- a worker ---- */
+
+static void open_fair(struct world *world, const char *path)
+{
+	open_world(world, path);
+	world->worker.fair = mem_zalloc(sizeof(*world->worker.fair));
+	world->worker.watch = mem_zalloc(sizeof(*world->worker.watch));
+	world->server.is_fair = true;
+	fair_run(&world->worker);
+}
+
+static void close_fair(struct world *world)
+{
+	EXPECT(!fair_has_work(&world->worker));
+	close_world(world);
+	mem_free(world->worker.fair);
+	mem_free(world->worker.watch);
+}
+
+static uint32_t nr_replies(struct conn *c)
+{
+	char *text = out_text(&c->out);
+	uint32_t nr = 0;
+
+	for (char *at = text; (at = strstr(at, "+OK")); at++)
+		nr++;
+	free(text);
+	conn_sent(c, c->out.nr_bytes);
+	return nr;
+}
+
+static void many(struct conn *c, const char *key, uint32_t nr)
+{
+	char text[64];
+
+	for (uint32_t i = 0; i < nr; i++) {
+		snprintf(text, sizeof(text), "SET %s%u v\r\n", key, i);
+		say(c, text);
+	}
+}
+
+/* As many as a new connection may have under way. */
+enum { NR_ANN = 24, NR_BOB = 30, NR_ROUNDS = 6 };
+
+static void test_budget(void)
+{
+	char *path = write_users("");
+	struct world world;
+	struct conn *bob;
+	uint32_t ann_had, bob_had;
+
+	open_fair(&world, path);
+	bob = connect_one(&world);
+	TALK("AUTH ann secret", "+OK\r\n");
+	say(bob, "AUTH bob other\r\n");
+	hear(bob, "+OK\r\n", __LINE__);
+	many(bob, "b", NR_BOB);
+	many(world.c, "a", NR_ANN);
+	HEAR("");
+	/* A round lets in so much, however much waits; ann has three times bob's weight. */
+	for (uint32_t round = 0; round < NR_ROUNDS; round++) {
+		uint32_t waited = world.worker.fair->queue.nr;
+
+		fair_run(&world.worker);
+		EXPECT(waited - world.worker.fair->queue.nr == FAIR_ROUND_COST / FAIR_COST);
+	}
+	ann_had = nr_replies(world.c);
+	bob_had = nr_replies(bob);
+	EXPECT(ann_had + bob_had == NR_ROUNDS * FAIR_ROUND_COST / FAIR_COST);
+	EXPECT(ann_had >= 3 * bob_had - 3 && ann_had <= 3 * bob_had + 3);
+	/* Off: what waits begins at once, and what comes does not wait. */
+	world.server.is_fair = false;
+	fair_run(&world.worker);
+	EXPECT(!fair_has_work(&world.worker));
+	EXPECT(nr_replies(world.c) == NR_ANN - ann_had && nr_replies(bob) == NR_BOB - bob_had);
+	TALK("GET a23", "$1\r\nv\r\n");
+	conn_kill(bob);
+	close_fair(&world);
+	unlink(path);
+	free(path);
+	printf("ok server_fair: a round begins what its budget allows, by weight\n");
+}
+
+static void run_all(struct world *world)
+{
+	while (fair_has_work(&world->worker))
+		fair_run(&world->worker);
+}
+
+/* A connection takes nothing behind a transaction until that is done. */
+static void tell(struct world *world, const char *text)
+{
+	size_t len = strlen(text), used = 0;
+
+	while ((used += conn_feed(world->c, text + used, len - used)) < len) {
+		EXPECT(fair_has_work(&world->worker));
+		fair_run(&world->worker);
+	}
+}
+
+static void test_order(void)
+{
+	struct world world;
+	char *big = calloc(1, 1 << 20);
+	struct conn *other;
+	uint32_t waited;
+
+	open_fair(&world, NULL);
+	other = connect_one(&world);
+	/* A transaction waits behind what came before it, and what comes after it behind it. */
+	say(world.c, "SET k 1\r\n");
+	HEAR("");
+	tell(&world, "MULTI\r\nINCR k\r\nINCR k\r\nEXEC\r\nINCR k\r\nGET k\r\n");
+	run_all(&world);
+	HEAR("+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:2\r\n:3\r\n:4\r\n$1\r\n4\r\n");
+	/* So does a walk. */
+	say(world.c, "SET k 5\r\n");
+	say(world.c, "FLUSHALL\r\n");
+	HEAR("");
+	run_all(&world);
+	HEAR("+OK\r\n+OK\r\n");
+	tell(&world, "GET k\r\n");
+	run_all(&world);
+	HEAR("$-1\r\n");
+	/* Its cost is that of its operations. */
+	say(world.c, "MULTI\r\n");
+	for (uint32_t i = 0; i < FAIR_ROUND_COST / FAIR_COST; i++)
+		say(world.c, "INCR n\r\n");
+	say(world.c, "EXEC\r\n");
+	many(other, "o", 8);
+	waited = world.worker.fair->queue.nr;
+	fair_run(&world.worker);
+	EXPECT(waited == 9 && world.worker.fair->queue.nr == 8);
+	run_all(&world);
+	conn_sent(world.c, world.c->out.nr_bytes);
+	/* A large value takes more than a round, but no more than its own. */
+	snprintf(big, 1 << 20, "*3\r\n$3\r\nSET\r\n$1\r\nl\r\n$500000\r\n%0500000d\r\n", 0);
+	say(world.c, big);
+	say(world.c, "SET m 1\r\n");
+	waited = world.worker.fair->queue.nr;
+	fair_run(&world.worker);
+	EXPECT(waited == 2 && world.worker.fair->queue.nr == 1);
+	run_all(&world);
+	HEAR("+OK\r\n+OK\r\n");
+	free(big);
+	conn_kill(other);
+	close_fair(&world);
+	printf("ok server_fair: a connection keeps its order, with transactions\n");
+}
+
+static void test_ends(void)
+{
+	struct world world;
+	struct conn *c;
+
+	open_fair(&world, NULL);
+	/* A client that is gone: what it has asked for is done, and then it is freed. */
+	c = connect_one(&world);
+	many(c, "x", 20);
+	conn_kill(c);
+	EXPECT(!world.nr_freed);
+	run_all(&world);
+	EXPECT(world.nr_freed == 1);
+	say(world.c, "GET x19\r\n");
+	run_all(&world);
+	HEAR("$1\r\nv\r\n");
+	close_fair(&world);
+	printf("ok server_fair: a client that is gone is freed when nothing of it waits\n");
+}
+
+/* ---- the monitor ---- */
+
+struct two {
+	struct server server;
+	struct tenants tenants;
+	struct worker workers[2];
+	uint64_t now_ns;
+};
+
+static void open_two(struct two *two, enum balance_how how, enum fair_how fair)
+{
+	*two = (struct two){ .tenants.nr = 3, .now_ns = 1000000000 };
+	two->server = (struct server){
+		.nr_workers = 2, .workers = { &two->workers[0], &two->workers[1] },
+		.tenants = &two->tenants,
+		.balancer = {
+			.how = how, .fair = fair, .window_ms = 1000, .overload_pct = 40,
+			.gap_pct = 10,
+		},
+	};
+	for (uint32_t i = 0; i < 2; i++) {
+		two->workers[i].server = &two->server;
+		two->workers[i].watch = mem_zalloc(sizeof(struct monitor_watch));
+	}
+	monitor_start(&two->server);
+}
+
+static void close_two(struct two *two)
+{
+	monitor_free(&two->server);
+	for (uint32_t i = 0; i < 2; i++)
+		mem_free(two->workers[i].watch);
+}
+
+enum { UNIT_NS = 50000, FEW = 1, MANY = 2, NR_FEW = 2, NR_ALL = 18 };
+
+/*
+ * A second of two tenants at worker 0 that have 2 and 16 requests under way, each of which takes
+ * UNIT_NS: in the order in which they come, or in turns.
+ */
+static void serve(struct two *two, bool in_turns)
+{
+	struct monitor_watch *watch = two->workers[0].watch;
+	struct monitor_mark mark[2][NR_ALL];
+	uint64_t came_ns[2][NR_ALL], now_ns = two->now_ns;
+	uint32_t head[2] = { 0 }, nr[2] = { NR_FEW, NR_ALL - NR_FEW };
+
+	for (uint32_t t = 0; t < 2; t++) {
+		for (uint32_t i = 0; i < nr[t]; i++) {
+			monitor_came(watch, t + FEW, &mark[t][i]);
+			came_ns[t][i] = now_ns;
+		}
+	}
+	for (uint32_t step = 0; step < 1000000000 / UNIT_NS; step++) {
+		uint32_t t = in_turns ? step % 2 : came_ns[1][head[1]] <= came_ns[0][head[0]];
+		uint32_t i = head[t];
+
+		now_ns += UNIT_NS;
+		monitor_did(watch, t + FEW, &mark[t][i], false, 100, now_ns - came_ns[t][i]);
+		monitor_came(watch, t + FEW, &mark[t][i]);
+		came_ns[t][i] = now_ns;
+		head[t] = (i + 1) % nr[t];
+	}
+}
+
+/* Who is alone takes a unit: so it was before there was a load. */
+static void alone(struct two *two)
+{
+	struct monitor_watch *watch = two->workers[0].watch;
+	struct monitor_mark mark;
+
+	monitor_came(watch, FEW, &mark);
+	monitor_did(watch, FEW, &mark, false, 100, UNIT_NS);
+	monitor_window(watch);
+}
+
+static struct monitor_figures window(struct two *two, uint32_t busy0_pct, uint32_t busy1_pct)
+{
+	two->now_ns += 1000000000;
+	two->workers[0].counters[COUNT_BUSY_NS] += busy0_pct * 10000000ULL;
+	two->workers[1].counters[COUNT_BUSY_NS] += busy1_pct * 10000000ULL;
+	for (uint32_t i = 0; i < 2; i++) {
+		two->workers[i].counters[COUNT_STORE] += 1000;
+		monitor_window(two->workers[i].watch);
+	}
+	monitor_decide(&two->server, two->now_ns);
+	return monitor_read(&two->server);
+}
+
+static void test_fairness(void)
+{
+	struct monitor_figures figures;
+	struct two two;
+
+	open_two(&two, BALANCE_PS, FAIR_AUTO);
+	alone(&two);
+	window(&two, 50, 50);
+	figures = window(&two, 50, 50);
+	EXPECT(figures.fairness == 1000 && figures.balance == 1000 && !figures.mode);
+	/* By arrival the slowdowns are 9 and 9 / 8. */
+	serve(&two, false);
+	figures = window(&two, 90, 90);
+	EXPECT(figures.fairness > 120 && figures.fairness < 130);
+	EXPECT(monitor_slowdown(&two.server, FEW) / 100 == 89);
+	EXPECT(monitor_slowdown(&two.server, MANY) / 10 == 112);
+	EXPECT(figures.mode == MONITOR_INTRA && two.server.is_fair);
+	/* In turns both are 2. */
+	serve(&two, true);
+	window(&two, 90, 90);
+	serve(&two, true);
+	figures = window(&two, 90, 90);
+	EXPECT(figures.fairness > 980 && figures.mode == MONITOR_INTRA);
+	close_two(&two);
+	printf("ok server_fair: F of 2 requests against 16 is low by arrival, near 1 in turns\n");
+}
+
+static void test_modes(void)
+{
+	static const struct {
+		enum balance_how how;
+		enum fair_how fair;
+		bool is_unfair;
+		uint32_t busy1_pct;
+		enum monitor_mode mode;
+	} cases[] = {
+		{ BALANCE_PS, FAIR_AUTO, false, 90, MONITOR_NONE },
+		{ BALANCE_PS, FAIR_AUTO, false, 10, MONITOR_INTER },
+		{ BALANCE_PS, FAIR_AUTO, true, 90, MONITOR_INTRA },
+		{ BALANCE_PS, FAIR_AUTO, true, 10, MONITOR_HYBRID },
+		/* Only what the options allow, and at once what they force. */
+		{ BALANCE_OFF, FAIR_AUTO, true, 10, MONITOR_INTRA },
+		{ BALANCE_OFF, FAIR_OFF, true, 10, MONITOR_NONE },
+		{ BALANCE_PS, FAIR_OFF, true, 90, MONITOR_INTER },
+		{ BALANCE_OFF, FAIR_ON, false, 90, MONITOR_INTRA },
+		{ BALANCE_PS, FAIR_ON, false, 90, MONITOR_HYBRID },
+	};
+	struct monitor_figures figures;
+	struct two two;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		open_two(&two, cases[i].how, cases[i].fair);
+		alone(&two);
+		window(&two, 90, 90);
+		serve(&two, !cases[i].is_unfair);
+		figures = window(&two, 90, cases[i].busy1_pct);
+		EXPECT(figures.mode == cases[i].mode);
+		EXPECT(two.server.is_fair == !!(figures.mode & MONITOR_INTRA));
+		EXPECT(figures.balance == 1000 * cases[i].busy1_pct / 90);
+		close_two(&two);
+	}
+	/* A reactor below T_OL is not overloaded; a second decision in a window is none. */
+	open_two(&two, BALANCE_PS, FAIR_AUTO);
+	window(&two, 30, 10);
+	figures = window(&two, 30, 10);
+	EXPECT(figures.balance == 333 && !figures.mode);
+	two.workers[0].counters[COUNT_BUSY_NS] += 900000000;
+	monitor_decide(&two.server, two.now_ns + 400000000);
+	EXPECT(monitor_read(&two.server).balance == 333);
+	close_two(&two);
+	/* One user has nobody to be fair to. */
+	open_two(&two, BALANCE_OFF, FAIR_ON);
+	two.tenants.nr = 1;
+	figures = window(&two, 30, 10);
+	EXPECT(!figures.mode && !two.server.is_fair);
+	close_two(&two);
+	printf("ok server_fair: the truth table: none, inter, intra, hybrid\n");
+}
+
+int main(void)
+{
+	test_queue();
+	test_late_charge();
+	test_budget();
+	test_order();
+	test_ends();
+	test_fairness();
+	test_modes();
+	return 0;
+}
