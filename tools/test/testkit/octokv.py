@@ -19,7 +19,7 @@ FUZZ_S, FUZZ_LONG_S = 5, 600
 # Cases of tools/octokv/test/daemon/run that have work for several reactors.
 THREADED = ["redis_py", "moves", "spread", "strangers", "outage", "reload", "turns",
             "transactions", "renames", "bgsave", "metrics", "metrics_moves", "slowlog", "clients",
-            "settings"]
+            "settings", "fair_moves"]
 # Those that need TLS of the kernel: stock kernels have it as a module.
 TLS_KERNELS = ["6.12", "7.2"]
 TLS_CASES = ["tls_starts", "tls", "tls_ends", "tls_clients", "tls_reload", "tls_strangers",

@@ -106,24 +106,43 @@ static void charge(struct fair *f, const struct tenant *tenant, uint64_t cost)
 	fair_charge(&f->queue, tenant->id, tenant->weight, cost);
 }
 
+static uint32_t cost_of(uint32_t nr, uint64_t nr_bytes)
+{
+	return nr * FAIR_COST + nr_bytes / FAIR_COST_BYTES;
+}
+
+static void note_share(struct fair *f, const struct tenant *tenant, uint32_t cost)
+{
+	struct fair_share *share = &f->shares[tenant->id];
+
+	share->under_way += cost;
+	if (share->most < share->under_way)
+		share->most = share->under_way;
+	share->weight = tenant->weight;
+	if (share->is_active)
+		return;
+	share->is_active = true;
+	f->active[f->nr_active++] = tenant->id;
+}
+
 bool fair_admits(struct worker *w, struct kv_msg *msg, struct fair_pass *pass,
 		 const struct tenant *tenant, uint32_t partition, uint32_t nr, uint64_t nr_bytes)
 {
-	uint64_t cost = nr * FAIR_COST + nr_bytes / FAIR_COST_BYTES;
 	struct fair *f = w->fair;
 
 	if (!f || pass->state == FAIR_IN)
 		return true;
 	if (pass->state == FAIR_WAITS) {
 		w->routes[partition].nr_waiting--;
-		charge(f, tenant, cost);
-		f->round_cost += cost;
-		pass->nr_bytes = nr_bytes;
+		charge(f, tenant, pass->cost);
+		f->round_cost += pass->cost;
 		pass->state = FAIR_IN;
 		return true;
 	}
-	monitor_came(w->watch, tenant->id, &pass->mark);
+	pass->cost = cost_of(nr, nr_bytes);
 	pass->state = f->is_on || f->queue.nr ? FAIR_WAITS : FAIR_IN;
+	monitor_came(w->watch, tenant->id, &pass->mark);
+	note_share(f, tenant, pass->cost);
 	if (pass->state == FAIR_IN)
 		return true;
 	w->routes[partition].nr_waiting++;
@@ -131,27 +150,57 @@ bool fair_admits(struct worker *w, struct kv_msg *msg, struct fair_pass *pass,
 	return false;
 }
 
+void fair_left(struct worker *w, const struct fair_pass *pass, const struct tenant *tenant)
+{
+	if (w->fair)
+		w->fair->shares[tenant->id].under_way -= pass->cost;
+}
+
 void fair_ended(struct worker *w, const struct fair_pass *pass, const struct tenant *tenant,
 		bool is_write, uint64_t nr_bytes, uint64_t latency_ns)
 {
-	struct fair *f = w->fair;
+	uint32_t cost = cost_of(1, nr_bytes);
 
-	if (!f)
+	if (!w->fair)
 		return;
+	fair_left(w, pass, tenant);
 	monitor_did(w->watch, tenant->id, &pass->mark, is_write, nr_bytes, latency_ns);
-	if (f->is_on && nr_bytes > pass->nr_bytes)
-		charge(f, tenant, (nr_bytes - pass->nr_bytes) / FAIR_COST_BYTES);
+	if (w->fair->is_on && cost > pass->cost)
+		charge(w->fair, tenant, cost - pass->cost);
+}
+
+/* "The budget" in fair.h. */
+static void set_budget(struct fair *f)
+{
+	uint64_t weight = 0;
+
+	f->budget = f->nr_active ? UINT64_MAX : FAIR_COST;
+	for (uint32_t i = 0; i < f->nr_active; i++)
+		weight += f->shares[f->active[i]].weight;
+	for (uint32_t i = 0; i < f->nr_active; i++) {
+		struct fair_share *share = &f->shares[f->active[i]];
+		uint64_t budget = share->most * weight / share->weight / FAIR_TRIP;
+
+		if (f->budget > budget)
+			f->budget = budget;
+		share->most = share->under_way;
+		share->is_active = false;
+	}
+	f->nr_active = f->nr_rounds = 0;
 }
 
 void fair_run(struct worker *w)
 {
 	struct fair *f = w->fair;
-	uint64_t budget;
+	bool was_on = f->is_on;
 
 	f->is_on = __atomic_load_n(&w->server->is_fair, __ATOMIC_RELAXED);
-	budget = f->is_on ? FAIR_ROUND_COST : UINT64_MAX;
+	if (!f->is_on || !was_on || f->nr_rounds++ == FAIR_ROUNDS)
+		set_budget(f);
+	if (!f->is_on)
+		f->budget = UINT64_MAX;
 	f->round_cost = 0;
-	while (f->queue.nr && f->round_cost < budget) {
+	while (f->queue.nr && (!f->round_cost || f->round_cost < f->budget)) {
 		struct kv_msg *msg = fair_take(&f->queue);
 
 		msg->run(w, msg);

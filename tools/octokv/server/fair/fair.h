@@ -26,9 +26,17 @@
  * at once; a clock around them says what all took, but not whose it was. What a read brings is
  * charged when it is known.
  *
- * The budget is FAIR_ROUND_COST. A tenant with few requests under way is passed over while all of
- * them are on their way to the device, or to the client and back. That takes some rounds. So rounds
- * have to be short for it to get its share; but each costs a system call.
+ * The budget. A tenant is passed over while all that it has under way is at the device, or on its
+ * way to the client and back: FAIR_TRIP rounds for the device, the reply, the next request and its
+ * turn. It gets its share if no more begins in these rounds than what it has under way over its
+ * share of the weights. So the budget of a round is the least of that over the tenants of the last
+ * FAIR_ROUNDS rounds:
+ *
+ *	min_i n_i * (sum_j w_j / w_i) / FAIR_TRIP
+ *
+ * with n the most that tenant i had under way at a time. Two tenants with 4 and 32 requests are
+ * equal with a budget of 4 * 2 / 4 = 2. One operation begins in any case. A smaller budget costs
+ * more: each round has a system call.
  *
  * What stays as it is. A tenant's operations keep their order, so those of a connection do, and its
  * replies have their own queue. A transaction is one message, of the cost of its operations. A walk
@@ -49,7 +57,8 @@ struct tenant;
 enum {
 	FAIR_COST		= 64,		/* of an operation */
 	FAIR_COST_BYTES		= (16 << 10) / FAIR_COST,	/* for which the cost is 1 */
-	FAIR_ROUND_COST		= 4 * FAIR_COST,
+	FAIR_TRIP		= 4,
+	FAIR_ROUNDS		= 16,
 	FAIR_TAG_SHIFT		= 20,		/* so that weights count exactly */
 };
 
@@ -78,17 +87,29 @@ void fair_charge(struct fair_queue *q, uint32_t tenant, uint32_t weight, uint64_
 
 /* ---- at a worker ---- */
 
+/* What a tenant has under way, in cost: the same as in the queue before it begins, and then. */
+struct fair_share {
+	uint32_t under_way, most;	/* now; in the last rounds */
+	uint32_t weight;
+	bool is_active;			/* in these rounds */
+};
+
 struct fair {
 	struct fair_queue queue;
 	bool is_on;
+	uint64_t budget;
 	uint64_t round_cost;		/* of what has begun in this round */
+	uint32_t nr_rounds;
+	uint32_t nr_active;
+	uint16_t active[OKV_NR_TENANTS];
+	struct fair_share shares[OKV_NR_TENANTS];
 };
 
 /* An operation, or a transaction, on its way: all 0 at first. */
 struct fair_pass {
 	enum { FAIR_COMES, FAIR_WAITS, FAIR_IN } state;
 	struct monitor_mark mark;
-	uint64_t nr_bytes;		/* that it was charged for */
+	uint32_t cost;
 };
 
 /*
@@ -98,7 +119,10 @@ struct fair_pass {
 bool fair_admits(struct worker *w, struct kv_msg *msg, struct fair_pass *pass,
 		 const struct tenant *tenant, uint32_t partition, uint32_t nr, uint64_t nr_bytes);
 
-/* It has ended, @latency_ns after it was asked for; @nr_bytes are those of its values. */
+/* It is not under way any more. */
+void fair_left(struct worker *w, const struct fair_pass *pass, const struct tenant *tenant);
+
+/* The same, @latency_ns after it was asked for; @nr_bytes are those of its values. */
 void fair_ended(struct worker *w, const struct fair_pass *pass, const struct tenant *tenant,
 		bool is_write, uint64_t nr_bytes, uint64_t latency_ns);
 

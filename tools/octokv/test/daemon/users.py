@@ -10,7 +10,8 @@ import time
 
 import redis
 
-from kit import BUILD, daemon, expect, in_thread, raw, refused, run_once, users_file
+from kit import (BUILD, daemon, expect, in_thread, raw, read_until_closed, refused, run_once,
+                 users_file)
 
 
 def case_users():
@@ -229,6 +230,95 @@ def case_turns():
                 join()
             expect(min(got) * 2 >= max(got), str(sorted(got)))
         return f"{min(got)} to {max(got)} requests"
+
+
+def shares_of(d, nr_of, nr_pipelined):
+    """What users have of a reactor while each of their connections asks for as much as it can."""
+    nr, ends = dict.fromkeys(nr_of, 0), threading.Event()
+    lock = threading.Lock()
+
+    def ask(name):
+        with raw() as sock:
+            sock.sendall(f"AUTH {name} pw-{name}\r\n".encode() + b"GET k\r\n" * nr_pipelined)
+            while not ends.is_set():
+                more = sock.recv(65536).count(b"$1")
+                with lock:
+                    nr[name] += more
+                sock.sendall(b"GET k\r\n" * more)
+    joins = [in_thread(lambda n=name: ask(n)) for name, many in nr_of.items() for _ in range(many)]
+
+    def wait_for(most):
+        while sum(nr.values()) < most and d.child.poll() is None:
+            time.sleep(0.05)
+        return dict(nr)
+    begun = wait_for(20000)
+    ended = wait_for(sum(begun.values()) + 40000)
+    said = d.client(username="ann", password="pw-ann").info()
+    ends.set()
+    for join in joins:
+        join()
+    return {name: ended[name] - begun[name] for name in nr}, said
+
+
+def case_fair():
+    """users with 2 and 16 connections have about as much of a reactor, and 3 to 1 by weight"""
+    shares = {}
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        for weight, how in (100, "off"), (100, "on"), (100, "auto"), (300, "on"):
+            path = users_file(folder, ann=f"admin weight={weight}", bob="")
+            with daemon("--users", path, "--cores", "1", "--fair", how, "--balance-window", "100",
+                        size="256m") as d:
+                for name in "ann", "bob":
+                    d.client(username=name, password=f"pw-{name}").set("k", "v")
+                got, said = shares_of(d, {"ann": 2, "bob": 16}, 40)
+            share = shares[f"{how} {weight}"] = round(got["ann"] / sum(got.values()), 2)
+            if how == "on":
+                expect(said["octofas_mode"] in ("intra", "hybrid"), str(said))
+            expect(how != "off" or said["octofas_mode"] in ("none", "inter"), str(said))
+            expect(said["tenant1"]["slowdown"] >= 1 and said["octofas_fairness"] <= 1, str(said))
+            expect(how == "off" or share > (0.35 if weight == 100 else 0.5), str(shares))
+    return f"of the user with 2: {shares}"
+
+
+def case_fair_moves():
+    """in turns, a connection keeps its order while partitions move, and a transaction is whole"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        path = users_file(folder, ann="admin", bob="weight=1000")
+        with daemon("--users", path, "--fair", "on", "--cores", "3", "--balance-overload", "0",
+                    "--balance-gap", "0", "--balance-window", "100") as d:
+            def write(number):
+                name = "ann" if number % 4 else "bob"
+                c = d.client(username=name, password=f"pw-{name}")
+                for turn in range(60):
+                    pipe = c.pipeline(transaction=False)
+                    key = f"k{number}:{turn % 20}"
+                    for i in range(20):
+                        pipe.set(key, i).append(key, "x").get(key)
+                        pipe.execute_command("MULTI").incr(f"n{key}").incr(f"n{key}")
+                        pipe.execute_command("EXEC")
+                    answers = pipe.execute()
+                    wanted = [b"%dx" % i for i in range(20)]
+                    expect(answers[2::7] == wanted, f"{answers[2::7]}")
+                    first = turn // 20 * 40
+                    wanted = [[first + 2 * i + 1, first + 2 * i + 2] for i in range(20)]
+                    expect(answers[6::7] == wanted, f"{answers[6::7]}")
+            for join in [in_thread(lambda n=number: write(n)) for number in range(12)]:
+                join()
+            said = d.client(username="ann", password="pw-ann").info()
+            moved = sum(said[f"reactor{i}"]["migrated"] for i in range(3))
+            expect(moved > 0, "no partition has moved")
+            # What waits when the daemon ends is done, or its client hears nothing.
+            sock = raw()
+            sock.sendall(b"AUTH ann pw-ann\r\n" + b"".join(b"SET e%d v\r\n" % i
+                                                           for i in range(2000)))
+            sock.recv(5)
+            expect(d.end() == 0, "did not end well")
+            said = read_until_closed(sock).count(b"+OK")
+            d.start()
+            nr = sum(d.client(username="ann", password="pw-ann").exists(f"e{i}")
+                     for i in range(2000))
+            expect(nr >= said, f"{nr} of {said} that were acknowledged")
+            return f"{moved} moves; {said} acknowledged at the end, {nr} there"
 
 
 def case_tags():

@@ -146,7 +146,7 @@ static void test_queue(void)
 	uint64_t nr = 0;
 
 	for (uint32_t i = 0; i < 200; i++)
-		nr += run_once(i % 2 ? 0 : UINT64_MAX - (1ULL << 36));
+		nr += run_once(i % 2 ? 0 : UINT64_MAX - (1ULL << 28));
 	printf("ok server_fair: shares of tenants that wait differ by an operation of each at "
 	       "most, nobody starves, each keeps its order: %llu operations\n",
 	       (unsigned long long)nr);
@@ -180,18 +180,31 @@ static void test_late_charge(void)
 
 /* ---- a worker ---- */
 
-static void open_fair(struct world *world, const char *path)
+static void be_fair(struct world *world)
 {
-	open_world(world, path);
 	world->worker.fair = mem_zalloc(sizeof(*world->worker.fair));
 	world->worker.watch = mem_zalloc(sizeof(*world->worker.watch));
 	world->server.is_fair = true;
 	fair_run(&world->worker);
 }
 
+static void open_fair(struct world *world, const char *path)
+{
+	open_world(world, path);
+	be_fair(world);
+}
+
+static void run_all(struct world *world)
+{
+	while (fair_has_work(&world->worker))
+		fair_run(&world->worker);
+}
+
 static void close_fair(struct world *world)
 {
 	EXPECT(!fair_has_work(&world->worker));
+	for (uint32_t i = 0; i < OKV_NR_TENANTS; i++)
+		EXPECT(!world->worker.fair->shares[i].under_way);
 	close_world(world);
 	mem_free(world->worker.fair);
 	mem_free(world->worker.watch);
@@ -220,7 +233,16 @@ static void many(struct conn *c, const char *key, uint32_t nr)
 }
 
 /* As many as a new connection may have under way. */
-enum { NR_ANN = 24, NR_BOB = 30, NR_ROUNDS = 6 };
+enum { NR_ANN = 30, NR_BOB = 30 };
+
+/* What has begun in a round. */
+static uint32_t round_of(struct world *world)
+{
+	uint32_t waited = world->worker.fair->queue.nr;
+
+	fair_run(&world->worker);
+	return waited - world->worker.fair->queue.nr;
+}
 
 static void test_budget(void)
 {
@@ -237,23 +259,20 @@ static void test_budget(void)
 	many(bob, "b", NR_BOB);
 	many(world.c, "a", NR_ANN);
 	HEAR("");
-	/* A round lets in so much, however much waits; ann has three times bob's weight. */
-	for (uint32_t round = 0; round < NR_ROUNDS; round++) {
-		uint32_t waited = world.worker.fair->queue.nr;
-
-		fair_run(&world.worker);
-		EXPECT(waited - world.worker.fair->queue.nr == FAIR_ROUND_COST / FAIR_COST);
-	}
+	/* Nothing is known at first. Ann has three times bob's weight: 30 * 4 / 3 / 4. */
+	for (uint32_t i = 0; i < FAIR_ROUNDS; i++)
+		EXPECT(round_of(&world) == 1);
+	for (uint32_t i = 0; i < 2; i++)
+		EXPECT(round_of(&world) == 10);
 	ann_had = nr_replies(world.c);
 	bob_had = nr_replies(bob);
-	EXPECT(ann_had + bob_had == NR_ROUNDS * FAIR_ROUND_COST / FAIR_COST);
-	EXPECT(ann_had >= 3 * bob_had - 3 && ann_had <= 3 * bob_had + 3);
+	EXPECT(ann_had + bob_had == FAIR_ROUNDS + 20 && ann_had >= 3 * bob_had - 3 &&
+	       ann_had <= 3 * bob_had + 3);
 	/* Off: what waits begins at once, and what comes does not wait. */
 	world.server.is_fair = false;
-	fair_run(&world.worker);
-	EXPECT(!fair_has_work(&world.worker));
+	EXPECT(round_of(&world) == NR_ANN + NR_BOB - ann_had - bob_had);
 	EXPECT(nr_replies(world.c) == NR_ANN - ann_had && nr_replies(bob) == NR_BOB - bob_had);
-	TALK("GET a23", "$1\r\nv\r\n");
+	TALK("GET a29", "$1\r\nv\r\n");
 	conn_kill(bob);
 	close_fair(&world);
 	unlink(path);
@@ -261,10 +280,36 @@ static void test_budget(void)
 	printf("ok server_fair: a round begins what its budget allows, by weight\n");
 }
 
-static void run_all(struct world *world)
+/* A read costs what it brings: 10 times 16 KiB are 11 operations, of a third by ann's weight. */
+static void test_reads(void)
 {
-	while (fair_has_work(&world->worker))
-		fair_run(&world->worker);
+	char *path = write_users(""), *big = calloc(1, 1 << 18);
+	struct world world;
+	struct conn *bob;
+	uint32_t ann_waits;
+
+	open_world(&world, path);
+	bob = connect_one(&world);
+	TALK("AUTH ann secret", "+OK\r\n");
+	say(bob, "AUTH bob other\r\n");
+	snprintf(big, 1 << 18, "*3\r\n$3\r\nSET\r\n$1\r\nl\r\n$163840\r\n%0163840d\r\n", 0);
+	say(world.c, big);
+	be_fair(&world);
+	for (uint32_t i = 0; i < 20; i++) {
+		say(world.c, "GET l\r\n");
+		say(bob, "GET l\r\n");
+	}
+	for (uint32_t i = 0; i < FAIR_ROUNDS; i++)
+		EXPECT(round_of(&world) == 1);
+	ann_waits = world.worker.fair->shares[1].under_way / FAIR_COST;
+	EXPECT(ann_waits >= 15 && ann_waits <= 17);
+	run_all(&world);
+	conn_kill(bob);
+	close_fair(&world);
+	free(big);
+	unlink(path);
+	free(path);
+	printf("ok server_fair: a read costs what it brings\n");
 }
 
 /* A connection takes nothing behind a transaction until that is done. */
@@ -283,7 +328,6 @@ static void test_order(void)
 	struct world world;
 	char *big = calloc(1, 1 << 20);
 	struct conn *other;
-	uint32_t waited;
 
 	open_fair(&world, NULL);
 	other = connect_one(&world);
@@ -304,22 +348,19 @@ static void test_order(void)
 	HEAR("$-1\r\n");
 	/* Its cost is that of its operations. */
 	say(world.c, "MULTI\r\n");
-	for (uint32_t i = 0; i < FAIR_ROUND_COST / FAIR_COST; i++)
+	for (uint32_t i = 0; i < 20; i++)
 		say(world.c, "INCR n\r\n");
 	say(world.c, "EXEC\r\n");
 	many(other, "o", 8);
-	waited = world.worker.fair->queue.nr;
-	fair_run(&world.worker);
-	EXPECT(waited == 9 && world.worker.fair->queue.nr == 8);
+	EXPECT(world.worker.fair->shares[0].under_way == 28 * FAIR_COST);
+	EXPECT(round_of(&world) == 1 && world.worker.fair->shares[0].under_way == 8 * FAIR_COST);
 	run_all(&world);
 	conn_sent(world.c, world.c->out.nr_bytes);
 	/* A large value takes more than a round, but no more than its own. */
 	snprintf(big, 1 << 20, "*3\r\n$3\r\nSET\r\n$1\r\nl\r\n$500000\r\n%0500000d\r\n", 0);
 	say(world.c, big);
 	say(world.c, "SET m 1\r\n");
-	waited = world.worker.fair->queue.nr;
-	fair_run(&world.worker);
-	EXPECT(waited == 2 && world.worker.fair->queue.nr == 1);
+	EXPECT(world.worker.fair->queue.nr == 2 && round_of(&world) == 1);
 	run_all(&world);
 	HEAR("+OK\r\n+OK\r\n");
 	free(big);
@@ -521,6 +562,7 @@ int main(void)
 	test_queue();
 	test_late_charge();
 	test_budget();
+	test_reads();
 	test_order();
 	test_ends();
 	test_fairness();
