@@ -612,6 +612,7 @@ static void make_worker(struct reactors *rs, uint32_t id)
 	r->worker.events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
 	r->worker.window_events = mem_zalloc(rs->server->nr_partitions * sizeof(*r->worker.events));
 	r->worker.fair = mem_zalloc(sizeof(*r->worker.fair));
+	fair_init(r->worker.fair);
 	r->worker.watch = mem_zalloc(sizeof(*r->worker.watch));
 	rs->server->workers[id] = &r->worker;
 	mover_init(&r->worker);

@@ -671,7 +671,6 @@ static void scan_run(struct worker *w, struct kv_msg *msg)
 
 	if (!fair_admits(w, msg, &job->pass, job->request->tenant, job->partition, 1, 0))
 		return;
-	fair_left(w, &job->pass, job->request->tenant);
 	p = job_walk_begin(w, job);
 	if (p) {
 		okv_partition_scan(p, &job->scan);

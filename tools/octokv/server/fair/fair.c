@@ -101,6 +101,11 @@ void fair_charge(struct fair_queue *q, uint32_t tenant, uint32_t weight, uint64_
 
 /* ---- at a worker ---- */
 
+void fair_init(struct fair *f)
+{
+	f->budget = FAIR_COST;
+}
+
 static void charge(struct fair *f, const struct tenant *tenant, uint64_t cost)
 {
 	fair_charge(&f->queue, tenant->id, tenant->weight, cost);
@@ -111,18 +116,18 @@ static uint32_t cost_of(uint32_t nr, uint64_t nr_bytes)
 	return nr * FAIR_COST + nr_bytes / FAIR_COST_BYTES;
 }
 
-static void note_share(struct fair *f, const struct tenant *tenant, uint32_t cost)
+/* It begins. */
+static void let_in(struct fair *f, const struct tenant *tenant, uint32_t cost)
 {
 	struct fair_share *share = &f->shares[tenant->id];
 
-	share->under_way += cost;
-	if (share->most < share->under_way)
-		share->most = share->under_way;
+	charge(f, tenant, cost);
+	f->round_cost += cost;
+	f->look_cost += cost;
+	if (!share->cost)
+		f->active[f->nr_active++] = tenant->id;
+	share->cost += cost;
 	share->weight = tenant->weight;
-	if (share->is_active)
-		return;
-	share->is_active = true;
-	f->active[f->nr_active++] = tenant->id;
 }
 
 bool fair_admits(struct worker *w, struct kv_msg *msg, struct fair_pass *pass,
@@ -134,15 +139,14 @@ bool fair_admits(struct worker *w, struct kv_msg *msg, struct fair_pass *pass,
 		return true;
 	if (pass->state == FAIR_WAITS) {
 		w->routes[partition].nr_waiting--;
-		charge(f, tenant, pass->cost);
-		f->round_cost += pass->cost;
+		let_in(f, tenant, pass->cost);
 		pass->state = FAIR_IN;
 		return true;
 	}
+	pass->nr = nr;
 	pass->cost = cost_of(nr, nr_bytes);
 	pass->state = f->is_on || f->queue.nr ? FAIR_WAITS : FAIR_IN;
 	monitor_came(w->watch, tenant->id, &pass->mark);
-	note_share(f, tenant, pass->cost);
 	if (pass->state == FAIR_IN)
 		return true;
 	w->routes[partition].nr_waiting++;
@@ -150,20 +154,13 @@ bool fair_admits(struct worker *w, struct kv_msg *msg, struct fair_pass *pass,
 	return false;
 }
 
-void fair_left(struct worker *w, const struct fair_pass *pass, const struct tenant *tenant)
-{
-	if (w->fair)
-		w->fair->shares[tenant->id].under_way -= pass->cost;
-}
-
 void fair_ended(struct worker *w, const struct fair_pass *pass, const struct tenant *tenant,
 		bool is_write, uint64_t nr_bytes, uint64_t latency_ns)
 {
-	uint32_t cost = cost_of(1, nr_bytes);
+	uint32_t cost = cost_of(pass->nr, nr_bytes);
 
 	if (!w->fair)
 		return;
-	fair_left(w, pass, tenant);
 	monitor_did(w->watch, tenant->id, &pass->mark, is_write, nr_bytes, latency_ns);
 	if (w->fair->is_on && cost > pass->cost)
 		charge(w->fair, tenant, cost - pass->cost);
@@ -172,35 +169,38 @@ void fair_ended(struct worker *w, const struct fair_pass *pass, const struct ten
 /* "The budget" in fair.h. */
 static void set_budget(struct fair *f)
 {
-	uint64_t weight = 0;
+	uint64_t least = UINT64_MAX, most = 0;
 
-	f->budget = f->nr_active ? UINT64_MAX : FAIR_COST;
-	for (uint32_t i = 0; i < f->nr_active; i++)
-		weight += f->shares[f->active[i]].weight;
 	for (uint32_t i = 0; i < f->nr_active; i++) {
 		struct fair_share *share = &f->shares[f->active[i]];
-		uint64_t budget = share->most * weight / share->weight / FAIR_TRIP;
+		uint64_t had = (share->cost << FAIR_TAG_SHIFT) / share->weight;
 
-		if (f->budget > budget)
-			f->budget = budget;
-		share->most = share->under_way;
-		share->is_active = false;
+		least = had < least ? had : least;
+		most = had > most ? had : most;
+		share->cost = 0;
 	}
-	f->nr_active = f->nr_rounds = 0;
+	if (least * 100 < most * FAIR_SHORT_PCT)
+		f->budget /= 2;
+	else
+		f->budget += f->budget / 8;
+	if (f->budget < FAIR_COST)
+		f->budget = FAIR_COST;
+	if (f->budget > FAIR_BUDGET_MAX)
+		f->budget = FAIR_BUDGET_MAX;
+	f->nr_active = f->look_cost = 0;
 }
 
 void fair_run(struct worker *w)
 {
 	struct fair *f = w->fair;
-	bool was_on = f->is_on;
+	uint64_t budget;
 
 	f->is_on = __atomic_load_n(&w->server->is_fair, __ATOMIC_RELAXED);
-	if (!f->is_on || !was_on || f->nr_rounds++ == FAIR_ROUNDS)
+	if (f->look_cost >= FAIR_LOOK_COST)
 		set_budget(f);
-	if (!f->is_on)
-		f->budget = UINT64_MAX;
+	budget = f->is_on ? f->budget : UINT64_MAX;
 	f->round_cost = 0;
-	while (f->queue.nr && (!f->round_cost || f->round_cost < f->budget)) {
+	while (f->queue.nr && f->round_cost < budget) {
 		struct kv_msg *msg = fair_take(&f->queue);
 
 		msg->run(w, msg);

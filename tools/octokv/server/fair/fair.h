@@ -27,16 +27,11 @@
  * charged when it is known.
  *
  * The budget. A tenant is passed over while all that it has under way is at the device, or on its
- * way to the client and back: FAIR_TRIP rounds for the device, the reply, the next request and its
- * turn. It gets its share if no more begins in these rounds than what it has under way over its
- * share of the weights. So the budget of a round is the least of that over the tenants of the last
- * FAIR_ROUNDS rounds:
- *
- *	min_i n_i * (sum_j w_j / w_i) / FAIR_TRIP
- *
- * with n the most that tenant i had under way at a time. Two tenants with 4 and 32 requests are
- * equal with a budget of 4 * 2 / 4 = 2. One operation begins in any case. A smaller budget costs
- * more: each round has a system call.
+ * way to the client and back. If much of others begins meanwhile, it does not get its share. So
+ * rounds have to be short, if a tenant has few requests under way; but each costs a system call,
+ * and small writes. How long these ways are is not known, but what comes of them is. While what a
+ * tenant has had, by weight, is less than FAIR_SHORT_PCT percent of what another one has had, the budget is
+ * halved, down to one operation. Else it grows by an eighth.
  *
  * What stays as it is. A tenant's operations keep their order, so those of a connection do, and its
  * replies have their own queue. A transaction is one message, of the cost of its operations. A walk
@@ -57,8 +52,9 @@ struct tenant;
 enum {
 	FAIR_COST		= 64,		/* of an operation */
 	FAIR_COST_BYTES		= (16 << 10) / FAIR_COST,	/* for which the cost is 1 */
-	FAIR_TRIP		= 4,
-	FAIR_ROUNDS		= 16,
+	FAIR_BUDGET_MAX		= 64 * FAIR_COST,
+	FAIR_LOOK_COST		= 128 * FAIR_COST,	/* that begins between two looks at shares */
+	FAIR_SHORT_PCT		= 94,
 	FAIR_TAG_SHIFT		= 20,		/* so that weights count exactly */
 };
 
@@ -87,11 +83,10 @@ void fair_charge(struct fair_queue *q, uint32_t tenant, uint32_t weight, uint64_
 
 /* ---- at a worker ---- */
 
-/* What a tenant has under way, in cost: the same as in the queue before it begins, and then. */
+/* What a tenant has had since the last look. */
 struct fair_share {
-	uint32_t under_way, most;	/* now; in the last rounds */
+	uint64_t cost;
 	uint32_t weight;
-	bool is_active;			/* in these rounds */
 };
 
 struct fair {
@@ -99,8 +94,8 @@ struct fair {
 	bool is_on;
 	uint64_t budget;
 	uint64_t round_cost;		/* of what has begun in this round */
-	uint32_t nr_rounds;
-	uint32_t nr_active;
+	uint64_t look_cost;		/* since the last look */
+	uint32_t nr_active;		/* tenants that have had something since */
 	uint16_t active[OKV_NR_TENANTS];
 	struct fair_share shares[OKV_NR_TENANTS];
 };
@@ -109,8 +104,11 @@ struct fair {
 struct fair_pass {
 	enum { FAIR_COMES, FAIR_WAITS, FAIR_IN } state;
 	struct monitor_mark mark;
-	uint32_t cost;
+	uint32_t nr, cost;
 };
+
+/* @f is all 0. */
+void fair_init(struct fair *f);
 
 /*
  * Whether @msg, @nr operations with values of @nr_bytes, may begin. If not, its run() is called
@@ -119,10 +117,7 @@ struct fair_pass {
 bool fair_admits(struct worker *w, struct kv_msg *msg, struct fair_pass *pass,
 		 const struct tenant *tenant, uint32_t partition, uint32_t nr, uint64_t nr_bytes);
 
-/* It is not under way any more. */
-void fair_left(struct worker *w, const struct fair_pass *pass, const struct tenant *tenant);
-
-/* The same, @latency_ns after it was asked for; @nr_bytes are those of its values. */
+/* It has ended, @latency_ns after it was asked for; @nr_bytes are those of its values. */
 void fair_ended(struct worker *w, const struct fair_pass *pass, const struct tenant *tenant,
 		bool is_write, uint64_t nr_bytes, uint64_t latency_ns);
 
