@@ -29,9 +29,9 @@
  * The budget. A tenant is passed over while all that it has under way is at the device, or on its
  * way to the client and back. If much of others begins meanwhile, it does not get its share. So
  * rounds have to be short, if a tenant has few requests under way; but each costs a system call,
- * and small writes. How long these ways are is not known, but what comes of them is. While what a
- * tenant has had, by weight, is less than FAIR_SHORT_PCT percent of what another one has had, the budget is
- * halved, down to one operation. Else it grows by an eighth.
+ * and makes writes small. How long these ways are is not known, but what comes of them is. While
+ * what a tenant has had, by weight, is less than FAIR_SHORT_PCT percent of what another one has
+ * had, the budget is halved, down to one operation. Else it grows by an eighth.
  *
  * What stays as it is. A tenant's operations keep their order, so those of a connection do, and its
  * replies have their own queue. A transaction is one message, of the cost of its operations. A walk
@@ -53,7 +53,7 @@ enum {
 	FAIR_COST		= 64,		/* of an operation */
 	FAIR_COST_BYTES		= (16 << 10) / FAIR_COST,	/* for which the cost is 1 */
 	FAIR_BUDGET_MAX		= 64 * FAIR_COST,
-	FAIR_LOOK_COST		= 128 * FAIR_COST,	/* that begins between two looks at shares */
+	FAIR_LOOK_COST		= 128 * FAIR_COST,	/* between two looks at shares */
 	FAIR_SHORT_PCT		= 94,
 	FAIR_TAG_SHIFT		= 20,		/* so that weights count exactly */
 };
