@@ -3,10 +3,11 @@
 
 Each step has a new server on a new store that each tenant fills, so a step does not depend on the
 one before. A step may have "options" of octokvd. With "reactor_pct" each reactor has that part of a
-processor, as if it ran on a slow one of its own. Then the load first runs for "settle_s" seconds
-that do not count, and the answer has "reactors": how busy each was, and how many partitions it has
-given away since the start.
+processor, as if it ran on a slow one of its own. With "settle_s" the load first runs for so many
+seconds that do not count, and the answer has "reactors": how busy each was, and how many partitions
+it has given away since the start.
 """
+import contextlib
 import json
 import os
 import re
@@ -68,7 +69,8 @@ def _load(step, seconds):
     children = {}
     for tenant in step["tenants"]:
         argv = _bench(step, tenant, "--clients", str(step["users"][tenant]["clients"]),
-                      "--seconds", str(seconds), step["workload"])
+                      "--pipeline", str(step.get("pipeline", 1)), "--seconds", str(seconds),
+                      step["workload"])
         children[tenant] = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     texts = {tenant: child.communicate()[0] for tenant, child in children.items()}
     failed = [tenant for tenant, child in children.items() if child.returncode != 0]
@@ -87,10 +89,16 @@ def _reactors(step):
             for line in re.findall(r"^reactor\d+:(.*)", said, re.MULTILINE)]
 
 
-def _run_slow(step, server):
-    """The load with slow reactors. All threads but the main one are theirs, in order."""
+def _slow(step, server):
+    """Slow reactors, if the step asks. All threads but the main one are theirs, in order."""
+    if "reactor_pct" not in step:
+        return contextlib.nullcontext()
     reactors = sorted(int(tid) for tid in os.listdir(f"/proc/{server.pid}/task"))[1:]
-    with slow_threads(server.pid, reactors, step["reactor_pct"]):
+    return slow_threads(server.pid, reactors, step["reactor_pct"])
+
+
+def _run_settled(step, server):
+    with _slow(step, server):
         _load(step, step["settle_s"])
         before = _reactors(step)
         answer = _load(step, step["seconds"])
@@ -106,7 +114,7 @@ def run(step, disk):
     try:
         for tenant in step["users"]:
             call(*_bench(step, tenant, "--clients", "4", "--fill", "fillrandom"))
-        return _run_slow(step, server) if "reactor_pct" in step else _load(step, step["seconds"])
+        return _run_settled(step, server) if "settle_s" in step else _load(step, step["seconds"])
     finally:
         server.terminate()
         server.wait()
