@@ -124,7 +124,7 @@ static const char usage_text[] =
 	"  --balance-gap PCT      move only if the least busy reactor is PCT points below (10)\n"
 	"  --balance-tenants SET  count the requests of all, dense or sparse tenants (all)\n"
 	"  --fair HOW             users take turns on a reactor: on, off, or auto, while one\n"
-	"                         slows another one down (auto)\n"
+	"                         slows another one down (off)\n"
 	"  --save-to FILE         BGSAVE and SIGUSR1 dump to this file while octokvd serves\n"
 	"  --preempt              take the device from the host that has reserved it\n"
 	"  --no-fence             do not reserve the device\n"
@@ -232,7 +232,7 @@ static int word(const char *name, const char *const *words)
 	wrong_use(why);
 }
 
-static const char *const auto_words[] = { "auto", "on", "off", NULL };
+static const char *const tags_words[] = { "auto", "on", "off", NULL };
 static const char *const on_error_words[] = { "retry", "exit", NULL };
 
 static void set_mode(struct options *o, enum mode mode)
@@ -263,7 +263,7 @@ static void parse_balance(struct balancer_config *b, int option)
 				(const char *const[]){ "all", "dense", "sparse", NULL });
 		break;
 	case OPT_FAIR:
-		b->fair = word("fair", auto_words);
+		b->fair = word("fair", (const char *const[]){ "off", "on", "auto", NULL });
 		break;
 	default:
 		wrong_use("this option is unknown, or its value is missing");
@@ -403,7 +403,7 @@ static void parse_one(struct options *o, int option)
 		o->memory_bytes = number("memory", MEMORY_BYTES_MIN, 1ULL << 60);
 		break;
 	case OPT_TAGS:
-		o->tags = word("tags", auto_words);
+		o->tags = word("tags", tags_words);
 		break;
 	case OPT_ON_ERROR:
 		o->config.ends_on_error = word("on-error", on_error_words);

@@ -38,7 +38,7 @@ enum {
 
 enum balance_how { BALANCE_OFF, BALANCE_RR, BALANCE_PS };
 enum balance_tenants { BALANCE_ALL, BALANCE_DENSE, BALANCE_SPARSE };
-enum fair_how { FAIR_AUTO, FAIR_ON, FAIR_OFF };
+enum fair_how { FAIR_OFF, FAIR_ON, FAIR_AUTO };
 
 struct balancer_config {
 	enum balance_how how;
