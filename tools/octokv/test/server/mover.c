@@ -174,6 +174,7 @@ static void test_waiting(void)
 	char command[] = "GET a\r\n", *text;
 
 	old->fair = mem_zalloc(sizeof(*old->fair));
+	fair_init(old->fair);
 	old->watch = mem_zalloc(sizeof(*old->watch));
 	server.is_fair = true;
 	fair_run(old);
