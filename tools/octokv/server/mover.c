@@ -197,10 +197,13 @@ struct order {
 	struct balancer_plan plan;
 };
 
-/* When both levels act, dense tenants are to make room. */
-static enum balance_tenants which_tenants(const struct server *s)
+/*
+ * When both levels act, dense tenants are to make room. Where one tenant has all events, or all
+ * have as many, none is dense.
+ */
+static enum balance_tenants which_tenants(const struct server *s, bool has_dense)
 {
-	if (s->balancer.which == BALANCE_ALL && s->fairness &&
+	if (s->balancer.which == BALANCE_ALL && has_dense && s->fairness &&
 	    monitor_read(s).mode == MONITOR_HYBRID)
 		return BALANCE_DENSE;
 	return s->balancer.which;
@@ -209,9 +212,9 @@ static enum balance_tenants which_tenants(const struct server *s)
 /* The events of the last window, of the tenants that count. */
 static void count_events(struct worker *w, uint64_t *events)
 {
-	enum balance_tenants which = which_tenants(w->server);
 	const struct server *s = w->server;
-	uint64_t of_tenant[MAX_TENANT_ID + 1] = { 0 }, sum = 0, nr = 0;
+	uint64_t of_tenant[MAX_TENANT_ID + 1] = { 0 }, sum = 0, nr = 0, most = 0;
+	enum balance_tenants which;
 
 	for (uint32_t p = 0; p < s->nr_partitions; p++)
 		for (uint32_t t = 0; t <= MAX_TENANT_ID; t++)
@@ -219,7 +222,9 @@ static void count_events(struct worker *w, uint64_t *events)
 	for (uint32_t t = 0; t <= MAX_TENANT_ID; t++) {
 		sum += of_tenant[t];
 		nr += of_tenant[t] > 0;
+		most = of_tenant[t] > most ? of_tenant[t] : most;
 	}
+	which = which_tenants(s, most * nr > sum);
 	for (uint32_t p = 0; p < s->nr_partitions; p++) {
 		events[p] = 0;
 		for (uint32_t t = 0; t <= MAX_TENANT_ID; t++) {

@@ -23,7 +23,8 @@
  *
  * Backwarding, Algorithm 3, is not used: fair.h has an order instead. So of what the policy decides
  * for flows and queues (B, bounds, shares) nothing is asked. When both levels act, the balancer
- * counts the requests of dense tenants, unless it was told to count those of sparse ones.
+ * counts the requests of dense tenants, unless it was told to count those of sparse ones, or none
+ * is dense.
  */
 #ifndef OKV_MONITOR_H
 #define OKV_MONITOR_H

@@ -7,10 +7,13 @@
  * counts there until it is done: the partition stays for that long, and can move again afterwards.
  * Otherwise all would wait for it for ever. A partition at a checkpoint or at garbage collection
  * does not begin to move, for the same reason.
+ *
+ * And which partitions a worker is told to give away, by the users whose events count.
  */
 #include "server/command.h"
 #include "server/conn.h"
 #include "server/fair/fair.h"
+#include "server/fair/monitor.h"
 #include "server/mover.h"
 #include "server/metrics.h"
 #include "server/tenant.h"
@@ -200,10 +203,93 @@ static void test_waiting(void)
 	printf("ok server_mover: a partition stays until nothing waits for it\n");
 }
 
+/* ---- what is given away ---- */
+
+enum { WINDOW_MS = 1000, NR_USERS = 4 };
+
+static tenant_events events[NR_WORKERS][NR_PARTITIONS], window_events[NR_WORKERS][NR_PARTITIONS];
+static struct tenants some = { .nr = NR_USERS };
+
+static void begin_window(enum balance_how how, enum balance_tenants which, enum fair_how fair)
+{
+	server.tenants = &some;
+	server.monitor = OLD;
+	server.balancer = (struct balancer_config){
+		.how = how, .which = which, .fair = fair, .window_ms = WINDOW_MS,
+		.overload_pct = 40, .gap_pct = 10,
+	};
+	memset(events, 0, sizeof(events));
+	memset(window_events, 0, sizeof(window_events));
+	for (uint32_t i = 0; i < NR_WORKERS; i++) {
+		workers[i] = (struct worker){
+			.server = &server, .id = i, .store = memstore_new(), .post = post,
+			.events = events[i], .window_events = window_events[i],
+			.watch = mem_zalloc(sizeof(struct monitor_watch)),
+		};
+		server.workers[i] = &workers[i];
+		mover_init(&workers[i]);
+	}
+	monitor_start(&server);
+}
+
+static void end_window(void)
+{
+	monitor_free(&server);
+	server.fairness = NULL;
+	server.tenants = &tenants;
+	server.balancer = (struct balancer_config){ 0 };
+	for (uint32_t i = 0; i < NR_WORKERS; i++) {
+		mem_free(workers[i].watch);
+		memstore_free(workers[i].store);
+	}
+}
+
+/* Events of the users in the two partitions of OLD. */
+struct load {
+	uint32_t nr[2][NR_USERS];
+};
+
+/* OLD was busy in a window, and others were not. Returns the partitions that it gives away. */
+static uint32_t leaving(enum balance_tenants which, enum fair_how fair, const struct load *load)
+{
+	struct worker *old = &workers[OLD];
+	uint32_t set = 0;
+
+	begin_window(BALANCE_PS, which, fair);
+	for (uint32_t i = 0; i < 2 * NR_USERS; i++)
+		events[OLD][i % 2][i / 2] = load->nr[i % 2][i / 2];
+	old->counters[COUNT_STORE] = 1000;
+	old->now_ns = WINDOW_MS * 1000000ULL;
+	mover_window(old, old->now_ns / 10 * 9);
+	for (uint32_t i = 0; i < NR_PARTITIONS; i++)
+		set |= (old->leaving[i] != 0) << i;
+	end_window();
+	return set;
+}
+
+static void test_dense(void)
+{
+	static const struct load one = { { { 0, 90 }, { 0, 100 } } };
+	static const struct load equal = { { { 50, 10, 40, 50 }, { 50, 90, 60, 50 } } };
+	static const struct load unequal = { { { 0, 40, 30, 30 }, { 0, 60 } } };
+
+	/* Both levels act: the dense user makes room. If none is dense, all do. */
+	EXPECT(leaving(BALANCE_ALL, FAIR_ON, &unequal) == 1 << 1);
+	EXPECT(leaving(BALANCE_ALL, FAIR_ON, &one) == 1 << 1);
+	EXPECT(leaving(BALANCE_ALL, FAIR_ON, &equal) == 1 << 1);
+	EXPECT(leaving(BALANCE_ALL, FAIR_OFF, &unequal) == 1 << 0);
+	/* What the operator has asked for stays as it is. */
+	EXPECT(leaving(BALANCE_DENSE, FAIR_ON, &unequal) == 1 << 1);
+	EXPECT(!leaving(BALANCE_DENSE, FAIR_ON, &one) && !leaving(BALANCE_DENSE, FAIR_ON, &equal));
+	EXPECT(leaving(BALANCE_SPARSE, FAIR_ON, &one) == 1 << 1);
+	printf("ok server_mover: a reactor of one user, or of equal ones, gives away, too\n");
+}
+
 int main(void)
 {
 	test_working();
 	test_waiting();
+	test_dense();
 	test_kept("SCAN 0\r\n", "*2\r\n$1\r\n1\r\n*0\r\n");
 	test_kept("FLUSHALL\r\n", "+OK\r\n");
 	printf("ok server_mover: a scan that was kept in a move is counted by the new owner\n");
