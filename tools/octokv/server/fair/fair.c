@@ -5,15 +5,9 @@
 
 /* ---- the queue ---- */
 
-/* Tags wrap around. */
-static bool is_before(uint64_t a, uint64_t b)
-{
-	return (int64_t)(a - b) < 0;
-}
-
 static bool goes_first(const struct fair_queue *q, uint32_t place, uint32_t other)
 {
-	return is_before(q->tenants[q->heap[place]].tag, q->tenants[q->heap[other]].tag);
+	return q->tenants[q->heap[place]].tag < q->tenants[q->heap[other]].tag;
 }
 
 static void put(struct fair_queue *q, uint32_t place, uint32_t tenant)
@@ -64,7 +58,7 @@ void fair_add(struct fair_queue *q, uint32_t tenant, struct kv_msg *msg)
 		return;
 	}
 	t->first = t->last = msg;
-	if (is_before(t->tag, q->now))
+	if (t->tag < q->now)
 		t->tag = q->now;
 	put(q, ++q->nr_heap, tenant);
 	sift_up(q, q->nr_heap);
@@ -93,7 +87,7 @@ void fair_charge(struct fair_queue *q, uint32_t tenant, uint32_t weight, uint64_
 	struct fair_tenant *t = &q->tenants[tenant];
 
 	t->tag += (cost << FAIR_TAG_SHIFT) / weight;
-	if (is_before(q->latest, t->tag))
+	if (q->latest < t->tag)
 		q->latest = t->tag;
 	if (t->place)
 		sift_down(q, t->place);

@@ -60,15 +60,21 @@ enum {
 
 /* ---- the queue ---- */
 
+/*
+ * Virtual time. An operation takes up to 2^26 of it: 64 bits would wrap around within weeks, and a
+ * tenant that was away since would seem to be ahead. 128 bits never do.
+ */
+typedef unsigned __int128 fair_time;
+
 struct fair_tenant {
-	uint64_t tag;			/* the start of what waits first, or the end of the last */
+	fair_time tag;			/* the start of what waits first, or the end of the last */
 	struct kv_msg *first, *last;
 	uint16_t place;			/* in the heap, from 1; 0: nothing waits */
 };
 
 struct fair_queue {
-	uint64_t now;			/* virtual time */
-	uint64_t latest;		/* the last end of all */
+	fair_time now;
+	fair_time latest;		/* the last end of all */
 	uint32_t nr;
 	uint16_t nr_heap;
 	uint16_t heap[OKV_NR_TENANTS + 1];	/* of tenants with something that waits */

@@ -40,7 +40,7 @@ static uint32_t below(uint32_t n)
 	return (seed >> 33) % n;
 }
 
-static struct run *new_run(uint64_t start)
+static struct run *new_run(fair_time start)
 {
 	struct run *r = calloc(1, sizeof(*r));
 
@@ -82,7 +82,7 @@ static void come(struct run *r, uint32_t tenant)
 		.cost = 1 + below(r->largest[tenant]),
 	};
 	/* It asks for little: its last one has ended before what begins now. */
-	if (is_first && (int64_t)(r->q.tenants[tenant].tag - r->q.now) <= 0 && r->q.nr) {
+	if (is_first && r->q.tenants[tenant].tag <= r->q.now && r->q.nr) {
 		one->counts = true;
 		one->nr_before = r->nr_tenants - 1;
 		r->first[tenant] = one;
@@ -118,7 +118,7 @@ static void begin(struct run *r)
 	free(one);
 }
 
-static uint64_t run_once(uint64_t start)
+static uint64_t run_once(fair_time start)
 {
 	struct run *r = new_run(start);
 	uint32_t nr = 0, busy;
@@ -146,7 +146,7 @@ static void test_queue(void)
 	uint64_t nr = 0;
 
 	for (uint32_t i = 0; i < 200; i++)
-		nr += run_once(i % 2 ? 0 : UINT64_MAX - (1ULL << 28));
+		nr += run_once(i % 2 ? 0 : UINT64_MAX - (1U << 28));
 	printf("ok server_fair: shares of tenants that wait differ by an operation of each at "
 	       "most, nobody starves, each keeps its order: %llu operations\n",
 	       (unsigned long long)nr);
@@ -176,6 +176,41 @@ static void test_late_charge(void)
 	EXPECT(nr[0] == 8 && nr[1] == 4);
 	free(q);
 	printf("ok server_fair: values that were read count\n");
+}
+
+/* So long that a few of them are more than 64 bits of virtual time. */
+enum { BUSY = 1, AWAY, NEW, NR_LONG = 12 };
+#define LONG_COST (1ULL << 42)
+
+static void begin_one(struct fair_queue *q, uint32_t tenant, struct kv_msg *msg, uint64_t cost)
+{
+	fair_add(q, tenant, msg);
+	fair_take(q);
+	fair_charge(q, tenant, 1, cost);
+}
+
+/* A tenant that was away for long, and one that has never come, go before one that had all. */
+static void test_away(void)
+{
+	for (int nr = 0; nr < NR_LONG; nr++) {
+		struct fair_queue *q = calloc(1, sizeof(*q));
+		struct kv_msg busy[NR_LONG + 2], away[2], new;
+
+		begin_one(q, AWAY, &away[0], FAIR_COST);
+		fair_add(q, BUSY, &busy[0]);
+		for (int i = 0; i <= nr; i++)
+			begin_one(q, BUSY, &busy[i + 1], LONG_COST);
+		fair_add(q, AWAY, &away[1]);
+		fair_add(q, NEW, &new);
+		for (int i = 0; i < 2; i++) {
+			const struct kv_msg *msg = fair_take(q);
+
+			EXPECT(msg == &away[1] || msg == &new);
+			fair_charge(q, msg == &new ? NEW : AWAY, 1, FAIR_COST);
+		}
+		free(q);
+	}
+	printf("ok server_fair: who was away for any time, or is new, does not wait for long\n");
 }
 
 /* ---- a worker ---- */
@@ -589,6 +624,7 @@ int main(void)
 {
 	test_queue();
 	test_late_charge();
+	test_away();
 	test_budget();
 	test_rounds();
 	test_reads();
