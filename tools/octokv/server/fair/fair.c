@@ -100,22 +100,17 @@ void fair_init(struct fair *f)
 	f->budget = FAIR_COST;
 }
 
-static void charge(struct fair *f, const struct tenant *tenant, uint64_t cost)
-{
-	fair_charge(&f->queue, tenant->id, tenant->weight, cost);
-}
-
 static uint32_t cost_of(uint32_t nr, uint64_t nr_bytes)
 {
 	return nr * FAIR_COST + nr_bytes / FAIR_COST_BYTES;
 }
 
-/* It begins. */
-static void let_in(struct fair *f, const struct tenant *tenant, uint32_t cost)
+/* It begins, or has turned out to cost more. */
+static void charge(struct fair *f, const struct tenant *tenant, uint64_t cost)
 {
 	struct fair_share *share = &f->shares[tenant->id];
 
-	charge(f, tenant, cost);
+	fair_charge(&f->queue, tenant->id, tenant->weight, cost);
 	f->round_cost += cost;
 	f->look_cost += cost;
 	if (!share->cost)
@@ -133,7 +128,7 @@ bool fair_admits(struct worker *w, struct kv_msg *msg, struct fair_pass *pass,
 		return true;
 	if (pass->state == FAIR_WAITS) {
 		w->routes[partition].nr_waiting--;
-		let_in(f, tenant, pass->cost);
+		charge(f, tenant, pass->cost);
 		pass->state = FAIR_IN;
 		return true;
 	}

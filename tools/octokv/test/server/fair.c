@@ -345,35 +345,82 @@ static void test_rounds(void)
 	printf("ok server_fair: rounds are as short as shares need\n");
 }
 
+/* A connection with a value of that length at the key l, for each of ann and bob. */
+static struct conn *open_with_values(struct world *world, const char *path, uint32_t nr_bytes)
+{
+	char *text = calloc(1, nr_bytes + 64);
+	struct conn *bob;
+
+	open_world(world, path);
+	bob = connect_one(world);
+	say(world->c, "AUTH ann secret\r\n");
+	say(bob, "AUTH bob other\r\n");
+	snprintf(text, nr_bytes + 64, "*3\r\n$3\r\nSET\r\n$1\r\nl\r\n$%u\r\n%0*d\r\n", nr_bytes,
+		 (int)nr_bytes, 0);
+	say(world->c, text);
+	say(bob, text);
+	free(text);
+	be_fair(world);
+	return bob;
+}
+
+static void close_with_values(struct world *world, struct conn *bob, char *path)
+{
+	run_all(world);
+	conn_kill(bob);
+	close_fair(world);
+	unlink(path);
+	free(path);
+}
+
+static void many_reads(struct conn *c, uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr; i++)
+		say(c, "GET l\r\n");
+}
+
+/* Replies are read. */
+static void drop_replies(struct conn *c)
+{
+	conn_sent(c, c->out.nr_bytes);
+}
+
 /* A read costs what it brings: 10 times 16 KiB are 11 operations, of a third by ann's weight. */
 static void test_reads(void)
 {
-	char *path = write_users(""), *big = calloc(1, 1 << 18);
+	char *path = write_users("");
 	struct world world;
-	struct conn *bob;
+	struct conn *bob = open_with_values(&world, path, 10 * 16 << 10);
+	uint64_t cost;
 
-	open_world(&world, path);
-	bob = connect_one(&world);
-	TALK("AUTH ann secret", "+OK\r\n");
-	say(bob, "AUTH bob other\r\n");
-	snprintf(big, 1 << 18, "*3\r\n$3\r\nSET\r\n$1\r\nl\r\n$163840\r\n%0163840d\r\n", 0);
-	say(world.c, big);
-	be_fair(&world);
-	for (uint32_t i = 0; i < 20; i++) {
-		say(world.c, "GET l\r\n");
-		say(bob, "GET l\r\n");
-	}
-	for (uint32_t i = 0; i < 16; i++)
+	many_reads(world.c, 20);
+	many(bob, "b", 30);
+	for (uint32_t i = 0; i < 18; i++)
 		EXPECT(round_of(&world) == 1);
-	EXPECT(world.worker.fair->shares[1].cost >= 3 * FAIR_COST);
-	EXPECT(world.worker.fair->shares[1].cost <= 5 * FAIR_COST);
-	run_all(&world);
-	conn_kill(bob);
-	close_fair(&world);
-	free(big);
-	unlink(path);
-	free(path);
+	cost = world.worker.fair->shares[1].cost;
+	EXPECT(cost >= 3 * 11 * FAIR_COST && cost <= 5 * 11 * FAIR_COST);
+	EXPECT(world.worker.fair->shares[2].cost == 18 * FAIR_COST - cost / 11);
+	close_with_values(&world, bob, path);
 	printf("ok server_fair: a read costs what it brings\n");
+}
+
+/* One reads all it can, the other writes: they have their shares, and rounds grow. */
+static void test_reads_in_rounds(void)
+{
+	char *path = write_users("");
+	struct world world;
+	struct conn *bob = open_with_values(&world, path, 16 << 10);
+
+	for (uint32_t i = 0; i < 2000; i++) {
+		many_reads(world.c, 30 - world.c->nr_flying);
+		many(bob, "b", 30 - bob->nr_flying);
+		fair_run(&world.worker);
+		drop_replies(world.c);
+		drop_replies(bob);
+	}
+	EXPECT(world.worker.fair->budget >= 10 * FAIR_COST);
+	close_with_values(&world, bob, path);
+	printf("ok server_fair: what reads bring counts as a part of shares\n");
 }
 
 /* A connection takes nothing behind a transaction until that is done. */
@@ -628,6 +675,7 @@ int main(void)
 	test_budget();
 	test_rounds();
 	test_reads();
+	test_reads_in_rounds();
 	test_order();
 	test_ends();
 	test_fairness();
