@@ -105,8 +105,8 @@ static uint32_t cost_of(uint32_t nr, uint64_t nr_bytes)
 	return nr * FAIR_COST + nr_bytes / FAIR_COST_BYTES;
 }
 
-/* It begins, or has turned out to cost more. */
-static void charge(struct fair *f, const struct tenant *tenant, uint64_t cost)
+/* An operation of cost @whole begins, or turns out to cost @cost more. */
+static void charge(struct fair *f, const struct tenant *tenant, uint32_t cost, uint32_t whole)
 {
 	struct fair_share *share = &f->shares[tenant->id];
 
@@ -116,6 +116,7 @@ static void charge(struct fair *f, const struct tenant *tenant, uint64_t cost)
 	if (!share->cost)
 		f->active[f->nr_active++] = tenant->id;
 	share->cost += cost;
+	share->largest = whole > share->largest ? whole : share->largest;
 	share->weight = tenant->weight;
 }
 
@@ -128,7 +129,7 @@ bool fair_admits(struct worker *w, struct kv_msg *msg, struct fair_pass *pass,
 		return true;
 	if (pass->state == FAIR_WAITS) {
 		w->routes[partition].nr_waiting--;
-		charge(f, tenant, pass->cost);
+		charge(f, tenant, pass->cost, pass->cost);
 		pass->state = FAIR_IN;
 		return true;
 	}
@@ -152,23 +153,40 @@ void fair_ended(struct worker *w, const struct fair_pass *pass, const struct ten
 		return;
 	monitor_did(w->watch, tenant->id, &pass->mark, is_write, nr_bytes, latency_ns);
 	if (w->fair->is_on && cost > pass->cost)
-		charge(w->fair, tenant, cost - pass->cost);
+		charge(w->fair, tenant, cost - pass->cost, cost);
+}
+
+/* A share by weight, in virtual time. */
+static uint64_t by_weight(const struct fair_share *share, uint64_t cost)
+{
+	return (cost << FAIR_TAG_SHIFT) / share->weight;
+}
+
+/* Whether a tenant has had less than another one, by more than one operation of each. */
+static bool is_short(const struct fair *f)
+{
+	const struct fair_share *least = &f->shares[f->active[0]], *most = least;
+	uint64_t had, other;
+
+	for (uint32_t i = 1; i < f->nr_active; i++) {
+		const struct fair_share *share = &f->shares[f->active[i]];
+
+		had = by_weight(share, share->cost);
+		if (had < by_weight(least, least->cost))
+			least = share;
+		if (had > by_weight(most, most->cost))
+			most = share;
+	}
+	had = by_weight(least, least->cost);
+	other = by_weight(most, most->cost);
+	return had * 100 < other * FAIR_SHORT_PCT &&
+	       had + by_weight(least, least->largest) + by_weight(most, most->largest) < other;
 }
 
 /* "The budget" in fair.h. */
 static void set_budget(struct fair *f)
 {
-	uint64_t least = UINT64_MAX, most = 0;
-
-	for (uint32_t i = 0; i < f->nr_active; i++) {
-		struct fair_share *share = &f->shares[f->active[i]];
-		uint64_t had = (share->cost << FAIR_TAG_SHIFT) / share->weight;
-
-		least = had < least ? had : least;
-		most = had > most ? had : most;
-		share->cost = 0;
-	}
-	if (least * 100 < most * FAIR_SHORT_PCT)
+	if (is_short(f))
 		f->budget /= 2;
 	else
 		f->budget += f->budget / 8;
@@ -176,6 +194,8 @@ static void set_budget(struct fair *f)
 		f->budget = FAIR_COST;
 	if (f->budget > FAIR_BUDGET_MAX)
 		f->budget = FAIR_BUDGET_MAX;
+	for (uint32_t i = 0; i < f->nr_active; i++)
+		f->shares[f->active[i]] = (struct fair_share){ 0 };
 	f->nr_active = f->look_cost = 0;
 }
 

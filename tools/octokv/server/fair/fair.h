@@ -31,7 +31,8 @@
  * rounds have to be short, if a tenant has few requests under way; but each costs a system call,
  * and makes writes small. How long these ways are is not known, but what comes of them is. While
  * what a tenant has had, by weight, is less than FAIR_SHORT_PCT percent of what another one has
- * had, the budget is halved, down to one operation. Else it grows by an eighth.
+ * had, the budget is halved, down to one operation. Else it grows by an eighth. A difference that
+ * the order itself may make, as above, says nothing.
  *
  * What stays as it is. A tenant's operations keep their order, so those of a connection do, and its
  * replies have their own queue. A transaction is one message, of the cost of its operations. A walk
@@ -91,7 +92,7 @@ void fair_charge(struct fair_queue *q, uint32_t tenant, uint32_t weight, uint64_
 
 /* What a tenant has had since the last look. */
 struct fair_share {
-	uint64_t cost;
+	uint64_t cost, largest;		/* of all, of one operation */
 	uint32_t weight;
 };
 

@@ -405,11 +405,11 @@ static void test_reads(void)
 }
 
 /* One reads all it can, the other writes: they have their shares, and rounds grow. */
-static void test_reads_in_rounds(void)
+static void test_reads_in_rounds(uint32_t nr_bytes)
 {
 	char *path = write_users("");
 	struct world world;
-	struct conn *bob = open_with_values(&world, path, 16 << 10);
+	struct conn *bob = open_with_values(&world, path, nr_bytes);
 
 	for (uint32_t i = 0; i < 2000; i++) {
 		many_reads(world.c, 30 - world.c->nr_flying);
@@ -420,7 +420,6 @@ static void test_reads_in_rounds(void)
 	}
 	EXPECT(world.worker.fair->budget >= 10 * FAIR_COST);
 	close_with_values(&world, bob, path);
-	printf("ok server_fair: what reads bring counts as a part of shares\n");
 }
 
 /* A connection takes nothing behind a transaction until that is done. */
@@ -675,7 +674,9 @@ int main(void)
 	test_budget();
 	test_rounds();
 	test_reads();
-	test_reads_in_rounds();
+	for (uint32_t nr_bytes = 16 << 10; nr_bytes <= 256 << 10; nr_bytes *= 2)
+		test_reads_in_rounds(nr_bytes);
+	printf("ok server_fair: what reads bring counts as a part of shares\n");
 	test_order();
 	test_ends();
 	test_fairness();
