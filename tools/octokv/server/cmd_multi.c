@@ -341,6 +341,23 @@ static enum okv_status decide(struct okv_txn *txn)
 	return OKV_OK;
 }
 
+/* Of values: those of its operations, and of keys that were watched; at least what was read. */
+static uint64_t bytes_of(const struct multi_txn *t)
+{
+	uint64_t read = 0, used = 0;
+
+	for (uint32_t i = 0; i < t->nr_keys; i++) {
+		uint32_t len = t->keys[i].wants_value ? t->keys[i].read.out_len : 0;
+
+		read += len;
+		used += t->states[i].watched ? len : 0;
+	}
+	for (const struct request *r = t->kept; r; r = r->next)
+		for (uint32_t i = 0; i < r->nr_ops; i++)
+			used += kv_op_bytes(&r->ops[i].op);
+	return used > read ? used : read;
+}
+
 static void txn_done(struct okv_txn *txn)
 {
 	struct multi_txn *t = txn->owner;
@@ -357,7 +374,7 @@ static void txn_done(struct okv_txn *txn)
 	tenant_publish(w, t->request->tenant);
 	metrics_store_stages(w, t->request->tenant->id, &txn->stages);
 	t->returned_ns = w->now_ns;
-	fair_ended(w, &t->pass, t->request->tenant, true, t->put_bytes + t->reply_bytes,
+	fair_ended(w, &t->pass, t->request->tenant, true, bytes_of(t),
 		   passed_ns(t->sent_ns, t->returned_ns));
 	worker_return(w, &t->msg);
 }

@@ -389,6 +389,8 @@ static void kv_op_stored(struct okv_op *op)
 	struct worker *w = kv->request->conn->worker->server->workers[kv->msg.target];
 
 	metrics_store_stages(w, op->tenant, &op->stages);
+	fair_ended(w, &kv->pass, kv->request->tenant, op->kind != OKV_OP_GET &&
+		   op->kind != OKV_OP_STAT, kv_op_bytes(op), passed_ns(kv->sent_ns, w->now_ns));
 	kv->returned_ns = w->now_ns;
 	if (kv->want_value && op->out) {
 		kv->value = take_value(op);
@@ -397,9 +399,6 @@ static void kv_op_stored(struct okv_op *op)
 		kv->held_bytes = op->out_len > op->value_len ? op->out_len : op->value_len;
 	}
 	okv_op_release(op);
-	fair_ended(w, &kv->pass, kv->request->tenant, op->kind != OKV_OP_GET &&
-		   op->kind != OKV_OP_STAT, op->value_len > kv->held_bytes ? op->value_len :
-		   kv->held_bytes, passed_ns(kv->sent_ns, w->now_ns));
 	if (w->server->cluster)
 		way_end(w, kv->turn);
 	mem_free(kv->fresh);

@@ -93,6 +93,12 @@ struct kv_op {
 	enum okv_status (*update)(struct okv_op *op);
 };
 
+/* The bytes of a value that an operation has read, or is to write: the more of both. */
+static inline uint32_t kv_op_bytes(const struct okv_op *op)
+{
+	return op->out && op->out_len > op->value_len ? op->out_len : op->value_len;
+}
+
 struct job {
 	struct kv_msg msg;
 	struct request *request;

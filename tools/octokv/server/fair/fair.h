@@ -23,8 +23,9 @@
  *
  * Cost is one for an operation, and one for each 16 KiB of its value. It is not processor time.
  * Most of what a request takes is in the kernel, in submissions and completions of many requests
- * at once; a clock around them says what all took, but not whose it was. What a read brings is
- * charged when it is known.
+ * at once; a clock around them says what all took, but not whose it was. What is not known before,
+ * such as the value that a read brings, is charged when it is known. A transaction costs what its
+ * operations do, and what it reads of keys that were watched.
  *
  * The budget. A tenant is passed over while all that it has under way is at the device, or on its
  * way to the client and back. If much of others begins meanwhile, it does not get its share. So
@@ -35,7 +36,7 @@
  * the order itself may make, as above, says nothing.
  *
  * What stays as it is. A tenant's operations keep their order, so those of a connection do, and its
- * replies have their own queue. A transaction is one message, of the cost of its operations. A walk
+ * replies have their own queue. A transaction is one message. A walk
  * over a partition (SCAN, FLUSHALL) is one, too, as it comes behind what was asked for before it;
  * from then on it takes turns with others by itself. A partition leaves its worker when nothing
  * waits for it (route.nr_waiting). Whether a key's slot is here is asked when the operation begins.

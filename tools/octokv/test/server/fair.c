@@ -422,6 +422,8 @@ static void test_reads_in_rounds(uint32_t nr_bytes)
 	close_with_values(&world, bob, path);
 }
 
+/* ---- what things cost ---- */
+
 /* A connection takes nothing behind a transaction until that is done. */
 static void tell(struct world *world, const char *text)
 {
@@ -431,6 +433,55 @@ static void tell(struct world *world, const char *text)
 		EXPECT(fair_has_work(&world->worker));
 		fair_run(&world->worker);
 	}
+}
+
+/* What the connection of ann asks for, in operations. Nobody else asks for anything. */
+static uint32_t cost_of(struct world *world, const char *text)
+{
+	const struct fair_queue *q = &world->worker.fair->queue;
+	fair_time before = q->latest;
+
+	tell(world, text);
+	run_all(world);
+	drop_replies(world->c);
+	return (((q->latest - before) * 300 >> FAIR_TAG_SHIFT) + FAIR_COST / 2) / FAIR_COST;
+}
+
+/* What is not known when an operation begins is charged when it is known. */
+static void test_costs(void)
+{
+	char *path = write_users(""), text[64], to = 'a';
+	struct world world;
+	struct conn *bob = open_with_values(&world, path, 10 * 16 << 10);
+	const struct okv_store *store = world.worker.store;
+	uint64_t hash = okv_store_hash(store, 1, "l", 1);
+
+	while (okv_store_partition_of(store, okv_store_hash(store, 1, &to, 1)) !=
+	       okv_store_partition_of(store, hash))
+		to++;
+	EXPECT(cost_of(&world, "GET l\r\n") == 1 + 10);
+	EXPECT(cost_of(&world, "STRLEN l\r\n") == 1);
+	EXPECT(cost_of(&world, "GETRANGE l 0 0\r\n") == 1 + 10);
+	EXPECT(cost_of(&world, "APPEND l x\r\n") == 1 + 10);
+	EXPECT(cost_of(&world, "DELIFEQ l x\r\n") == 1 + 10);
+	EXPECT(cost_of(&world, "WATCH l\r\n") == 1 + 10);
+	/* EXEC reads it again. */
+	EXPECT(cost_of(&world, "MULTI\r\nSET s v\r\nEXEC\r\n") == 2 + 10);
+	EXPECT(cost_of(&world, "MULTI\r\nAPPEND l x\r\nEXEC\r\n") == 1 + 10);
+	EXPECT(cost_of(&world, "MULTI\r\nSETRANGE l 9 x\r\nSETRANGE l 8 x\r\nGET l\r\nEXEC\r\n") ==
+	       3 + 30);
+	/* The value was read, and then nothing was run. */
+	EXPECT(cost_of(&world, "WATCH s\r\nSET s w\r\n") == 2);
+	EXPECT(cost_of(&world, "MULTI\r\nGET l\r\nEXEC\r\n") == 2 + 10);
+	snprintf(text, sizeof(text), "COPY l %c\r\n", to);
+	EXPECT(cost_of(&world, text) == 2 + 20);
+	snprintf(text, sizeof(text), "WATCH l\r\nMULTI\r\nAPPEND %c x\r\nAPPEND %c x\r\nEXEC\r\n",
+		 to, to);
+	EXPECT(cost_of(&world, text) == 1 + 10 + 3 + 30);
+	snprintf(text, sizeof(text), "RENAME l %c\r\n", to);
+	EXPECT(cost_of(&world, text) == 3 + 30);
+	close_with_values(&world, bob, path);
+	printf("ok server_fair: what is known late costs as much\n");
 }
 
 static void test_order(void)
@@ -677,6 +728,7 @@ int main(void)
 	for (uint32_t nr_bytes = 16 << 10; nr_bytes <= 256 << 10; nr_bytes *= 2)
 		test_reads_in_rounds(nr_bytes);
 	printf("ok server_fair: what reads bring counts as a part of shares\n");
+	test_costs();
 	test_order();
 	test_ends();
 	test_fairness();
