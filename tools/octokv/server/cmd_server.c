@@ -336,6 +336,7 @@ static void scan_key(struct okv_scan *scan, const void *key, uint16_t key_len, u
 
 	(void)value_len;
 	(void)expire_ms;
+	job->nr_found++;
 	for (uint32_t i = 2; i + 1 < req_nr(r); i += 2) {
 		if (req_is(r, i, "match") &&
 		    !glob_match(req_arg(r, i + 1), req_len(r, i + 1), key, key_len))
@@ -437,6 +438,8 @@ static void flush_go_on(struct worker *w, struct kv_msg *msg)
 {
 	struct job *job = (struct job *)msg;
 
+	if (!job_walk_admits(w, job))
+		return;
 	job->nr_pending = 1;
 	okv_partition_scan(okv_store_partition(w->store, job->partition), &job->scan);
 }
@@ -484,6 +487,7 @@ static void flush_key(struct okv_scan *scan, const void *key, uint16_t key_len, 
 		.key = doomed->key, .key_len = key_len, .done = flush_deleted, .owner = doomed,
 	};
 	job->nr_pending++;
+	job->nr_found++;
 	okv_partition_submit(okv_store_partition(w->store, job->partition), &doomed->op);
 }
 

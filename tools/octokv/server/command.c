@@ -648,15 +648,31 @@ static void job_home(struct worker *w, struct kv_msg *msg)
 		end_round(r);
 }
 
+bool job_walk_admits(struct worker *w, struct job *job)
+{
+	return fair_admits(w, &job->msg, &job->pass, job->request->tenant, job->partition, 1, 0);
+}
+
 struct okv_partition *job_walk_begin(struct worker *w, struct job *job)
 {
 	w->routes[job->partition].nr_jobs++;
 	return request_partition(w, job->partition);
 }
 
-void job_walk_later(struct job *job, void (*run)(struct worker *w, struct kv_msg *msg))
+/* At the owner, which it returns. */
+static struct worker *end_step(struct job *job)
 {
 	struct worker *w = job->request->conn->worker->server->workers[job->msg.target];
+
+	fair_has_more(w, job->request->tenant, job->nr_found);
+	job->nr_found = 0;
+	job->pass = (struct fair_pass){ 0 };
+	return w;
+}
+
+void job_walk_later(struct job *job, void (*run)(struct worker *w, struct kv_msg *msg))
+{
+	struct worker *w = end_step(job);
 
 	/* By mail to ourselves. */
 	job->msg.run = run;
@@ -668,7 +684,7 @@ static void scan_run(struct worker *w, struct kv_msg *msg)
 	struct job *job = (struct job *)msg;
 	struct okv_partition *p;
 
-	if (!fair_admits(w, msg, &job->pass, job->request->tenant, job->partition, 1, 0))
+	if (!job_walk_admits(w, job))
 		return;
 	p = job_walk_begin(w, job);
 	if (p) {
@@ -726,7 +742,7 @@ void request_send_scan(struct request *r, uint32_t i)
 
 void job_scan_done(struct job *job)
 {
-	struct worker *w = job->request->conn->worker->server->workers[job->msg.target];
+	struct worker *w = end_step(job);
 
 	w->routes[job->partition].nr_jobs--;
 	worker_return(w, &job->msg);

@@ -106,7 +106,8 @@ struct job {
 	uint32_t nr;
 	uint32_t nr_pending;
 	struct okv_scan scan;
-	struct fair_pass pass;		/* of a scan */
+	struct fair_pass pass;		/* of a step of a walk */
+	uint32_t nr_found;		/* keys, in this step */
 	enum okv_status status;		/* of the steps of a walk so far */
 	struct okv_stats stats;
 	struct resp_out out;
@@ -247,7 +248,7 @@ void request_to_all_workers(struct request *r, void (*run)(struct worker *w, str
 
 /*
  * Job i walks over its partition, at the owner. It does so by @run, which is to call
- * job_walk_begin(), or by steps of its scan. job_scan_done() ends it there.
+ * job_walk_admits() and job_walk_begin(), or by steps of its scan. job_scan_done() ends it there.
  */
 void request_send_walk(struct request *r, uint32_t i,
 		       void (*run)(struct worker *w, struct kv_msg *msg));
@@ -257,6 +258,9 @@ void job_scan_done(struct job *job);
 /* Job i deletes what its scan finds. flush_finish() replies. */
 void request_flush(struct request *r, uint32_t i);
 void flush_finish(struct request *r);
+
+/* Whether the next step may begin; if not, run() comes again. It is to count what it finds. */
+bool job_walk_admits(struct worker *w, struct job *job);
 
 /* The partition does not move until job_scan_done(). NULL: it is damaged, and not served. */
 struct okv_partition *job_walk_begin(struct worker *w, struct job *job);

@@ -60,9 +60,10 @@ struct job *walk_of(struct request *r, uint32_t slot)
 	return job;
 }
 
-static void count_go_on(struct worker *w, struct kv_msg *msg)
+static void count_go_on(struct worker *w, struct kv_msg *msg);
+
+static void count_step(struct worker *w, struct job *job)
 {
-	struct job *job = (struct job *)msg;
 	const struct okv_partition *p = okv_store_partition(w->store, job->partition);
 
 	job->nr_keys += okv_partition_count(p, job->scan.slot - 1, job->scan.tenant,
@@ -73,12 +74,22 @@ static void count_go_on(struct worker *w, struct kv_msg *msg)
 		job_scan_done(job);
 }
 
+static void count_go_on(struct worker *w, struct kv_msg *msg)
+{
+	struct job *job = (struct job *)msg;
+
+	if (job_walk_admits(w, job))
+		count_step(w, job);
+}
+
 static void count_run(struct worker *w, struct kv_msg *msg)
 {
 	struct job *job = (struct job *)msg;
 
+	if (!job_walk_admits(w, job))
+		return;
 	if (job_walk_begin(w, job)) {
-		count_go_on(w, msg);
+		count_step(w, job);
 		return;
 	}
 	job->status = OKV_CORRUPT;
@@ -116,6 +127,8 @@ static void keys_go_on(struct worker *w, struct kv_msg *msg)
 {
 	struct job *job = (struct job *)msg;
 
+	if (!job_walk_admits(w, job))
+		return;
 	okv_partition_scan(okv_store_partition(w->store, job->partition), &job->scan);
 }
 
@@ -139,6 +152,7 @@ static void slot_key(struct okv_scan *scan, const void *key, uint16_t key_len, u
 
 	(void)value_len;
 	(void)expire_ms;
+	job->nr_found++;
 	if (!scan->nr_max)
 		return;
 	scan->nr_max--;
@@ -368,8 +382,11 @@ static void give_order(struct request *r)
 static void has_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
 		    uint64_t expire_ms)
 {
+	struct job *job = scan->owner;
+
 	(void)key, (void)key_len, (void)value_len, (void)expire_ms;
-	((struct job *)scan->owner)->nr++;
+	job->nr++;
+	job->nr_found++;
 }
 
 static void looked(struct okv_scan *scan)

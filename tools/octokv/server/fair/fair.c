@@ -156,6 +156,14 @@ void fair_ended(struct worker *w, const struct fair_pass *pass, const struct ten
 		charge(w->fair, tenant, cost - pass->cost, cost);
 }
 
+void fair_has_more(struct worker *w, const struct tenant *tenant, uint32_t nr)
+{
+	uint32_t cost = cost_of(nr, 0);
+
+	if (cost && w->fair && w->fair->is_on)
+		charge(w->fair, tenant, cost, cost);
+}
+
 /* A share by weight, in virtual time. */
 static uint64_t by_weight(const struct fair_share *share, uint64_t cost)
 {

@@ -36,12 +36,11 @@
  * the order itself may make, as above, says nothing.
  *
  * What stays as it is. A tenant's operations keep their order, so those of a connection do, and its
- * replies have their own queue. A transaction is one message. A walk
- * over a partition (SCAN, FLUSHALL) is one, too, as it comes behind what was asked for before it;
- * from then on it takes turns with others by itself. A partition leaves its worker when nothing
- * waits for it (route.nr_waiting). Whether a key's slot is here is asked when the operation begins.
- * At the end of the server, connections with requests under way are waited for, and so is what
- * waits here. An operation of a client that is gone runs.
+ * replies have their own queue. A transaction is one message, and so is each step of a walk over a
+ * partition (SCAN, FLUSHALL): it costs one for each key that it finds. A partition leaves its worker
+ * when nothing waits for it (route.nr_waiting). Whether a key's slot is here is asked when the
+ * operation begins. At the end of the server, connections with requests under way are waited for,
+ * and so is what waits here. An operation of a client that is gone runs.
  */
 #ifndef OKV_FAIR_H
 #define OKV_FAIR_H
@@ -128,6 +127,9 @@ bool fair_admits(struct worker *w, struct kv_msg *msg, struct fair_pass *pass,
 /* It has ended, @latency_ns after it was asked for; @nr_bytes are those of its values. */
 void fair_ended(struct worker *w, const struct fair_pass *pass, const struct tenant *tenant,
 		bool is_write, uint64_t nr_bytes, uint64_t latency_ns);
+
+/* Something that has begun turns out to have @nr operations more. */
+void fair_has_more(struct worker *w, const struct tenant *tenant, uint32_t nr);
 
 /* Once a round: lets in what the budget allows. */
 void fair_run(struct worker *w);

@@ -484,6 +484,46 @@ static void test_costs(void)
 	printf("ok server_fair: what is known late costs as much\n");
 }
 
+enum { NR_NAMES = 26, NR_KEYS = NR_NAMES * 30, MAX_STEP = 65 };
+
+static void fill(struct world *world)
+{
+	for (uint32_t i = 0; i < NR_NAMES; i++, run_all(world))
+		many(world->c, (char[]){ 'a' + i, 0 }, NR_KEYS / NR_NAMES);
+	drop_replies(world->c);
+}
+
+/* Each step of a walk waits for its turn, and costs one and one for each key. */
+static void test_walks(void)
+{
+	char *path = write_users(""), text[64];
+	struct world world;
+	struct conn *bob = open_with_values(&world, path, 1);
+	const struct fair *fair = world.worker.fair;
+	uint32_t nr = 0;
+
+	fill(&world);
+	for (uint32_t i = 0; i < 4; i++) {
+		snprintf(text, sizeof(text), "SCAN %u COUNT 1000 MATCH x\r\n", i);
+		nr += cost_of(&world, text) - 1;
+	}
+	/* One more is the key l. */
+	EXPECT(nr == NR_KEYS + 1);
+	nr = cost_of(&world, "FLUSHALL\r\n");
+	EXPECT(nr > NR_KEYS + NR_KEYS / MAX_STEP && nr <= NR_KEYS + NR_KEYS / MAX_STEP + 5);
+	/* Bob has a third of what the walk has, between its steps. */
+	fill(&world);
+	say(world.c, "FLUSHALL\r\n");
+	for (nr = 0; world.c->nr_requests; nr += nr_replies(bob)) {
+		many(bob, "b", 30 - bob->nr_flying);
+		fair_run(&world.worker);
+		EXPECT(fair->round_cost <= FAIR_BUDGET_MAX + MAX_STEP * FAIR_COST);
+	}
+	EXPECT(nr >= NR_KEYS / 3 - 30 && nr <= NR_KEYS / 3 + 30);
+	close_with_values(&world, bob, path);
+	printf("ok server_fair: a walk costs what it finds, and takes turns\n");
+}
+
 static void test_order(void)
 {
 	struct world world;
@@ -729,6 +769,7 @@ int main(void)
 		test_reads_in_rounds(nr_bytes);
 	printf("ok server_fair: what reads bring counts as a part of shares\n");
 	test_costs();
+	test_walks();
 	test_order();
 	test_ends();
 	test_fairness();
