@@ -374,7 +374,7 @@ static void txn_done(struct okv_txn *txn)
 	tenant_publish(w, t->request->tenant);
 	metrics_store_stages(w, t->request->tenant->id, &txn->stages);
 	t->returned_ns = w->now_ns;
-	fair_ended(w, &t->pass, t->request->tenant, true, bytes_of(t),
+	fair_ended(w, &t->pass, t->request->tenant, &txn->stages, bytes_of(t),
 		   passed_ns(t->sent_ns, t->returned_ns));
 	worker_return(w, &t->msg);
 }

@@ -389,8 +389,8 @@ static void kv_op_stored(struct okv_op *op)
 	struct worker *w = kv->request->conn->worker->server->workers[kv->msg.target];
 
 	metrics_store_stages(w, op->tenant, &op->stages);
-	fair_ended(w, &kv->pass, kv->request->tenant, op->kind != OKV_OP_GET &&
-		   op->kind != OKV_OP_STAT, kv_op_bytes(op), passed_ns(kv->sent_ns, w->now_ns));
+	fair_ended(w, &kv->pass, kv->request->tenant, &op->stages, kv_op_bytes(op),
+		   passed_ns(kv->sent_ns, w->now_ns));
 	kv->returned_ns = w->now_ns;
 	if (kv->want_value && op->out) {
 		kv->value = take_value(op);

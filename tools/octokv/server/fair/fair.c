@@ -145,13 +145,13 @@ bool fair_admits(struct worker *w, struct kv_msg *msg, struct fair_pass *pass,
 }
 
 void fair_ended(struct worker *w, const struct fair_pass *pass, const struct tenant *tenant,
-		bool is_write, uint64_t nr_bytes, uint64_t latency_ns)
+		const struct okv_stages *stages, uint64_t nr_bytes, uint64_t latency_ns)
 {
 	uint32_t cost = cost_of(pass->nr, nr_bytes);
 
 	if (!w->fair)
 		return;
-	monitor_did(w->watch, tenant->id, &pass->mark, is_write, nr_bytes, latency_ns);
+	monitor_did(w->watch, tenant->id, &pass->mark, stages, nr_bytes, latency_ns);
 	if (w->fair->is_on && cost > pass->cost)
 		charge(w->fair, tenant, cost - pass->cost, cost);
 }

@@ -124,9 +124,12 @@ void fair_init(struct fair *f);
 bool fair_admits(struct worker *w, struct kv_msg *msg, struct fair_pass *pass,
 		 const struct tenant *tenant, uint32_t partition, uint32_t nr, uint64_t nr_bytes);
 
-/* It has ended, @latency_ns after it was asked for; @nr_bytes are those of its values. */
+/*
+ * It has ended, @latency_ns after it was asked for; @stages is what the store took, @nr_bytes are
+ * those of its values.
+ */
 void fair_ended(struct worker *w, const struct fair_pass *pass, const struct tenant *tenant,
-		bool is_write, uint64_t nr_bytes, uint64_t latency_ns);
+		const struct okv_stages *stages, uint64_t nr_bytes, uint64_t latency_ns);
 
 /* Something that has begun turns out to have @nr operations more. */
 void fair_has_more(struct worker *w, const struct tenant *tenant, uint32_t nr);

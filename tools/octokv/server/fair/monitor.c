@@ -84,11 +84,14 @@ static uint32_t flow_of(uint32_t tenant)
 	return tenant < MONITOR_FLOWS ? tenant : OCTOFAS_OTHERS;
 }
 
-static uint32_t class_of(bool is_write, uint64_t nr_bytes)
+static uint32_t class_of(const struct okv_stages *stages, uint64_t nr_bytes)
 {
 	uint32_t size = nr_bytes >> 9 ? 64 - __builtin_clzll(nr_bytes >> 9) : 0;
+	bool writes = stages->ns[OKV_STAGE_LOG];
 
-	return is_write * (MONITOR_CLASSES / 2) + min(size, MONITOR_CLASSES / 2U - 1);
+	if (!writes && !stages->ns[OKV_STAGE_READ])
+		return MONITOR_CLASSES - 1;
+	return writes * MONITOR_SIZES + min(size, MONITOR_SIZES - 1U);
 }
 
 void monitor_came(const struct monitor_watch *watch, uint32_t tenant, struct monitor_mark *mark)
@@ -98,10 +101,10 @@ void monitor_came(const struct monitor_watch *watch, uint32_t tenant, struct mon
 }
 
 void monitor_did(struct monitor_watch *watch, uint32_t tenant, const struct monitor_mark *mark,
-		 bool is_write, uint64_t nr_bytes, uint64_t latency_ns)
+		 const struct okv_stages *stages, uint64_t nr_bytes, uint64_t latency_ns)
 {
 	struct monitor_tally *tally = &watch->tally[flow_of(tenant)];
-	uint32_t class = class_of(is_write, nr_bytes), all, own;
+	uint32_t class = class_of(stages, nr_bytes), all, own;
 
 	/* Without itself, which is what "least" is for. */
 	all = watch->nr_done++ - mark->nr_done;

@@ -11,9 +11,10 @@
  * store has done it. What it would be alone follows from what ended meanwhile, at the reactor that
  * has the key: of the time beyond the least that such an operation takes, the part of operations of
  * other tenants would not have been. So the order in which operations begin does not matter to the
- * estimate. "Least" is by kind, read or write, and by size. The time on the network, T_Net, is not
- * added: this side does not know it. Without it F is rather too small. Nor does F see what waits in
- * sockets.
+ * estimate. "Least" is by what the operation had to do with the device, a read or a write, and by
+ * size; those that had nothing to do with it have a least of their own. The time on the network,
+ * T_Net, is not added: this side does not know it. Without it F is rather too small. Nor does F see
+ * what waits in sockets.
  *
  * Flows. Tenants with IDs up to 63 are watched one by one, all others together.
  *
@@ -36,7 +37,8 @@ struct tenant;
 
 enum {
 	MONITOR_FLOWS		= 64,
-	MONITOR_CLASSES		= 2 * 16,	/* reads and writes, by size */
+	MONITOR_SIZES		= 16,
+	MONITOR_CLASSES		= 2 * MONITOR_SIZES + 1,	/* see "Slowdown" */
 	FAIR_PCT		= 90,		/* F below it is unfair */
 };
 
@@ -68,7 +70,7 @@ void monitor_free(struct server *s);
 /* At the worker that has the key. */
 void monitor_came(const struct monitor_watch *watch, uint32_t tenant, struct monitor_mark *mark);
 void monitor_did(struct monitor_watch *watch, uint32_t tenant, const struct monitor_mark *mark,
-		 bool is_write, uint64_t nr_bytes, uint64_t latency_ns);
+		 const struct okv_stages *stages, uint64_t nr_bytes, uint64_t latency_ns);
 
 /* A window of the worker has ended. */
 void monitor_window(struct monitor_watch *watch);

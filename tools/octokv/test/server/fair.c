@@ -623,7 +623,10 @@ static void close_two(struct two *two)
 		mem_free(two->workers[i].watch);
 }
 
-enum { UNIT_NS = 50000, FEW = 1, MANY = 2, NR_FEW = 2, NR_ALL = 18 };
+enum { UNIT_NS = 50000, FEW = 1, MANY = 2, OTHER = 3, NR_FEW = 2, NR_ALL = 18 };
+
+static const struct okv_stages nothing, reads = { .ns[OKV_STAGE_READ] = UNIT_NS };
+static const struct okv_stages writes = { .ns[OKV_STAGE_LOG] = UNIT_NS };
 
 /*
  * A second of two tenants at worker 0 that have 2 and 16 requests under way, each of which takes
@@ -647,7 +650,7 @@ static void serve(struct two *two, bool in_turns)
 		uint32_t i = head[t];
 
 		now_ns += UNIT_NS;
-		monitor_did(watch, t + FEW, &mark[t][i], false, 100, now_ns - came_ns[t][i]);
+		monitor_did(watch, t + FEW, &mark[t][i], &reads, 100, now_ns - came_ns[t][i]);
 		monitor_came(watch, t + FEW, &mark[t][i]);
 		came_ns[t][i] = now_ns;
 		head[t] = (i + 1) % nr[t];
@@ -661,8 +664,19 @@ static void alone(struct two *two)
 	struct monitor_mark mark;
 
 	monitor_came(watch, FEW, &mark);
-	monitor_did(watch, FEW, &mark, false, 100, UNIT_NS);
+	monitor_did(watch, FEW, &mark, &reads, 100, UNIT_NS);
 	monitor_window(watch);
+}
+
+/* What is not there, and what is written, as long as others read. */
+static void others(struct two *two)
+{
+	struct monitor_watch *watch = two->workers[0].watch;
+	struct monitor_mark mark;
+
+	monitor_came(watch, OTHER, &mark);
+	monitor_did(watch, OTHER, &mark, &nothing, 0, 0);
+	monitor_did(watch, OTHER, &mark, &writes, 100, UNIT_NS / 10);
 }
 
 static struct monitor_figures window(struct two *two, uint32_t busy0_pct, uint32_t busy1_pct)
@@ -689,6 +703,9 @@ static void test_fairness(void)
 	figures = window(&two, 50, 50);
 	EXPECT(figures.fairness == 1000 && figures.balance == 1000 && !figures.mode);
 	/* By arrival the slowdowns are 9 and 9 / 8. */
+	serve(&two, false);
+	others(&two);
+	window(&two, 90, 90);
 	serve(&two, false);
 	figures = window(&two, 90, 90);
 	EXPECT(figures.fairness > 120 && figures.fairness < 130);
