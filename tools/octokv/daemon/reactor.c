@@ -681,7 +681,7 @@ void reactors_start(struct reactors *rs)
 	shared.call_fd = eventfd(0, EFD_CLOEXEC);
 	shared.ready_fd = eventfd(0, EFD_CLOEXEC);
 	start_helpers(rs);
-	monitor_start(rs->server);
+	monitor_start(rs->server, clock_ns(CLOCK_MONOTONIC));
 	rs->server->published = mem_zalloc(rs->server->nr_partitions *
 					   sizeof(*rs->server->published));
 	for (uint32_t i = 0; i < nr; i++)

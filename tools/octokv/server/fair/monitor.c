@@ -18,7 +18,7 @@ struct monitor {
 	struct octofas_policy policy;
 	uint64_t decided_ns;
 	struct octofas_flow_sample flows[MONITOR_FLOWS];	/* of all workers, so far */
-	uint64_t busy_ns[MAX_WORKERS], nr[MAX_WORKERS];
+	uint64_t nr[MAX_WORKERS];
 	uint32_t fairness, balance, mode;	/* atomic */
 	uint32_t slowdown[MONITOR_FLOWS];	/* atomic */
 };
@@ -56,7 +56,7 @@ static void publish(struct server *s, uint32_t fairness, uint32_t balance, uint3
 	__atomic_store_n(&s->is_fair, mode & MONITOR_INTRA, __ATOMIC_RELAXED);
 }
 
-void monitor_start(struct server *s)
+void monitor_start(struct server *s, uint64_t now_ns)
 {
 	struct octofas_config config = {
 		.mode = OCTOFAS_AUTO, .fair_pct = FAIR_PCT,
@@ -65,6 +65,7 @@ void monitor_start(struct server *s)
 	struct monitor *m = mem_aligned(64, sizeof(*m));
 
 	memset(m, 0, sizeof(*m));
+	m->decided_ns = now_ns;
 	if (octofas_policy_init(&m->policy, s->nr_workers, &config, GFP_KERNEL))
 		abort();
 	s->fairness = m;
@@ -159,14 +160,15 @@ static void look_at_flows(struct monitor *m, const struct server *s,
 	}
 }
 
-/* The policy is told processor time instead of latencies. */
+/* The policy is told processor time instead of latencies, as workers have it of their windows. */
 static void look_at_workers(struct monitor *m, const struct server *s, uint64_t length_ns,
 			    struct octofas_queue_sample *queues, u64 *home_ns)
 {
 	for (uint32_t i = 0; i < s->nr_workers; i++) {
 		const struct worker *w = s->workers[i];
 		uint64_t nr = worker_counter(w, COUNT_NETWORK) + worker_counter(w, COUNT_STORE);
-		uint64_t busy_ns = added(&m->busy_ns[i], worker_counter(w, COUNT_BUSY_NS));
+		uint32_t busy_ppm = __atomic_load_n(&w->busy_ppm, __ATOMIC_RELAXED);
+		uint64_t busy_ns = length_ns / 1000 * busy_ppm / (PPM / 1000);
 
 		queues[i] = (struct octofas_queue_sample){
 			.nr = added(&m->nr[i], nr), .latency_ns = busy_ns, .usable = true,
@@ -185,8 +187,8 @@ void monitor_decide(struct server *s, uint64_t now_ns)
 	struct monitor *m = s->fairness;
 	const struct octofas_record *record;
 
-	/* The one that decided before us has just done so. */
-	if (now_ns - m->decided_ns < s->balancer.window_ms * 500000ULL)
+	/* The one that decided before us has just done so; its clock may be ahead of ours. */
+	if ((int64_t)(now_ns - m->decided_ns) < s->balancer.window_ms * 500000LL)
 		return;
 	sample.length_ns = added(&m->decided_ns, now_ns);
 	look_at_flows(m, s, flows);

@@ -64,7 +64,7 @@ struct monitor_mark {
 	uint32_t nr_done, nr_done_of;
 };
 
-void monitor_start(struct server *s);
+void monitor_start(struct server *s, uint64_t now_ns);
 void monitor_free(struct server *s);
 
 /* At the worker that has the key. */

@@ -613,7 +613,7 @@ static void open_two(struct two *two, enum balance_how how, enum fair_how fair)
 		two->workers[i].server = &two->server;
 		two->workers[i].watch = mem_zalloc(sizeof(struct monitor_watch));
 	}
-	monitor_start(&two->server);
+	monitor_start(&two->server, two->now_ns);
 }
 
 static void close_two(struct two *two)
@@ -682,8 +682,10 @@ static void others(struct two *two)
 static struct monitor_figures window(struct two *two, uint32_t busy0_pct, uint32_t busy1_pct)
 {
 	two->now_ns += 1000000000;
-	two->workers[0].counters[COUNT_BUSY_NS] += busy0_pct * 10000000ULL;
-	two->workers[1].counters[COUNT_BUSY_NS] += busy1_pct * 10000000ULL;
+	two->workers[0].busy_ppm = busy0_pct * (PPM / 100);
+	two->workers[1].busy_ppm = busy1_pct * (PPM / 100);
+	/* This is of its last tick, which may have been after the window, or long before. */
+	two->workers[0].counters[COUNT_BUSY_NS] += busy1_pct * 10000000ULL;
 	for (uint32_t i = 0; i < 2; i++) {
 		two->workers[i].counters[COUNT_STORE] += 1000;
 		monitor_window(two->workers[i].watch);
@@ -761,9 +763,18 @@ static void test_modes(void)
 	window(&two, 30, 10);
 	figures = window(&two, 30, 10);
 	EXPECT(figures.balance == 333 && !figures.mode);
-	two.workers[0].counters[COUNT_BUSY_NS] += 900000000;
+	two.workers[0].busy_ppm = PPM;
 	monitor_decide(&two.server, two.now_ns + 400000000);
 	EXPECT(monitor_read(&two.server).balance == 333);
+	/* Another worker's clock may be of a round that began before. */
+	monitor_decide(&two.server, two.now_ns - 1000);
+	EXPECT(monitor_read(&two.server).balance == 333);
+	close_two(&two);
+	/* The first window begins with the server. */
+	open_two(&two, BALANCE_PS, FAIR_AUTO);
+	two.workers[0].busy_ppm = PPM;
+	monitor_decide(&two.server, two.now_ns + 400000000);
+	EXPECT(monitor_read(&two.server).balance == 1000);
 	close_two(&two);
 	/* One user has nobody to be fair to. */
 	open_two(&two, BALANCE_OFF, FAIR_ON);

@@ -229,7 +229,7 @@ static void begin_window(enum balance_how how, enum balance_tenants which, enum 
 		server.workers[i] = &workers[i];
 		mover_init(&workers[i]);
 	}
-	monitor_start(&server);
+	monitor_start(&server, 0);
 }
 
 static void end_window(void)
