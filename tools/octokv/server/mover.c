@@ -169,6 +169,11 @@ static void begin_next(struct worker *w)
 	}
 }
 
+bool mover_waits_for_turns(const struct worker *w)
+{
+	return w->move && w->move->paused && w->routes[w->move->partition].nr_waiting;
+}
+
 void mover_run(struct worker *w)
 {
 	struct move *move = w->move;

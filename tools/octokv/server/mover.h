@@ -33,6 +33,9 @@ void mover_send(struct worker *w, struct kv_msg *msg, uint32_t partition);
 bool mover_begin(struct worker *w, uint32_t partition, uint32_t to);
 void mover_run(struct worker *w);
 
+/* Whether a partition that is to leave stays only for operations that wait for their turn. */
+bool mover_waits_for_turns(const struct worker *w);
+
 static inline bool mover_is_busy(const struct worker *w)
 {
 	return w->move || w->nr_orders;

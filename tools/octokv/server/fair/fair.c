@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* fair.c - the queue that fair.h describes: a heap of tenants, by the tag of what waits first */
 #include "fair.h"
+#include "server/mover.h"
 #include "server/tenant.h"
 
 /* ---- the queue ---- */
@@ -207,17 +208,23 @@ static void set_budget(struct fair *f)
 	f->nr_active = f->look_cost = 0;
 }
 
+/* Other workers keep what they have for a partition that moves: it is not to wait for rounds. */
+static bool is_within_budget(const struct worker *w)
+{
+	const struct fair *f = w->fair;
+
+	return !f->is_on || f->round_cost < f->budget || mover_waits_for_turns(w);
+}
+
 void fair_run(struct worker *w)
 {
 	struct fair *f = w->fair;
-	uint64_t budget;
 
 	f->is_on = __atomic_load_n(&w->server->is_fair, __ATOMIC_RELAXED);
 	if (f->look_cost >= FAIR_LOOK_COST)
 		set_budget(f);
-	budget = f->is_on ? f->budget : UINT64_MAX;
 	f->round_cost = 0;
-	while (f->queue.nr && f->round_cost < budget) {
+	while (f->queue.nr && is_within_budget(w)) {
 		struct kv_msg *msg = fair_take(&f->queue);
 
 		msg->run(w, msg);

@@ -38,9 +38,10 @@
  * What stays as it is. A tenant's operations keep their order, so those of a connection do, and its
  * replies have their own queue. A transaction is one message, and so is each step of a walk over a
  * partition (SCAN, FLUSHALL): it costs one for each key that it finds. A partition leaves its worker
- * when nothing waits for it (route.nr_waiting). Whether a key's slot is here is asked when the
- * operation begins. At the end of the server, connections with requests under way are waited for,
- * and so is what waits here. An operation of a client that is gone runs.
+ * when nothing waits for it (route.nr_waiting); until then a round has no budget. Whether a key's
+ * slot is here is asked when the operation begins. At the end of the server, connections with
+ * requests under way are waited for, and so is what waits here. An operation of a client that is
+ * gone runs.
  */
 #ifndef OKV_FAIR_H
 #define OKV_FAIR_H
