@@ -313,8 +313,10 @@ void mover_window(struct worker *w, uint64_t busy_ns)
 	__atomic_store_n(&w->busy_ppm, (busy_ns - w->window_busy_ns) * PPM / window_ns,
 			 __ATOMIC_RELAXED);
 	memcpy(w->window_stages, stages, sizeof(stages));
-	memcpy(w->window_events, w->events, s->nr_partitions * sizeof(*w->events));
-	memset(w->events, 0, s->nr_partitions * sizeof(*w->events));
+	if (s->balancer.how != BALANCE_OFF) {
+		memcpy(w->window_events, w->events, s->nr_partitions * sizeof(*w->events));
+		memset(w->events, 0, s->nr_partitions * sizeof(*w->events));
+	}
 	w->window_busy_ns = busy_ns;
 	w->window_begun_ns = w->now_ns;
 	if (__atomic_load_n(&s->monitor, __ATOMIC_ACQUIRE) == w->id)

@@ -310,11 +310,29 @@ static void test_dense(void)
 	printf("ok server_mover: a reactor of one user, or of equal ones, gives away, too\n");
 }
 
+/* Without a balancer nobody asks for what a window has had, and it is not copied. */
+static void test_off(void)
+{
+	struct worker *old = &workers[OLD];
+
+	for (enum balance_how how = BALANCE_OFF; how <= BALANCE_PS; how++) {
+		begin_window(how, BALANCE_ALL, FAIR_OFF);
+		events[OLD][0][1] = 7;
+		old->now_ns = WINDOW_MS * 1000000ULL;
+		mover_window(old, 1000);
+		EXPECT(window_events[OLD][0][1] == (how == BALANCE_OFF ? 0 : 7));
+		EXPECT(old->busy_ppm == 1 && old->window_begun_ns == old->now_ns);
+		end_window();
+	}
+	printf("ok server_mover: without a balancer, events of a window are not copied\n");
+}
+
 int main(void)
 {
 	test_working();
 	test_waiting();
 	test_dense();
+	test_off();
 	test_kept("SCAN 0\r\n", "*2\r\n$1\r\n1\r\n*0\r\n");
 	test_kept("FLUSHALL\r\n", "+OK\r\n");
 	printf("ok server_mover: a scan that was kept in a move is counted by the new owner\n");
