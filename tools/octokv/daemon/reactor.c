@@ -62,7 +62,6 @@ enum {
 	RING_ENTRIES		= 1024,
 	RING_COMPLETIONS	= 8192,
 	TICK_NS			= 100000000,
-	REAL_TIME_NS		= 500000,	/* it is in milliseconds */
 	LAST_REPLIES_NS		= 1000000000,	/* after a stop */
 	ALIVE_NS		= 1000000000,	/* times ALIVE_TIMES: a round may take it */
 	ALIVE_TIMES		= 10,
@@ -84,7 +83,6 @@ struct reactor {
 	uint64_t tick_ns, woken_ns, stopped_ns;
 	uint64_t alive_ns;		/* atomic: the last tick */
 	struct clock_guard clock;
-	uint64_t read_ns;		/* when it was set last */
 	uint32_t recovering;		/* the partition, and how far it is */
 	uint64_t recovered_bytes, recovering_bytes;
 	uint64_t nr_moves_said;
@@ -121,9 +119,6 @@ static void set_clock(struct reactor *r)
 	struct worker *w = &r->worker;
 
 	w->now_ns = clock_ns(CLOCK_MONOTONIC);
-	if (w->now_ns - r->read_ns < REAL_TIME_NS)
-		return;
-	r->read_ns = w->now_ns;
 	w->now_ms = clock_guard(&r->clock, clock_ns(CLOCK_REALTIME) / 1000000,
 				clock_ns(CLOCK_BOOTTIME) / 1000000);
 }
