@@ -5,31 +5,13 @@
  * Our node is A of three. What it would send to another node is looked at here, and answered.
  */
 #define _GNU_SOURCE
-#include <string.h>
+#include "node.h"
 
-#include "cluster/map.h"
-#include "server/cluster/slots.h"
-#include "server/cluster/way.h"
-#include "world.h"
-
-#define A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-#define B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
-#define C "cccccccccccccccccccccccccccccccccccccccc"
-
-/* foo is of slot 12182, bar of 5061, {bar}x too; hello of 866. */
-static const char map_text[] =
-	"epoch 7\n"
-	A " 10.0.0.1:7001 0-8191\n"
-	B " 10.0.0.2:7002 8192-16383\n"
-	C " 10.0.0.3:7003\n";
-
-#define ASK "-ASK 5061 10.0.0.2:7002\r\n"
 #define SOME "-TRYAGAIN the slot moves: not all of these keys are here\r\n"
 #define IN_DOUBT "-TRYAGAIN the slot of this key moves, and the other node may have an older " \
 		 "copy of it: it cannot be removed before that has ended\r\n"
 #define COPIES "-TRYAGAIN the slot moves, and the other node may have older copies of these " \
 	       "keys\r\n"
-#define MIGRATE "MIGRATE 10.0.0.2 7002 '' 0 5000 "
 
 static char why[256];
 static char folder[] = "/tmp/moving-XXXXXX";
@@ -145,32 +127,6 @@ static void test_files(void)
 }
 
 /* ---- SETSLOT ---- */
-
-/* What is on its way to another node. */
-static struct shipment *shipment;
-
-static bool ship(struct worker *w, struct kv_msg *msg)
-{
-	(void)w;
-	shipment = (struct shipment *)msg;
-	return true;
-}
-
-static void open_node(struct world *world, const char *users)
-{
-	open_world(world, users);
-	memstore_set_slots(world->worker.store);
-	world->server.cluster = load(map_text, A);
-	world->worker.ship = ship;
-	world->server.way_use = mem_zalloc(sizeof(struct way_use));
-}
-
-static void close_node(struct world *world)
-{
-	close_world(world);
-	mem_free(world->server.way_use);
-	cluster_free(world->server.cluster);
-}
 
 static void test_set_slot(void)
 {
@@ -485,31 +441,6 @@ static void test_comes(void)
 }
 
 /* ---- MIGRATE ---- */
-
-/* The other node has answered: for key @i, that is outcomes[i]; '?' if not. */
-static void answer(struct world *world, const char *outcomes)
-{
-	struct shipment *s = shipment;
-
-	EXPECT(s && s->nr_keys == strlen(outcomes));
-	shipment = NULL;
-	for (uint32_t i = 0; i < s->nr_keys; i++) {
-		s->outcomes[i] = outcomes[i] == '+' ? SHIP_TAKEN : outcomes[i] == '-' ?
-				 SHIP_REFUSED : SHIP_UNKNOWN;
-		if (outcomes[i] == '-')
-			strcpy(s->why, "BUSYKEY it is there");
-		s->is_cut |= outcomes[i] == '?';
-		if (outcomes[i] == '?')
-			strcpy(s->why, "no answer");
-	}
-	worker_deliver(&world->worker, &s->msg);
-}
-
-static bool ships(const char *text, size_t len)
-{
-	return memmem(shipment->bytes, shipment->len, text, len);
-}
-#define SHIPS(text) ships(text, sizeof(text) - 1)
 
 static void test_migrate(void)
 {
