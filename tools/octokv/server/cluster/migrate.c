@@ -59,6 +59,7 @@ struct migration {
 struct lock_job {
 	struct leaving leaving;
 	struct request *request;
+	struct fair_pass pass;
 	bool is_locked, is_too_much;
 };
 
@@ -91,6 +92,8 @@ static void unlock(struct request *r)
 	m->lock = NULL;
 	if (!l)
 		return;
+	/* It goes on by itself, and not because a request that has waited for the keys is done. */
+	r->submitting = true;
 	l->msg.run = unlock_run;
 	l->msg.done = unlocked;
 	w->nr_ending_turns++;
@@ -407,6 +410,8 @@ static void lock_run(struct worker *w, struct kv_msg *msg)
 {
 	struct lock_job *job = (struct lock_job *)msg;
 
+	if (!fair_admits(w, msg, &job->pass, job->request->tenant, job->leaving.partition, 1, 0))
+		return;
 	/* If the partition is about to move, those who need it would wait for the other node. */
 	if (!w->routes[job->leaving.partition].paused) {
 		list_keys(w, job);
@@ -433,6 +438,7 @@ static void locked(struct worker *home, struct kv_msg *msg)
 		return;
 	}
 	if (!job->is_locked) {
+		job->pass = (struct fair_pass){ 0 };
 		mover_send(home, msg, job->leaving.partition);
 		return;
 	}

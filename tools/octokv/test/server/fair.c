@@ -7,9 +7,11 @@
  * worker: the budget, the order of a connection, an end of the client. The
  * monitor: F of two tenants in order of arrival and in turns, and the truth table.
  */
+#define _GNU_SOURCE
+#include "rdb/rdb.h"
 #include "server/fair/fair.h"
 #include "server/fair/monitor.h"
-#include "world.h"
+#include "node.h"
 
 /* ---- the queue ---- */
 
@@ -569,6 +571,70 @@ static void test_order(void)
 	printf("ok server_fair: a connection keeps its order, with transactions\n");
 }
 
+/* ann and bob have the key bar, whose slot leaves. */
+static void open_leaving(struct world *world, const char *path)
+{
+	open_node(world, path);
+	say(world->c, "AUTH bob other\r\nSET bar 1\r\nAUTH ann secret\r\nSET bar 1\r\n");
+	say(world->c, "CLUSTER SETSLOT 5061 MIGRATING " B "\r\n");
+	drop_replies(world->c);
+	be_fair(world);
+}
+
+static void close_leaving(struct world *world)
+{
+	EXPECT(!fair_has_work(&world->worker));
+	close_node(world);
+	mem_free(world->worker.fair);
+	mem_free(world->worker.watch);
+}
+
+/* ann writes a key of bob, in a turn of bob. */
+static void restore(struct conn *c, const char *value)
+{
+	size_t len = rdb_payload_bytes(strlen(value));
+	char text[256];
+	int nr = sprintf(text, "*7\r\n$14\r\nRESTORE-ASKING\r\n$3\r\nbar\r\n$1\r\n0\r\n$%zu\r\n",
+			 len);
+
+	rdb_write_payload(text + nr, value, strlen(value));
+	nr += len;
+	nr += sprintf(text + nr, "\r\n$7\r\nREPLACE\r\n$7\r\nUSER-ID\r\n$1\r\n2\r\n");
+	EXPECT((int)conn_feed(c, text, nr) == nr);
+}
+
+/* MIGRATE waits for its turn, too. */
+static void test_migrate(void)
+{
+	char *path = write_users("admin");
+	struct world world;
+
+	/* Keys go as requests before it leave them. */
+	open_leaving(&world, path);
+	say(world.c, "SET bar 2\r\n" MIGRATE "KEYS bar\r\n");
+	run_all(&world);
+	EXPECT(SHIPS("\r\n\0\1" "2"));
+	answer(&world, "++");
+	run_all(&world);
+	HEAR("+OK\r\n+OK\r\n");
+	close_leaving(&world);
+	/* Those before it in the turn of another user may find a key gone, in its midst. */
+	open_leaving(&world, path);
+	restore(world.c, "2");
+	restore(world.c, "3");
+	restore(world.c, "4");
+	say(world.c, MIGRATE "KEYS bar\r\n");
+	run_all(&world);
+	EXPECT(SHIPS("\r\n\0\1" "2") && SHIPS("\r\n\0\1" "1"));
+	answer(&world, "++");
+	run_all(&world);
+	HEAR("+OK\r\n" ASK ASK "+OK\r\n");
+	close_leaving(&world);
+	unlink(path);
+	free(path);
+	printf("ok server_fair: MIGRATE takes its turn\n");
+}
+
 static void test_ends(void)
 {
 	struct world world;
@@ -799,6 +865,7 @@ int main(void)
 	test_costs();
 	test_walks();
 	test_order();
+	test_migrate();
 	test_ends();
 	test_fairness();
 	test_modes();
