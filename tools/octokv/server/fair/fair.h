@@ -17,9 +17,11 @@
  *
  *	|W_a / w_a - W_b / w_b| <= l_a / w_a + l_b / w_b
  *
- * with W the cost of what has begun, w the weight, l the largest cost. A tenant that asks for less
- * than its share waits for one operation of each other tenant at most. What a tenant does not use
- * is not saved up. The weights are those of the users file.
+ * with W the cost of what has begun, w the weight, l the largest cost. What is charged late, as
+ * below, is in W from then on. A tenant that asks for less than its share waits for one operation
+ * of each other tenant at most. What a tenant does not use is not saved up. When nothing waits at
+ * all, virtual time goes on to the latest end: what a tenant has had until then does not count. The
+ * weights are those of the users file.
  *
  * Cost is one for an operation, and one for each 16 KiB of its value. It is not processor time.
  * Most of what a request takes is in the kernel, in submissions and completions of many requests
@@ -36,12 +38,13 @@
  * the order itself may make, as above, says nothing.
  *
  * What stays as it is. A tenant's operations keep their order, so those of a connection do, and its
- * replies have their own queue. A transaction is one message, and so is each step of a walk over a
- * partition (SCAN, FLUSHALL): it costs one for each key that it finds. A partition leaves its worker
- * when nothing waits for it (route.nr_waiting); until then a round has no budget. Whether a key's
- * slot is here is asked when the operation begins. At the end of the server, connections with
- * requests under way are waited for, and so is what waits here. An operation of a client that is
- * gone runs.
+ * replies have their own queue. (What RESTORE-ASKING writes for another user is among operations of
+ * that user.) A transaction is one message, and so are the lock of MIGRATE and each step of a walk
+ * over a partition (SCAN, FLUSHALL), which costs one more for each key that it finds. A partition
+ * leaves its worker when nothing waits for it (route.nr_waiting). While it is to leave, rounds have
+ * no budget until then. Whether a key's slot is here is asked when the operation begins. At the end
+ * of the server, connections with requests under way are waited for, and so is what waits here. An
+ * operation of a client that is gone runs.
  */
 #ifndef OKV_FAIR_H
 #define OKV_FAIR_H

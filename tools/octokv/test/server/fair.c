@@ -4,7 +4,7 @@
  *
  * The queue: the bound of start-time fair queueing over random arrivals, weights and costs; who
  * asks for little waits for one operation of each other tenant at most; each tenant's order. A
- * worker: the budget, the order of a connection, an end of the client. The
+ * worker: the budget, what things cost, the order of a connection, an end of the client. The
  * monitor: F of two tenants in order of arrival and in turns, and the truth table.
  */
 #define _GNU_SOURCE
