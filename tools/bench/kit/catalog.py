@@ -29,6 +29,7 @@ BENCHMARKS = {
     "protection": "cases.protection",
     "act": "cases.act",
     "desktop": "cases.desktop",
+    "vm": "cases.vm",
     "drives": "cases.drives",
     "scale": "cases.all_scale",
 }
@@ -61,6 +62,7 @@ MEASURED = {
     "protection": ("mq-mqfq", "mq-k2", "lib"),
     "act": ("mq-mqfq", "mq-k2", "lib"),
     "desktop": ("mq-mqfq", "lib"),
+    "vm": ("mq-mqfq", "lib"),
     "drives": ("mq-mqfq", "mq-k2", "lib"),
     "scale": SCHEDULERS,
     "demo": ("mq-mqfq", "lib"),
