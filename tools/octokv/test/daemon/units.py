@@ -15,11 +15,12 @@ import redis
 
 from cluster import (FIRST_EPOCH, FIRST_PORT, TAKEOVER, SmallCluster, cluster, is_unlocked,
                      wait_until)
-from kit import BUILD, OCTOKVD, PORT, expect, users_file
+from kit import BUILD, OCTOKVD, PORT, START_S, Failed, expect, users_file
 
 UNITS = "/run/systemd/system"
 SHIPPED = os.path.join(os.path.dirname(__file__), "../..")
 PROGRAM, LOG, STATE = "/run/octokvd/octokvd", "/run/octokvd/log", "/var/lib/octokvd"
+SYSTEMD_LOG = "/run/octokvd/systemd.log"
 CGROUPS = "/sys/fs/cgroup"
 MACHINE = f"{CGROUPS}/machine"
 START = """
@@ -82,6 +83,16 @@ def first_process():
     return found.stdout.strip()
 
 
+def wait_for_systemd(child):
+    """Its start is long where a guest has little of the processor."""
+    until = time.monotonic() + 3 * START_S
+    while not os.path.exists("/run/systemd/private"):
+        if child.poll() is not None or time.monotonic() > until:
+            with open(SYSTEMD_LOG, encoding="utf-8") as log:
+                raise Failed(f"systemd does not start: {log.read()[-1000:]}")
+        time.sleep(0.1)
+
+
 @contextlib.contextmanager
 def systemd():
     expect(not first_process(), "a systemd runs already")
@@ -95,12 +106,12 @@ def systemd():
     with open(f"{CGROUPS}/cgroup.subtree_control", "w", encoding="ascii") as file:
         file.write("+memory +pids")
     os.makedirs(MACHINE)
-    child = subprocess.Popen(
-        ["unshare", "--fork", "--kill-child", "--pid", "--mount", "--mount-proc", "sh", "-c",
-         START, MACHINE], env={**os.environ, "container": "test"}, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL)
+    with open(SYSTEMD_LOG, "w", encoding="utf-8") as log:
+        child = subprocess.Popen(
+            ["unshare", "--fork", "--kill-child", "--pid", "--mount", "--mount-proc", "sh", "-c",
+             START, MACHINE], env={**os.environ, "container": "test"}, stdout=log, stderr=log)
     try:
-        wait_until(lambda: os.path.exists("/run/systemd/private"), "systemd does not start")
+        wait_for_systemd(child)
         yield Systemd(first_process())
     finally:
         child.kill()
