@@ -96,10 +96,20 @@ class Cluster:
 
     def restart(self, i):
         """Start a node again that was killed."""
-        self.nodes[i].child.wait()
+        self.wait_for_end(self.nodes[i], i)
+        self.nodes[i].restart()
+
+    def wait_for_end(self, node, i):
+        """Of a node that was killed, and of what the kernel does for it."""
+        node.child.wait()
         # The kernel first ends the requests of its ring, and the file is locked meanwhile.
         wait_until(lambda: is_unlocked(self.stores[i]), "the store is in use")
-        self.nodes[i].restart()
+
+    def lose_first(self):
+        """The first node's host is gone. Its store may be opened."""
+        gone = self.nodes.pop(0)
+        gone.child.kill()
+        self.wait_for_end(gone, 0)
 
     def reload(self, wanted):
         """All nodes read the map again, and each says @wanted."""
@@ -514,10 +524,7 @@ def case_cluster_takeover():
         # Some of it once more: it ends in the middle of writes that no checkpoint has.
         fill(c.nodes[0], FILLED_BYTES // 8)
         keys = half_way(c)
-        gone = c.nodes.pop(0)
-        gone.child.kill()
-        gone.child.wait()
-        wait_until(lambda: is_unlocked(c.stores[0]), "the store is in use")
+        c.lose_first()
         # Not all nodes are named; two get one slot; they disagree.
         said = take_over(folder, c, 1, status=1)[0]
         expect("has other nodes than those that are named" in said, said)

@@ -11,8 +11,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from cluster import (FIRST_EPOCH, FIRST_PORT, NR_NODES, NR_SLOTS, SHARES, SmallCluster, cli,
-                     cluster, count_keys, end_taken, is_unlocked, keys_at, load_follows, migrate,
-                     open_slot, ranges, reshard_words, tags_by_slot, take_over, wait_until)
+                     cluster, count_keys, end_taken, keys_at, load_follows, migrate,
+                     open_slot, ranges, reshard_words, tags_by_slot, take_over)
 from kit import BUILD, Failed, expect, refused
 from linear import Load
 from service import hang_up
@@ -145,10 +145,7 @@ def case_tls_takeover():
         client, values = c.client_once(), {f"k{i}": b"%d" % i for i in range(100)}
         for key, value in values.items():
             client.set(key, value)
-        gone = c.nodes.pop(0)
-        gone.child.kill()
-        gone.child.wait()
-        wait_until(lambda: is_unlocked(c.stores[0]), "the store is in use")
+        c.lose_first()
         port = FIRST_TLS + 5
         said = take_over(folder, c, 1, 2, status=1, port=port)[0]
         expect("does not answer" in said and not os.path.exists(f"{folder}/map"), said)

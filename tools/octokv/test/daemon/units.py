@@ -13,8 +13,7 @@ import time
 
 import redis
 
-from cluster import (FIRST_EPOCH, FIRST_PORT, TAKEOVER, SmallCluster, cluster, is_unlocked,
-                     wait_until)
+from cluster import FIRST_EPOCH, FIRST_PORT, TAKEOVER, SmallCluster, cluster, wait_until
 from kit import BUILD, OCTOKVD, PORT, START_S, Failed, expect, users_file
 
 UNITS = "/run/systemd/system"
@@ -187,15 +186,12 @@ def drive(path):
 
 
 def case_unit_takeover():
-    """the units of a host that stands by take a node over: drive, map, users of systemd's making"""
+    """the units of a host that stands by take a node over, if they may open its drive"""
     with cluster(of=SmallCluster) as c, systemd() as s:
         client, values = c.client_once(), {f"k{i}": b"%d" % i for i in range(100)}
         for key, value in values.items():
             client.set(key, value)
-        gone = c.nodes.pop(0)
-        gone.child.kill()
-        gone.child.wait()
-        wait_until(lambda: is_unlocked(c.stores[0]), "the store is in use")
+        c.lose_first()
         with drive(c.stores[0]) as device:
             port = FIRST_PORT + 5
             ship("octokvd-takeover.conf", "octokvd.service.d/takeover.conf")
