@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mqfq_auto_leg_kunit.c - mq-mqfq's comparison of two legs: Jain's index, and what chance is in it
+ * mqfq_auto_leg_kunit.c - mq-mqfq's comparison of two legs: Jain's index, what chance is in it,
+ * what counts, and the gain
  */
 #include <kunit/test.h>
 
@@ -93,9 +94,89 @@ static void chance_test(struct kunit *test)
 	KUNIT_EXPECT_LE(test, mqfq_auto_grain_ppm(&leg), p->grain_ppm + 2ULL);
 }
 
+/* ---- what counts of a turn ---- */
+
+/* Four windows of 100 requests each, which have so many KiB, where some of so many KiB wait. */
+static const struct {
+	const char *name;
+	u64 kb[4];
+	u32 largest_kb[4];
+	u64 tells;
+} turns[] = {
+	{ "none waits: all of them",	{ 400, 400, 400, 400 }, { 0 }, 400 },
+	{ "small ones wait: all",	{ 400, 400, 400, 400 }, { 4, 4, 4, 4 }, 400 },
+	{ "as many as large ones fit",	{ 1000, 1000, 1000, 1000 }, { 100, 100, 100, 100 }, 40 },
+	{ "one large one is enough",	{ 1000, 1000, 1000, 1000 }, { 4, 100, 0, 4 }, 40 },
+	{ "half of a large one each",	{ 500, 500, 500, 500 }, { 1000, 1000, 1000, 1000 }, 2 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(turn, turns, name);
+
+static void turn_test(struct kunit *test)
+{
+	const typeof(turns[0]) *p = test->param_value;
+	struct mqfq_auto_turn turn = {};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(p->kb); i++)
+		mqfq_auto_turn_add(&turn, &(struct mqfq_auto_window) {
+			.requests = 100, .bytes = p->kb[i] << 10, .largest_kb = p->largest_kb[i],
+		});
+	KUNIT_EXPECT_EQ(test, turn.windows, ARRAY_SIZE(p->kb));
+	KUNIT_EXPECT_EQ(test, mqfq_auto_turn_tells(&turn), p->tells);
+}
+
+/* ---- the gain ---- */
+
+/* A second of a reader of 4 KiB, which has least, and a writer of 256 KiB: requests of each. */
+static const struct {
+	const char *name;
+	u64 small[2], large[2];
+	s64 gain_pct;
+} gains[] = {
+	{ "the reader waits for slots alone",	{ 100, 200 }, { 200, 198 }, 32 },
+	{ "the writer displaces the reader",	{ 400, 100 }, { 200, 200 }, -20 },
+	{ "the reader displaces the writer",	{ 400, 200 }, { 1000, 150 }, 91 },
+	{ "the reader has little more",		{ 1000, 200 }, { 1090, 190 }, -3 },
+	{ "as many of both",			{ 100, 200 }, { 100, 200 }, 0 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(gain, gains, name);
+
+static void fill_leg(struct mqfq_auto_leg *leg, const struct mqfq_auto_flow *note, const u64 *nr,
+		     u64 beside)
+{
+	*leg = (struct mqfq_auto_leg) {
+		.ns = NSEC_PER_SEC,
+		.bytes = (nr[0] * 4 + nr[1] * 256) << 10,
+		.requests = nr[0] + nr[1],
+		.beside = beside * UNIT,
+	};
+	mqfq_auto_add_share(&leg->shares, &note[0], nr[0] * UNIT, UNIT);
+	mqfq_auto_add_share(&leg->shares, &note[1], nr[1] * 64 * UNIT, UNIT);
+}
+
+static void gain_test(struct kunit *test)
+{
+	const typeof(gains[0]) *p = test->param_value;
+	struct mqfq_auto_flow note[2] = {};
+	struct mqfq_auto_leg large, small;
+	s64 gain_ppm;
+
+	fill_leg(&small, note, p->small, p->large[0]);
+	fill_leg(&large, note, p->large, p->small[0]);
+	gain_ppm = mqfq_auto_gain_of_ppm(&large, &small);
+	if (p->gain_pct < 0)
+		KUNIT_EXPECT_LE(test, gain_ppm, p->gain_pct * 10000);
+	else
+		KUNIT_EXPECT_EQ(test, gain_ppm / 10000, p->gain_pct);
+}
+
 static struct kunit_case mqfq_auto_leg_cases[] = {
 	KUNIT_CASE_PARAM(jain_test, share_gen_params),
 	KUNIT_CASE_PARAM(chance_test, chance_gen_params),
+	KUNIT_CASE_PARAM(turn_test, turn_gen_params),
+	KUNIT_CASE_PARAM(gain_test, gain_gen_params),
 	{}
 };
 

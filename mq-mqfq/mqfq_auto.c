@@ -19,14 +19,16 @@
  *	       - UNFAIR times what Jain's index has lost
  *
  * Both rates must rise. With a larger D, large requests may displace small ones. That is more
- * bytes, fewer requests, and no gain; it is less fairness. While time is shared, bytes are time and
- * count alone: what displaces something else takes as much of it, and requests are more or fewer by
- * the pattern in which costs are varied (mqfq_cost.c). A flow that displaces one of its like
- * shows in Jain's index of the flows' service over their weights. A hundredth of that index, all
- * that a fixed setting may be better by, is worth 4% of throughput, and 16% where the index is less
- * than 0.99. But where both rates rise, fairness counts only if the smaller value gives the flow
- * that has least of its share at least half, in percent, of what it takes from the total. Otherwise
- * the device is not what they compete for, and a smaller D would only hold all of them back.
+ * bytes, fewer requests, and no gain; it is less fairness. One rate suffices if a flow that is
+ * short of its share has more as well: beside large writes, a reader with one request at a time
+ * waits for a slot and for nothing else. While time is shared, bytes are time and count alone: what
+ * displaces something else takes as much of it, and requests are more or fewer by the pattern in
+ * which costs are varied (mqfq_cost.c). A flow that displaces one of its like shows in Jain's index
+ * of the flows' service over their weights. A hundredth of that index, all that a fixed setting may
+ * be better by, is worth 4% of throughput, and 16% where the index is less than 0.99. But where
+ * both rates rise, fairness counts only if the smaller value gives the flow that has least of its
+ * share at least half, in percent, of what it takes from the total. Otherwise the device is not
+ * what they compete for, and a smaller D would only hold all of them back.
  *
  *	up:	if the gain of twice the value is at least RISE, 2%.
  *	down:	if the gain over half the value, together with those of the steps down before, is at
@@ -147,17 +149,6 @@ enum {
 static bool mqfq_auto_is_up(enum mqfq_auto_way way)
 {
 	return way == MQFQ_AUTO_UP || way == MQFQ_AUTO_RAISE;
-}
-
-/*
- * How many requests count for a comparison. With a few large requests among many small ones, chance
- * in the large ones moves the bytes.
- */
-static u64 mqfq_auto_nr_telling(const struct mqfq_auto_window *w)
-{
-	if (!w->largest_kb)
-		return w->requests;
-	return min(w->requests, div_u64(w->bytes, w->largest_kb << 10));
 }
 
 void mqfq_auto_begin_window(struct mqfq_auto *a)
@@ -308,17 +299,11 @@ static u32 mqfq_auto_found(const struct mqfq_auto *a, enum mqfq_auto_which which
 	return a->is_new && k->is_on ? k->first : k->base;
 }
 
-static void mqfq_auto_begin_leg(struct mqfq_auto *a)
-{
-	a->leg_windows = 0;
-	a->leg_requests = 0;
-}
-
 /* Nothing is known of any leg, nor of the flows in it. */
 static void mqfq_auto_begin_legs(struct mqfq_auto *a)
 {
 	memset(a->leg, 0, sizeof(a->leg));
-	mqfq_auto_begin_leg(a);
+	a->turn = (struct mqfq_auto_turn) {};
 	a->period++;
 }
 
@@ -326,8 +311,7 @@ static void mqfq_auto_begin_legs(struct mqfq_auto *a)
 static void mqfq_auto_count(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	mqfq_auto_add(&a->leg[a->side], w);
-	a->leg_requests += mqfq_auto_nr_telling(w);
-	a->leg_windows++;
+	mqfq_auto_turn_add(&a->turn, w);
 }
 
 static void mqfq_auto_begin(struct mqfq_auto *a, enum mqfq_auto_which which,
@@ -446,8 +430,10 @@ static bool mqfq_auto_is_far(u64 now, u64 now_ns, u64 then, u64 then_ns)
 static bool mqfq_auto_is_another(const struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	const struct mqfq_auto_leg *leg = &a->leg[a->side];
+	struct mqfq_auto_turn turn = {};
 
-	return leg->ns && mqfq_auto_nr_telling(w) >= MQFQ_AUTO_LOAD_REQUESTS &&
+	mqfq_auto_turn_add(&turn, w);
+	return leg->ns && mqfq_auto_turn_tells(&turn) >= MQFQ_AUTO_LOAD_REQUESTS &&
 	       mqfq_auto_is_far(w->bytes, w->ns, leg->bytes, leg->ns);
 }
 
@@ -468,17 +454,19 @@ static bool mqfq_auto_is_void(struct mqfq_auto *a, const struct mqfq_auto_window
 static void mqfq_auto_compare(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	u64 needs = min(MQFQ_AUTO_LEG_LEAST << (2 * a->nr_pairs), MQFQ_AUTO_LEG_REQUESTS);
+	u64 requests;
 
 	needs = max(needs, (u64)MQFQ_AUTO_LEG_EACH * w->nr_flows);
 	mqfq_auto_count(a, w);
-	if (a->leg_requests < needs && a->leg_windows < MQFQ_AUTO_LEG_WINDOWS)
+	requests = mqfq_auto_turn_tells(&a->turn);
+	if (requests < needs && a->turn.windows < MQFQ_AUTO_LEG_WINDOWS)
 		return;
-	if (a->leg_requests < MQFQ_AUTO_LEG_LEAST) {
+	if (requests < MQFQ_AUTO_LEG_LEAST) {
 		mqfq_auto_end(a, MQFQ_AUTO_BASE);
 		return;
 	}
-	a->told += min_t(u64, a->leg_requests, MQFQ_AUTO_LEG_REQUESTS);
-	mqfq_auto_begin_leg(a);
+	a->told += min_t(u64, requests, MQFQ_AUTO_LEG_REQUESTS);
+	a->turn = (struct mqfq_auto_turn) {};
 	if (a->is_second)
 		mqfq_auto_judge(a);
 	else
@@ -571,8 +559,8 @@ static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window
 	 * A flow that has had nothing yet does not show in Jain's index. What was sent at once is
 	 * completed flow by flow.
 	 */
-	if ((a->leg_requests >= needs && leg->requests >= a->in_flight &&
-	     leg->shares.nr >= w->nr_flows) || a->leg_windows >= MQFQ_AUTO_LEG_WINDOWS)
+	if ((mqfq_auto_turn_tells(&a->turn) >= needs && leg->requests >= a->in_flight &&
+	     leg->shares.nr >= w->nr_flows) || a->turn.windows >= MQFQ_AUTO_LEG_WINDOWS)
 		mqfq_auto_halve(a, w);
 }
 

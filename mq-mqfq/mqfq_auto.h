@@ -89,9 +89,8 @@ struct mqfq_auto_knob {
  * @side:	which leg this window counts for
  * @is_second:	the leg under way is the second of its pair
  * @nr_pairs:	of legs that have been completed
- * @leg_windows: windows of the leg under way
- * @leg_requests: completed in it, of those that tell something
- * @told:	those of all legs before it, each leg's up to what one needs
+ * @turn:	of the leg under way
+ * @told:	requests that tell something, in all turns before it, each up to what one needs
  * @skip:	windows that do not count, after a change
  * @done:	steps that need no comparison in this round, a mask
  * @wait:	windows until the next round
@@ -127,8 +126,8 @@ struct mqfq_auto {
 	enum mqfq_auto_side side;
 	bool is_second;
 	unsigned int nr_pairs;
-	unsigned int leg_windows;
-	u64 leg_requests, told;
+	struct mqfq_auto_turn turn;
+	u64 told;
 	unsigned int skip;
 	unsigned int done;
 	unsigned int wait;

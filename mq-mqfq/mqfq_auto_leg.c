@@ -22,6 +22,8 @@ enum {
 	MQFQ_AUTO_VERY_UNFAIR_PPM = 990000,
 	/* A D that is worse than a smaller one by so much is unfair. */
 	MQFQ_AUTO_UNFAIR_PPM	= 100000,
+	/* The flow that has least gains by a value if it has so much more. */
+	MQFQ_AUTO_POOREST_PPM	= 100000,
 };
 
 void mqfq_auto_add(struct mqfq_auto_leg *leg, const struct mqfq_auto_window *w)
@@ -35,6 +37,21 @@ void mqfq_auto_add(struct mqfq_auto_leg *leg, const struct mqfq_auto_window *w)
 	leg->nr_windows++;
 	leg->rates += rate;
 	leg->squares += rate * rate;
+}
+
+void mqfq_auto_turn_add(struct mqfq_auto_turn *turn, const struct mqfq_auto_window *w)
+{
+	turn->windows++;
+	turn->requests += w->requests;
+	turn->bytes += w->bytes;
+	turn->largest_kb = max(turn->largest_kb, w->largest_kb);
+}
+
+u64 mqfq_auto_turn_tells(const struct mqfq_auto_turn *turn)
+{
+	if (!turn->largest_kb)
+		return turn->requests;
+	return min(turn->requests, div_u64(turn->bytes, turn->largest_kb << 10));
 }
 
 u64 mqfq_auto_scatter_ppm(const struct mqfq_auto_leg *leg)
@@ -143,13 +160,24 @@ u64 mqfq_auto_chance_ppm(const struct mqfq_auto_leg *leg)
 	return (MQFQ_AUTO_UNFAIR + MQFQ_AUTO_VERY_UNFAIR) * mqfq_auto_grain_ppm(leg);
 }
 
+/* Has the flow that is short of its share more with the larger value? Nothing displaces it then. */
+static bool mqfq_auto_frees_poorest(const struct mqfq_auto_leg *large,
+				    const struct mqfq_auto_leg *small)
+{
+	return mqfq_auto_leg_jain_ppm(small) < MQFQ_AUTO_VERY_UNFAIR_PPM &&
+	       mqfq_auto_poorest_rise_ppm(large, small) > MQFQ_AUTO_POOREST_PPM;
+}
+
 s64 mqfq_auto_gain_of_ppm(const struct mqfq_auto_leg *large, const struct mqfq_auto_leg *small)
 {
 	s64 unfair_ppm = mqfq_auto_worth_ppm(small) - mqfq_auto_worth_ppm(large);
-	s64 rise_ppm = min(mqfq_auto_bytes_rise_ppm(large, small),
-			   mqfq_auto_requests_rise_ppm(large, small));
+	s64 bytes_ppm = mqfq_auto_bytes_rise_ppm(large, small);
+	s64 requests_ppm = mqfq_auto_requests_rise_ppm(large, small);
+	s64 rise_ppm = min(bytes_ppm, requests_ppm);
 	s64 loss_ppm = -mqfq_auto_leg_rise_ppm(small, large);
 
+	if (mqfq_auto_frees_poorest(large, small) && unfair_ppm <= 0)
+		return max(bytes_ppm, requests_ppm);
 	if (rise_ppm > 0 && 2 * mqfq_auto_poorest_rise_ppm(small, large) < loss_ppm)
 		return rise_ppm;
 	return rise_ppm - max_t(s64, unfair_ppm, 0);

@@ -101,6 +101,20 @@ struct mqfq_auto_leg {
 	u64 beside;
 };
 
+/**
+ * struct mqfq_auto_turn - windows in a row with one value, a part of its leg
+ * @windows:	so many
+ * @requests:	completed in them
+ * @bytes:	dispatched
+ * @largest_kb:	the largest of the requests that waited
+ */
+struct mqfq_auto_turn {
+	unsigned int windows;
+	u64 requests;
+	u64 bytes;
+	u32 largest_kb;
+};
+
 /* Jain's index, in millionths. */
 static inline u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s)
 {
@@ -116,7 +130,16 @@ static inline u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s)
 bool mqfq_auto_add_share(struct mqfq_auto_shares *s, const struct mqfq_auto_flow *note, u64 share,
 			 u64 unit);
 
-/* Counts a window. */
+/* Counts a window for a turn. */
+void mqfq_auto_turn_add(struct mqfq_auto_turn *turn, const struct mqfq_auto_window *w);
+
+/*
+ * How many requests of a turn count for a comparison. With a few large requests among many small
+ * ones, chance in the large ones moves the bytes. A window may have less than one of them.
+ */
+u64 mqfq_auto_turn_tells(const struct mqfq_auto_turn *turn);
+
+/* Counts a window for a leg. */
 void mqfq_auto_add(struct mqfq_auto_leg *leg, const struct mqfq_auto_window *w);
 
 /*
@@ -147,7 +170,8 @@ u64 mqfq_auto_chance_ppm(const struct mqfq_auto_leg *leg);
 /*
  * The gain of a larger value over a smaller one, in millionths of throughput. Unfairness counts
  * against it, unless it is only that all have more: the flow that has least of its share must gain
- * by the smaller value half of what the total loses.
+ * by the smaller value half of what the total loses. The lower of both rates counts, unless a flow
+ * that is short of its share gains by the larger value.
  */
 s64 mqfq_auto_gain_of_ppm(const struct mqfq_auto_leg *large, const struct mqfq_auto_leg *small);
 
