@@ -389,6 +389,109 @@ static void stuck_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 0);
 }
 
+/* ---- flows that have nothing at the device ---- */
+
+static struct flow light;
+
+/* An entry of another flow, which counts in its place of the queue. */
+static int put_light(struct kunit *test, unsigned int number, u64 tag)
+{
+	struct mqfq_queue *q = queue(test, number);
+	struct flow_local *place = flow_local_of(&q->flows, light.key);
+	int id = new_entry(test, number, 0);
+
+	light.number = 1;
+	place->flow = &light;
+	place->nr_begun++;
+	context(test)->entry[id].flow = (unsigned long)&light;
+	spin_lock(&q->lock);
+	mqfq_insert(q, &context(test)->entry[id], tag);
+	spin_unlock(&q->lock);
+	return id;
+}
+
+static void end_light(struct kunit *test, int id)
+{
+	struct mqfq_queue *q = queue(test, context(test)->queue_of[id]);
+
+	atomic_inc(&flow_local_of(&q->flows, light.key)->nr_ended);
+	release(test, id);
+}
+
+/* One entry of it passes, although all slots are taken and the queue waits for one. */
+static void nothing_out_test(struct kunit *test)
+{
+	int id[3], waiting;
+
+	make_up(test, 0, SLOTS);
+	fill(test, 0, false);
+	waiting = put(test, 0, 1);
+	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
+	id[0] = put_light(test, 0, 0);
+	id[1] = put_light(test, 0, 0);
+	id[2] = put_light(test, 1, 0);
+	KUNIT_EXPECT_EQ(test, run(test, 0), id[0]);
+	KUNIT_EXPECT_TRUE(test, has_pass(test, id[0]));
+	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
+	/* What goes through another queue is counted there. */
+	KUNIT_EXPECT_EQ(test, run(test, 1), id[2]);
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 2);
+
+	/* That one is back: the next. */
+	end_light(test, id[0]);
+	KUNIT_EXPECT_EQ(test, run(test, 0), id[1]);
+	KUNIT_EXPECT_TRUE(test, has_pass(test, id[1]));
+	end_light(test, id[1]);
+	end_light(test, id[2]);
+	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 0);
+
+	/* The one that waited all the time needs a slot. */
+	release(test, 0);
+	KUNIT_EXPECT_EQ(test, run(test, 0), waiting);
+	KUNIT_EXPECT_FALSE(test, has_pass(test, waiting));
+}
+
+/* With a slot to be had, none is needed; without a pass to spare, it waits for a slot. */
+static void no_pass_test(struct kunit *test)
+{
+	int id;
+
+	make_up(test, 0, SLOTS);
+	id = put_light(test, 1, 0);
+	KUNIT_EXPECT_EQ(test, run(test, 1), id);
+	KUNIT_EXPECT_FALSE(test, has_pass(test, id));
+	end_light(test, id);
+	fill(test, 0, true);
+	id = put_light(test, 1, 0);
+	KUNIT_EXPECT_EQ(test, run(test, 1), (int)NOTHING);
+	release(test, 0);
+	KUNIT_EXPECT_EQ(test, run(test, 1), id);
+	KUNIT_EXPECT_FALSE(test, has_pass(test, id));
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), PASSES);
+}
+
+/* A flow that is ahead of virtual time waits for that, and then for a slot. */
+static void ahead_test(struct kunit *test)
+{
+	int waiting, id;
+
+	make_up(test, 0, SLOTS);
+	fill(test, 0, false);
+	waiting = put(test, 0, 1);
+	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
+	id = put_light(test, 1, FAR);
+	KUNIT_EXPECT_EQ(test, run(test, 1), (int)NOTHING);
+	/* Nothing holds virtual time any more, and the slot is taken again. */
+	release(test, 0);
+	KUNIT_EXPECT_EQ(test, run(test, 0), waiting);
+	KUNIT_EXPECT_EQ(test, run(test, 1), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 0);
+	release(test, waiting);
+	KUNIT_EXPECT_EQ(test, run(test, 1), id);
+	KUNIT_EXPECT_FALSE(test, has_pass(test, id));
+}
+
 static struct kunit_case mqfq_rt_cases[] = {
 	KUNIT_CASE(waits_for_nothing_test),
 	KUNIT_CASE_PARAM(bound_test, bound_gen_params),
@@ -403,6 +506,9 @@ static struct kunit_case mqfq_rt_cases[] = {
 	KUNIT_CASE(passes_stay_test),
 	KUNIT_CASE(stopped_test),
 	KUNIT_CASE(stuck_test),
+	KUNIT_CASE(nothing_out_test),
+	KUNIT_CASE(no_pass_test),
+	KUNIT_CASE(ahead_test),
 	{}
 };
 

@@ -263,13 +263,20 @@ static void mqfq_run(void *context, unsigned int number, enum mqfq_state was)
 	blk_mq_run_hw_queue(md->hctx[number], true);
 }
 
-/* The policy's wait: a queue waits from now on. A queue that was throttled may wait for a slot. */
+/*
+ * The policy's wait: a queue waits from now on. A queue that was throttled may wait for a slot. One
+ * that waited for a slot may have sent what waited with a pass.
+ */
 static void mqfq_trace_wait(void *context, unsigned int number, enum mqfq_state state)
 {
 	struct mqfq_data *md = context;
 
 	if (state == MQFQ_THROTTLED) {
 		trace_mqfq_throttle(md->q, number);
+		return;
+	}
+	if (state == MQFQ_RUNNABLE) {
+		trace_mqfq_slot(md->q, number);
 		return;
 	}
 	if (READ_ONCE(md->policy.queue[number].throttled_flow))
@@ -309,6 +316,7 @@ void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c)
 		c->requeued += READ_ONCE(counters->requeued);
 		c->urgent += READ_ONCE(counters->urgent);
 		c->beyond_credit += READ_ONCE(counters->beyond_credit);
+		c->passed_others += READ_ONCE(counters->passed_others);
 	}
 }
 
@@ -675,6 +683,20 @@ static void mqfq_give_back(struct request *rq, unsigned long flow)
 		mqfq_release_slow(mq);
 }
 
+/* What passes without being of class RT, since its flow has nothing at the device, is as usual. */
+static noinline void mqfq_serve_passed(struct mqfq_data *md, struct request *rq, u64 bytes)
+{
+	const struct mqfq_entry *e = mqfq_entry(rq);
+
+	if (!(e->flow & MQFQ_ENTRY_RT)) {
+		this_cpu_inc(md->cpu_counters->passed_others);
+		return;
+	}
+	mqfq_tuner_passed(mqfq_entry_flow(e), bytes);
+	if (mqfq_prio_is(rq, IOPRIO_CLASS_RT))
+		mqfq_forgive(md, rq, mqfq_entry_flow(e));
+}
+
 /*
  * Counts what the flow is served. A slow request moves no data, and may be for the whole drive: it
  * serves what it costs. So does each request while time is shared.
@@ -691,11 +713,8 @@ static void mqfq_serve(struct mqfq_queue *mq, struct request *rq)
 		flow_local_serve(mqfq_place_of(mq, e), bytes);
 	else
 		atomic64_add(bytes, &mqfq_entry_flow(e)->service_bytes);
-	if (unlikely(e->flow & MQFQ_ENTRY_PASS)) {
-		mqfq_tuner_passed(mqfq_entry_flow(e), bytes);
-		if (mqfq_prio_is(rq, IOPRIO_CLASS_RT))
-			mqfq_forgive(md, rq, mqfq_entry_flow(e));
-	}
+	if (unlikely(e->flow & MQFQ_ENTRY_PASS))
+		mqfq_serve_passed(md, rq, bytes);
 }
 
 /* Called from a run of @hctx, after has_work said yes. */

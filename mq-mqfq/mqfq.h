@@ -35,7 +35,8 @@ enum {
 
 /*
  * Counted without a lock, in any context; the sum over the CPUs is exact when the queue is frozen.
- * Of urgent requests, those that went next, and those whose flow had no credit left.
+ * Of urgent requests, those that went next, and those whose flow had no credit left. Of those that
+ * passed, the ones that are not of class RT.
  */
 struct mqfq_cpu_counters {
 	unsigned long merged;
@@ -43,6 +44,7 @@ struct mqfq_cpu_counters {
 	unsigned long requeued;
 	unsigned long urgent;
 	unsigned long beyond_credit;
+	unsigned long passed_others;
 };
 
 /**
@@ -194,7 +196,7 @@ static inline unsigned long mqfq_weight_index(u64 key)
 /* mqfq.c */
 struct mqfq_counters {
 	unsigned long inserted, merged, dispatched, completed, requeued, queued;
-	unsigned long urgent, beyond_credit, passed;
+	unsigned long urgent, beyond_credit, passed, passed_others;
 };
 
 void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c);

@@ -173,8 +173,9 @@ static int mqfq_rt_show(struct mqfq_data *md, struct seq_file *m)
 	struct mqfq_counters c;
 
 	mqfq_count(md, &c);
-	seq_printf(m, "passes_out %d\npassed %lu\n", atomic_read(&md->policy.passes.nr_out),
-		   c.passed);
+	seq_printf(m, "passes_out %d\npassed %lu\npassed_others %lu\n",
+		   atomic_read(&md->policy.passes.nr_out), c.passed - c.passed_others,
+		   c.passed_others);
 	return 0;
 }
 MQFAIR_DEBUGFS_SHOW(mqfq_rt_show, "mq-mqfq")

@@ -82,33 +82,6 @@ static void mqfq_publish_lazily(struct mqfq_queue *mq, u64 first)
 
 /* ---- queues ---- */
 
-/*
- * The requests of a flow come in the order of their tags, and so do most requests of all flows.
- * Those wait in a list. Only a request with an earlier tag than the last of the list is sorted into
- * a tree. All tags in the tree are earlier than the last of the list, so of two equal tags the one
- * in the list came first.
- */
-static struct mqfq_entry *mqfq_first(const struct mqfq_queue *mq)
-{
-	struct mqfq_entry *in_order = mq->in_order.first;
-	struct mqfq_entry *other = rb_entry_safe(rb_first_cached(&mq->others),
-						 struct mqfq_entry, node);
-
-	if (!other)
-		return in_order;
-	return in_order && !vt_after(in_order->start, other->start) ? in_order : other;
-}
-
-static bool mqfq_is_latest(const struct mqfq_queue *mq, const struct mqfq_entry *e)
-{
-	struct rb_node *last;
-
-	if (mq->in_order.first)
-		return !vt_after(mq->in_order.last->start, e->start);
-	last = rb_last(&mq->others.rb_root);
-	return !last || vt_after(e->start, rb_entry(last, struct mqfq_entry, node)->start);
-}
-
 /* Equal tags stay in the order in which they came. */
 void mqfq_sort(struct mqfq_queue *mq, struct mqfq_entry *e)
 {
@@ -126,43 +99,6 @@ void mqfq_sort(struct mqfq_queue *mq, struct mqfq_entry *e)
 	}
 	rb_link_node(&e->node, parent, link);
 	rb_insert_color_cached(&e->node, &mq->others, first);
-}
-
-/* Takes the first entry out, without telling virtual time. */
-static void mqfq_unlink_first(struct mqfq_queue *mq, struct mqfq_entry *e)
-{
-	WRITE_ONCE(mq->nr, mq->nr - 1);
-	if (mq->in_order.first == e)
-		mq->in_order.first = e->next;
-	else
-		rb_erase_cached(&e->node, &mq->others);
-}
-
-static u16 *mqfq_counter(struct mqfq_queue *mq, const struct mqfq_entry *e)
-{
-	return &mq->nr_queued[mqfq_entry_flow(e)->number % MQFQ_FLOW_COUNTERS];
-}
-
-static void mqfq_count_in(struct mqfq_queue *mq, const struct mqfq_entry *e)
-{
-	u16 *n = mqfq_counter(mq, e);
-
-	if (!*n)
-		WRITE_ONCE(mq->nr_flows, mq->nr_flows + 1);
-	WRITE_ONCE(*n, *n + 1);
-	WRITE_ONCE(mq->inserted, mq->inserted + 1);
-	if (unlikely(e->flow & MQFQ_ENTRY_SLOW))
-		WRITE_ONCE(mq->slow_inserted, mq->slow_inserted + 1);
-}
-
-static void mqfq_count_out(struct mqfq_queue *mq, const struct mqfq_entry *e)
-{
-	u16 *n = mqfq_counter(mq, e);
-
-	WRITE_ONCE(*n, *n - 1);
-	if (!*n)
-		WRITE_ONCE(mq->nr_flows, mq->nr_flows - 1);
-	WRITE_ONCE(mq->taken, mq->taken + 1);
 }
 
 /* The entry has its place in the order of tags. */
@@ -247,7 +183,8 @@ static void mqfq_forget_wait(struct mqfq_queue *mq)
 	 * become READY, and then ARMED. Pairs with mqfq_end_wait() and mqfq_end_throttle().
 	 */
 	atomic_cmpxchg(&mq->state, MQFQ_THROTTLED, MQFQ_RUNNABLE);
-	atomic_cmpxchg(&mq->state, MQFQ_READY, MQFQ_RUNNABLE);
+	if (atomic_cmpxchg(&mq->state, MQFQ_READY, MQFQ_RUNNABLE) == MQFQ_READY)
+		mqfq_tell_wait(mq, MQFQ_RUNNABLE);
 	mqfq_disarm(mq);
 }
 
@@ -570,6 +507,35 @@ void mqfq_release_slow(struct mqfq_queue *mq)
 	mqfq_release(mq);
 }
 
+/* ---- a flow that has nothing at the device ---- */
+
+/*
+ * @e is first and waits for a slot. If it may, it becomes the head, and goes with a pass, or with a
+ * slot if that comes first. It holds virtual time until it is taken.
+ */
+static void mqfq_let_pass(struct mqfq_queue *mq, struct mqfq_entry *e)
+{
+	lockdep_assert_held(&mq->lock);
+
+	if (!mqfq_rt_may_pass(mq, e))
+		return;
+	/* The head is in the tree. */
+	if (mq->in_order.first == e) {
+		mq->in_order.first = e->next;
+		mqfq_sort(mq, e);
+	}
+	mqfq_rt_be_head(mq, e);
+}
+
+/* The queue waits for a slot. May what it waits with pass by now? */
+static void mqfq_let_first_pass(struct mqfq_queue *mq)
+{
+	struct mqfq_entry *e = mqfq_first(mq);
+
+	if (atomic_read(&mq->state) == MQFQ_READY && e)
+		mqfq_let_pass(mq, e);
+}
+
 /* ---- coming, taking ---- */
 
 static void mqfq_set_state(struct mqfq_queue *mq, enum mqfq_state state)
@@ -601,10 +567,12 @@ static void mqfq_arm(struct mqfq_queue *mq)
 			break;
 		mqfq_step_aside(mq, e);
 	}
-	if (token_node_take(&p->tokens.node[mq->leaf], 1) || mqfq_fetch_slot(mq))
+	if (token_node_take(&p->tokens.node[mq->leaf], 1) || mqfq_fetch_slot(mq)) {
 		mqfq_set_state(mq, MQFQ_ARMED);
-	else
-		mqfq_find_slot(mq, e);
+		return;
+	}
+	mqfq_let_pass(mq, e);
+	mqfq_find_slot(mq, e);
 }
 
 /* The queue finds out whether its first entry may go, unless it waits for something. */
@@ -620,6 +588,8 @@ void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
 
 	mqfq_count_in(mq, e);
 	mqfq_enter(mq, e, start);
+	/* What was first is within the window, and so is what comes before it. */
+	mqfq_let_first_pass(mq);
 	mqfq_ask(mq);
 }
 
@@ -673,6 +643,7 @@ struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
 
 	if (unlikely(READ_ONCE(mq->is_recalled))) {
 		mqfq_come_back(mq);
+		mqfq_let_first_pass(mq);
 		e = mqfq_take_pass(mq);
 		if (e)
 			return e;

@@ -42,11 +42,6 @@ int mqfq_policy_init(struct mqfq_policy *p, const struct topology_place *place,
 		     const struct mqfq_policy_ops *ops, void *context, gfp_t gfp);
 void mqfq_policy_destroy(struct mqfq_policy *p);
 
-static inline struct flow *mqfq_entry_flow(const struct mqfq_entry *e)
-{
-	return (struct flow *)(e->flow & ~((1UL << MQFQ_ENTRY_BITS) - 1));
-}
-
 /**
  * mqfq_insert() - queue an entry
  * @mq:		queue, locked

@@ -230,8 +230,9 @@ struct mqfq_queue {
  * @run:	queue @number has left the state @was, or has been recalled (MQFQ_ASIDE); have
  *		mqfq_take() tried for it, from another context; called under other queues' locks and
  *		in any context
- * @wait:	queue @number waits from now on: MQFQ_THROTTLED or MQFQ_READY; or NULL. Called
- *		under locks of this and other queues.
+ * @wait:	queue @number waits from now on: MQFQ_THROTTLED or MQFQ_READY; or MQFQ_RUNNABLE:
+ *		it has stopped to be READY, since what waited has a pass. Or NULL. Called under
+ *		locks of this and other queues.
  * @clock_ns:	time, for statistics
  */
 struct mqfq_policy_ops {
@@ -369,5 +370,76 @@ static inline bool mqfq_tally_pay(atomic64_t *tally)
 bool mqfq_permit_take(struct mqfq_permits *k, int limit);
 /* If a permit is idle and a queue is parked, one comes to get it: each in its turn. Any context. */
 void mqfq_permit_recall(struct mqfq_policy *p, struct mqfq_permits *k, int limit);
+
+/* ---- the entries of a queue, under its lock ---- */
+
+static inline struct flow *mqfq_entry_flow(const struct mqfq_entry *e)
+{
+	return (struct flow *)(e->flow & ~((1UL << MQFQ_ENTRY_BITS) - 1));
+}
+
+/*
+ * The requests of a flow come in the order of their tags, and so do most requests of all flows.
+ * Those wait in a list. Only a request with an earlier tag than the last of the list is sorted into
+ * a tree. All tags in the tree are earlier than the last of the list, so of two equal tags the one
+ * in the list came first.
+ */
+static inline struct mqfq_entry *mqfq_first(const struct mqfq_queue *mq)
+{
+	struct mqfq_entry *in_order = mq->in_order.first;
+	struct mqfq_entry *other = rb_entry_safe(rb_first_cached(&mq->others),
+						 struct mqfq_entry, node);
+
+	if (!other)
+		return in_order;
+	return in_order && !vt_after(in_order->start, other->start) ? in_order : other;
+}
+
+static inline bool mqfq_is_latest(const struct mqfq_queue *mq, const struct mqfq_entry *e)
+{
+	struct rb_node *last;
+
+	if (mq->in_order.first)
+		return !vt_after(mq->in_order.last->start, e->start);
+	last = rb_last(&mq->others.rb_root);
+	return !last || vt_after(e->start, rb_entry(last, struct mqfq_entry, node)->start);
+}
+
+/* Takes the first entry out, without telling virtual time. */
+static inline void mqfq_unlink_first(struct mqfq_queue *mq, struct mqfq_entry *e)
+{
+	WRITE_ONCE(mq->nr, mq->nr - 1);
+	if (mq->in_order.first == e)
+		mq->in_order.first = e->next;
+	else
+		rb_erase_cached(&e->node, &mq->others);
+}
+
+static inline u16 *mqfq_counter(struct mqfq_queue *mq, const struct mqfq_entry *e)
+{
+	return &mq->nr_queued[mqfq_entry_flow(e)->number % MQFQ_FLOW_COUNTERS];
+}
+
+static inline void mqfq_count_in(struct mqfq_queue *mq, const struct mqfq_entry *e)
+{
+	u16 *n = mqfq_counter(mq, e);
+
+	if (!*n)
+		WRITE_ONCE(mq->nr_flows, mq->nr_flows + 1);
+	WRITE_ONCE(*n, *n + 1);
+	WRITE_ONCE(mq->inserted, mq->inserted + 1);
+	if (unlikely(e->flow & MQFQ_ENTRY_SLOW))
+		WRITE_ONCE(mq->slow_inserted, mq->slow_inserted + 1);
+}
+
+static inline void mqfq_count_out(struct mqfq_queue *mq, const struct mqfq_entry *e)
+{
+	u16 *n = mqfq_counter(mq, e);
+
+	WRITE_ONCE(*n, *n - 1);
+	if (!*n)
+		WRITE_ONCE(mq->nr_flows, mq->nr_flows - 1);
+	WRITE_ONCE(mq->taken, mq->taken + 1);
+}
 
 #endif /* MQFAIR_MQFQ_QUEUE_H */

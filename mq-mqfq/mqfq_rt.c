@@ -30,6 +30,15 @@
  *	entries in lines + head >= passes that the queue has, and
  *	there is a head if it has more entries than passes.
  *
+ * A flow that has nothing at the device. D is for those that have much there. If they hold all
+ * slots with large writes, a flow that sends one request at a time waits for one to come back, each
+ * time, and for all of them if D becomes less. So if the first entry of a queue may go by its tag,
+ * and finds no slot, and nothing that its flow has sent through the queue is at the device, and a
+ * pass is to spare, then it becomes the head: it goes with a pass, or with a slot if that comes
+ * first. When the pass comes back, and the queue still waits for a slot, the flow's next entry may
+ * pass. The bound is the same. And these entries wait for virtual time as all do; a queue that was
+ * throttled waits for a slot afterwards.
+ *
  * A queue that has passes has its flag is_recalled set, by which mqfq_has_work() says yes. A queue
  * that is away (mqfq_stuck.c) has none. Passes of entries that do not come back are lent like
  * slots: rt_tally counts releases and debts.
@@ -168,6 +177,32 @@ void mqfq_rt_come_back(struct mqfq_queue *mq)
 	mqfq_rt_park(mq);
 }
 
+static bool mqfq_rt_has_none_out(struct mqfq_queue *mq, const struct mqfq_entry *e)
+{
+	u32 nr = flow_local_nr(&mq->flows, mqfq_entry_flow(e));
+
+	return nr && nr <= *mqfq_counter(mq, e);
+}
+
+bool mqfq_rt_may_pass(struct mqfq_queue *mq, const struct mqfq_entry *e)
+{
+	const struct mqfq_policy *p = mq->policy;
+
+	return !(e->flow & (MQFQ_ENTRY_SLOW | MQFQ_ENTRY_DIRECT | MQFQ_ENTRY_RT)) &&
+	       !mq->rt.head && !mq->rt.nr && !mq->is_away &&
+	       atomic_read(&p->passes.nr_out) < READ_ONCE(p->nr_passes) &&
+	       ready_set_is_empty(&p->passes.parked) && mqfq_rt_has_none_out(mq, e);
+}
+
+void mqfq_rt_be_head(struct mqfq_queue *mq, struct mqfq_entry *e)
+{
+	lockdep_assert_held(&mq->lock);
+
+	mq->rt.head = e;
+	mq->rt.head_level = MQFQ_RT_LEVELS - 1;
+	mqfq_rt_settle(mq);
+}
+
 /* The head is older than those of its level that are in line. */
 static bool mqfq_rt_is_head_next(const struct mqfq_rt_queue *rt)
 {
@@ -209,7 +244,16 @@ void mqfq_release_pass(struct mqfq_queue *mq)
 		mq->policy->ops->run(mq->policy->context, mq->number, MQFQ_ASIDE);
 		return;
 	}
-	/* Full barrier: pass before bits. Pairs with ready_set_add() in mqfq_rt_park(). */
+	/*
+	 * Full barrier: pass before bits. Pairs with ready_set_add() in mqfq_rt_park(). And before
+	 * the state, but without a partner: a queue that becomes READY at this moment waits for a
+	 * slot, as all do.
+	 */
 	atomic_dec_return(&mq->policy->passes.nr_out);
 	mqfq_recall_rt(mq->policy);
+	if (atomic_read(&mq->state) == MQFQ_READY) {
+		/* Its flow may have another entry, and nothing at the device now. */
+		WRITE_ONCE(mq->is_recalled, true);
+		mq->policy->ops->run(mq->policy->context, mq->number, MQFQ_ASIDE);
+	}
 }

@@ -314,13 +314,19 @@ static u64 sim_ahead(const struct simulation *s, const struct sim_flow *f)
 	return usual;
 }
 
+/* D of the theorems: what may be at the device at once. */
+static u64 sim_depth(const struct simulation *s)
+{
+	return s->window_depth + s->window_passes;
+}
+
 /* (2), or for D = 1 all the time (3), and what a flow that was alone is ahead. */
 static u64 sim_completed_bound(const struct simulation *s, u64 sent, u64 lead, u64 largest_f,
 			       u64 largest_m)
 {
-	if (s->mix.kind == SIM_THEOREM_1)
+	if (s->mix.kind == SIM_THEOREM_1 && sim_depth(s) == 1)
 		return max(sent, s->throttle_vt + 2 * max(largest_f, largest_m) + lead);
-	return sent + s->window_depth * (largest_f + largest_m);
+	return sent + sim_depth(s) * (largest_f + largest_m);
 }
 
 /* What the places of two flows had paid in advance, in this window. */
@@ -335,7 +341,7 @@ static void sim_judge(struct simulation *s, unsigned int a, unsigned int b)
 	u64 lead = s->pair[a][b].lead + sim_paid(s, a, b), slack = s->slack_vt + lead;
 	u64 sent = sim_ahead(s, &s->flow[a]) + sim_ahead(s, &s->flow[b]) + slack;
 	u64 completed = sim_completed_bound(s, sent, lead, largest_f, largest_m);
-	u64 depth = s->window_depth > 1 ? s->window_depth + 1 : 1;
+	u64 depth = sim_depth(s) > 1 ? sim_depth(s) + 1 : 1;
 	u64 paper = depth * (2 * s->throttle_vt + largest_f + largest_m) + lead;
 	const u64 *worst = s->pair[a][b].worst;
 	u64 theorem = worst[depth > 1 ? SIM_COMPLETED : SIM_COMPLETED_SINCE];
@@ -373,6 +379,7 @@ void sim_begin_window(struct simulation *s)
 	unsigned int f;
 
 	s->window_depth = max(s->slots, s->nr_out);
+	s->window_passes = s->nr_passes_out;
 	s->window_vt = mqfq_vt(&s->policy);
 	for (f = 0; f < s->mix.nr_flows; f++) {
 		if (!vt_after(s->flow[f].moved_until, s->window_vt))

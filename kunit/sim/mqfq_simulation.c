@@ -27,11 +27,17 @@ static bool sim_is_slow(const struct sim_request *r)
 	return r->e.flow & MQFQ_ENTRY_SLOW;
 }
 
+static bool sim_has_pass(const struct sim_request *r)
+{
+	return r->e.flow & MQFQ_ENTRY_PASS;
+}
+
 /* ---- the device ---- */
 
 static void sim_to_device(struct simulation *s, struct sim_request *r)
 {
-	u32 service = r->ticks * s->mix.slots;
+	/* All that is at the device shares it; what has a pass makes the others slower. */
+	u32 service = r->ticks * max(s->mix.slots, s->nr_inflight + 1);
 
 	switch (s->mix.order) {
 	case SIM_FIFO:
@@ -49,6 +55,11 @@ static void sim_to_device(struct simulation *s, struct sim_request *r)
 	if (s->failure)
 		return;
 	s->inflight[s->nr_inflight++] = r;
+	if (sim_has_pass(r)) {
+		s->nr_passes_out++;
+		s->window_passes = max(s->window_passes, s->nr_passes_out);
+		return;
+	}
 	s->nr_out++;
 	if (sim_is_slow(r))
 		s->nr_slow_out++;
@@ -144,17 +155,28 @@ static void sim_dispatch(struct simulation *s, struct mqfq_entry *e, u64 earlies
 	const struct mqfq_entry *next = sim_first(s, r->queue);
 	u64 window_vt = max(sim_window(s, r->flow), s->granted_vt[r->queue]);
 
-	s->granted_vt[r->queue] = 0;
+	/* Not by what passes: the other one, which may have been granted it, is still there. */
+	if (!sim_has_pass(r))
+		s->granted_vt[r->queue] = 0;
 	SIM_TRACE(s, "dispatch flow %u queue %u start %+lld bytes %u inflight %u", r->flow,
-		  r->queue, (s64)(e->start - s->mix.first_vt), r->bytes, s->nr_out + 1);
-	SIM_CHECK(s, (int)s->nr_out < (int)s->slots + atomic_read(&s->policy.tokens.nr_lent) ||
-		     s->armed_before & 1U << r->queue,
-		  "more than D and what is lent in flight");
-	s->armed_before &= ~(1U << r->queue);
+		  r->queue, (s64)(e->start - s->mix.first_vt), r->bytes, s->nr_inflight + 1);
+	if (sim_has_pass(r)) {
+		SIM_CHECK(s, s->nr_passes_out < (unsigned int)s->policy.nr_passes ||
+			     s->mix.change_every || s->mix.stall_ticks,
+			  "more than the passes in flight");
+	} else {
+		SIM_CHECK(s, (int)s->nr_out <
+			     (int)s->slots + atomic_read(&s->policy.tokens.nr_lent) ||
+			     s->armed_before & 1U << r->queue,
+			  "more than D and what is lent in flight");
+		s->armed_before &= ~(1U << r->queue);
+	}
 	if (sim_is_slow(r) && !s->mix.change_every && !s->mix.stall_ticks)
 		SIM_CHECK(s, s->nr_slow_out < sim_permits(s), "more slow requests than permits");
-	SIM_CHECK(s, !next || !vt_after(e->start, next->start), "not the first of its queue");
-	if (!s->unguarded)
+	SIM_CHECK(s, !next || sim_has_pass(r) || !vt_after(e->start, next->start),
+		  "not the first of its queue");
+	/* It was within the window when it got its pass. */
+	if (!s->unguarded && !(sim_has_pass(r) && s->mix.change_every))
 		SIM_CHECK(s, !vt_after(e->start, earliest + window_vt),
 			  "dispatched more than T ahead of the earliest tag");
 	SIM_CHECK(s, mqfq_entry_flow(e) == f->flow, "the entry has changed its flow");
@@ -422,6 +444,13 @@ static void sim_reissue(struct simulation *s, unsigned int number)
 
 static void sim_release(struct simulation *s, const struct sim_request *r)
 {
+	/* A queue that was STUCK may come home, and its flows count again. */
+	sim_note_grants(s);
+	if (sim_has_pass(r)) {
+		s->nr_passes_out--;
+		mqfq_release_pass(&s->policy.queue[r->queue]);
+		return;
+	}
 	s->nr_out--;
 	if (!sim_is_slow(r)) {
 		mqfq_release(&s->policy.queue[r->queue]);
@@ -436,6 +465,7 @@ static void sim_requeue(struct simulation *s, struct sim_request *r)
 {
 	SIM_TRACE(s, "requeue flow %u queue %u", r->flow, r->queue);
 	sim_release(s, r);
+	r->e.flow &= ~(unsigned long)MQFQ_ENTRY_PASS;
 	sim_settle(s);
 	sim_insert(s, r, mqfq_vt(&s->policy));
 	SIM_CHECK(s, READ_ONCE(s->flow[r->flow].flow->finish) == s->flow[r->flow].finish,

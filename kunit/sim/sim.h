@@ -104,9 +104,13 @@
  *    A queue that is in debt, or whose leaf has left, counts in none of the claims about virtual
  *    time, and of the flows that use it no shares are claimed. All claims hold for the others.
  *
+ * The theorems' D is D and the entries that were out with passes, since their flow had nothing at
+ * the device.
+ *
  * At any time: slow entries have no more slots than there are permits; V never goes back; a slot is
- * given only if fewer than D are out; slots in flight and in the tree are D together; a tag is what
- * the naive rule says; at most so many events happen, and in the end nothing waits.
+ * given only if fewer than D are out, and a pass only if fewer are out than there are; slots in
+ * flight and in the tree are D together; a tag is what the naive rule says; at most so many events
+ * happen, and in the end nothing waits.
  */
 #ifndef MQFAIR_SIM_H
 #define MQFAIR_SIM_H
@@ -305,12 +309,13 @@ struct simulation {
 	unsigned int nr_inflight;	/* at the device */
 	unsigned int nr_out;		/* slots; a completed request holds one for a moment */
 	unsigned int nr_slow_out;	/* of these, by slow requests */
+	unsigned int nr_passes_out;	/* by a flow that had nothing at the device */
 	unsigned int nr_waiting;
 	u64 device_at, nr_sent, next_look;
 
 	unsigned int slots, issued, completed, next_change;
 	u64 throttle_vt, last_vt, grain_vt, slack_vt, window_vt;
-	unsigned int window_depth;
+	unsigned int window_depth, window_passes;
 	u32 pending, unguarded;		/* masks of queues */
 	u32 armed_before;		/* and those that had a slot in hand when D changed */
 	u64 granted_vt[SIM_QUEUES_MAX];	/* see sim_note_grants() */
