@@ -96,9 +96,9 @@ static void end_window_of(struct context *c, const struct mqfq_auto_window *w, u
 	u64 first = div_u64(w->bytes * first_ppm, 1000000);
 
 	mqfq_auto_begin_window(&c->law);
-	mqfq_auto_flow(&c->law, &c->flow[0], first << VT_SHIFT, 0);
-	mqfq_auto_flow(&c->law, &c->flow[1], (w->bytes - first) << VT_SHIFT, 0);
-	mqfq_auto_flow(&c->law, &c->flow[2], (u64)c->third << VT_SHIFT, 0);
+	mqfq_auto_flow(&c->law, &c->flow[0], first << VT_SHIFT, 0, true);
+	mqfq_auto_flow(&c->law, &c->flow[1], (w->bytes - first) << VT_SHIFT, 0, true);
+	mqfq_auto_flow(&c->law, &c->flow[2], (u64)c->third << VT_SHIFT, 0, c->third);
 	mqfq_auto_window(&c->law, w);
 }
 

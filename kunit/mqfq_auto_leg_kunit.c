@@ -137,7 +137,8 @@ static const struct {
 	{ "the reader waits for slots alone",	{ 100, 200 }, { 200, 198 }, 32 },
 	{ "the writer displaces the reader",	{ 400, 100 }, { 200, 200 }, -20 },
 	{ "the reader displaces the writer",	{ 400, 200 }, { 1000, 150 }, 91 },
-	{ "the reader has little more",		{ 1000, 200 }, { 1090, 190 }, -3 },
+	{ "the reader has little more",		{ 1000, 200 }, { 1090, 190 }, 6 },
+	{ "the reader has little less",		{ 1000, 200 }, { 950, 300 }, 46 },
 	{ "as many of both",			{ 100, 200 }, { 100, 200 }, 0 },
 };
 

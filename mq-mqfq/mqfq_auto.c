@@ -140,6 +140,12 @@ enum {
 	/* In a comparison, a window of fewer requests may be off as much by chance. */
 	MQFQ_AUTO_LOAD_REQUESTS	= 100,
 
+	/* A flow's windows without a request, the last IDLE_PART or so, in IDLE_UNITs. */
+	MQFQ_AUTO_IDLE_UNIT	= 16,
+	MQFQ_AUTO_IDLE_PART	= 16,
+	/* If there is none in a quarter of them, it asks for no more than it has. */
+	MQFQ_AUTO_IDLE_ENOUGH	= MQFQ_AUTO_IDLE_UNIT * MQFQ_AUTO_IDLE_PART / 4,
+
 	/* Units of virtual time in a unit of mqfq_auto_flow.share, as a power of two. */
 	MQFQ_AUTO_SHARE_SHIFT	= VT_SHIFT + 6,
 };
@@ -154,6 +160,7 @@ static bool mqfq_auto_is_up(enum mqfq_auto_way way)
 void mqfq_auto_begin_window(struct mqfq_auto *a)
 {
 	a->shares = (struct mqfq_auto_shares) {};
+	a->nr_asking = 0;
 	if (a->skip)
 		return;
 	a->leg[a->side].shares = (struct mqfq_auto_shares) {};
@@ -170,16 +177,30 @@ static void mqfq_auto_note_beside(struct mqfq_auto_leg *leg, const struct mqfq_a
 		leg->beside = share;
 }
 
-void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt, u64 unit_vt)
+/*
+ * A flow that often has nothing outstanding has what it asks for: less than others, but not less
+ * than its share.
+ */
+static bool mqfq_auto_asks_for_more(struct mqfq_auto_flow *note, bool is_outstanding)
+{
+	note->idle += (is_outstanding ? 0 : MQFQ_AUTO_IDLE_UNIT) - note->idle / MQFQ_AUTO_IDLE_PART;
+	return note->idle < MQFQ_AUTO_IDLE_ENOUGH;
+}
+
+void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt, u64 unit_vt,
+		    bool is_outstanding)
 {
 	u64 share = service_vt >> MQFQ_AUTO_SHARE_SHIFT, unit = unit_vt >> MQFQ_AUTO_SHARE_SHIFT;
 	struct mqfq_auto_leg *leg = &a->leg[a->side];
 
+	if (!mqfq_auto_asks_for_more(note, is_outstanding))
+		return;
+	a->nr_asking += is_outstanding || share;
 	mqfq_auto_add_share(&a->shares, note, share, unit);
 	if (a->skip)
 		return;
 	if (note->period != a->period)
-		*note = (struct mqfq_auto_flow) { .period = a->period };
+		*note = (struct mqfq_auto_flow) { .period = a->period, .idle = note->idle };
 	note->share[a->side] += share;
 	share = note->share[a->side];
 	if (mqfq_auto_add_share(&leg->shares, note, share, unit))
@@ -387,6 +408,13 @@ static void mqfq_auto_blame(struct mqfq_auto *a, u32 slots)
 	a->nr_unfair_rests = 0;
 }
 
+/* It is not fair, and less so with the base than with the smaller value that is tried. */
+static bool mqfq_auto_is_for_poorest(const struct mqfq_auto *a)
+{
+	return a->jain_ppm < MQFQ_AUTO_FAIR_PPM &&
+	       mqfq_auto_helps_poorest(&a->leg[MQFQ_AUTO_OTHER], &a->leg[MQFQ_AUTO_BASE]);
+}
+
 /* A pair is complete. */
 static void mqfq_auto_judge(struct mqfq_auto *a)
 {
@@ -412,7 +440,7 @@ static void mqfq_auto_judge(struct mqfq_auto *a)
 	/* In doubt, a larger D, which costs nothing, or a fairer one, and T as it is. */
 	if (better && (max(off, -off) >= doubt_ppm ||
 		       (a->which == MQFQ_AUTO_SLOTS &&
-			(up || a->jain_ppm < MQFQ_AUTO_FAIR_PPM))))
+			(up || mqfq_auto_is_for_poorest(a)))))
 		mqfq_auto_take_step(a);
 	else
 		mqfq_auto_end(a, MQFQ_AUTO_BASE);
@@ -535,6 +563,7 @@ static void mqfq_auto_halve(struct mqfq_auto *a, const struct mqfq_auto_window *
 		return;
 	}
 	a->is_new = false;
+	a->nr_known = a->nr_new;
 	a->jain_ppm = mqfq_auto_leg_jain_ppm(&a->best);
 	if (d->base == d->best)
 		return;
@@ -560,7 +589,7 @@ static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window
 	 * completed flow by flow.
 	 */
 	if ((mqfq_auto_turn_tells(&a->turn) >= needs && leg->requests >= a->in_flight &&
-	     leg->shares.nr >= w->nr_flows) || a->turn.windows >= MQFQ_AUTO_LEG_WINDOWS)
+	     leg->shares.nr >= a->nr_asking) || a->turn.windows >= MQFQ_AUTO_LEG_WINDOWS)
 		mqfq_auto_halve(a, w);
 }
 
@@ -681,8 +710,10 @@ static bool mqfq_auto_is_for_one(struct mqfq_auto *a, const struct mqfq_auto_win
 		bool was_alone = mqfq_auto_is_alone(a);
 
 		a->nr_alone = 0;
-		if (was_alone)
+		if (was_alone && w->nr_flows > a->nr_known)
 			mqfq_auto_restart(a);
+		else if (was_alone)
+			a->wait = max(a->wait, a->interval);
 		return was_alone;
 	}
 	if (w->requests && !mqfq_auto_is_alone(a) && ++a->nr_alone == MQFQ_AUTO_ALONE_WINDOWS)
@@ -737,6 +768,7 @@ void mqfq_auto_init(struct mqfq_auto *a, u32 slots, u32 open_slots, u32 throttle
 void mqfq_auto_on(struct mqfq_auto *a, enum mqfq_auto_which which)
 {
 	WRITE_ONCE(a->knob[which].is_on, true);
+	a->nr_known = 0;
 	mqfq_auto_restart(a);
 }
 

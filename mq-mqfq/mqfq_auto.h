@@ -76,6 +76,7 @@ struct mqfq_auto_knob {
  * @drain:	requests that were sent before the last change, and have not been completed
  * @is_new:	the flows are new: D is brought down without comparisons
  * @nr_new:	so many
+ * @nr_known:	flows that D was brought down for: if they return, it is found
  * @first:	service before the first step of that
  * @best:	and with the best value so far
  * @last_slots:	D before the last step
@@ -84,6 +85,7 @@ struct mqfq_auto_knob {
  * @way:	which way
  * @leg:	service with the base, and with the value that is tried
  * @shares:	of the flows in this window
+ * @nr_asking:	of the flows in this window, those that ask for more than they have
  * @period:	counts comparisons and rests
  * @jain_ppm:	Jain's index with the base, in the last comparison or in this rest; 0: not known
  * @side:	which leg this window counts for
@@ -114,6 +116,7 @@ struct mqfq_auto {
 	u64 drain;
 	bool is_new;
 	u32 nr_new;
+	u32 nr_known;
 	struct mqfq_auto_leg first, best;
 	u32 last_slots;
 	bool probing;
@@ -121,7 +124,8 @@ struct mqfq_auto {
 	enum mqfq_auto_way way;
 	struct mqfq_auto_leg leg[MQFQ_AUTO_NR_SIDES];
 	struct mqfq_auto_shares shares;
-	u64 period;
+	u32 nr_asking;
+	u32 period;
 	u32 jain_ppm;
 	enum mqfq_auto_side side;
 	bool is_second;
@@ -214,8 +218,10 @@ void mqfq_auto_begin_window(struct mqfq_auto *a);
  * @note:	the law's, of this flow
  * @service_vt:	in units of virtual time; may be 0
  * @unit_vt:	what MQFQ_AUTO_UNIT_BYTES would add to that
+ * @is_outstanding: it has requests that are not back, now that the window ends
  */
-void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt, u64 unit_vt);
+void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt, u64 unit_vt,
+		    bool is_outstanding);
 
 /**
  * mqfq_auto_window() - a window is over

@@ -160,12 +160,25 @@ u64 mqfq_auto_chance_ppm(const struct mqfq_auto_leg *leg)
 	return (MQFQ_AUTO_UNFAIR + MQFQ_AUTO_VERY_UNFAIR) * mqfq_auto_grain_ppm(leg);
 }
 
-/* Has the flow that is short of its share more with the larger value? Nothing displaces it then. */
-static bool mqfq_auto_frees_poorest(const struct mqfq_auto_leg *large,
-				    const struct mqfq_auto_leg *small)
+bool mqfq_auto_helps_poorest(const struct mqfq_auto_leg *now, const struct mqfq_auto_leg *then)
 {
-	return mqfq_auto_leg_jain_ppm(small) < MQFQ_AUTO_VERY_UNFAIR_PPM &&
-	       mqfq_auto_poorest_rise_ppm(large, small) > MQFQ_AUTO_POOREST_PPM;
+	return mqfq_auto_poorest_rise_ppm(now, then) > MQFQ_AUTO_POOREST_PPM;
+}
+
+/*
+ * A flow is short of its share with both, and it is not by the larger value: that one displaces
+ * nothing.
+ */
+static bool mqfq_auto_is_short_anyway(const struct mqfq_auto_leg *large,
+				      const struct mqfq_auto_leg *small, s64 least_ppm,
+				      s64 most_ppm)
+{
+	if (mqfq_auto_leg_jain_ppm(small) >= MQFQ_AUTO_VERY_UNFAIR_PPM)
+		return false;
+	if (mqfq_auto_helps_poorest(large, small))
+		return mqfq_auto_worth_ppm(small) <= mqfq_auto_worth_ppm(large);
+	return least_ppm > -MQFQ_AUTO_POOREST_PPM && !mqfq_auto_helps_poorest(small, large) &&
+	       2 * mqfq_auto_poorest_rise_ppm(small, large) < most_ppm;
 }
 
 s64 mqfq_auto_gain_of_ppm(const struct mqfq_auto_leg *large, const struct mqfq_auto_leg *small)
@@ -173,14 +186,14 @@ s64 mqfq_auto_gain_of_ppm(const struct mqfq_auto_leg *large, const struct mqfq_a
 	s64 unfair_ppm = mqfq_auto_worth_ppm(small) - mqfq_auto_worth_ppm(large);
 	s64 bytes_ppm = mqfq_auto_bytes_rise_ppm(large, small);
 	s64 requests_ppm = mqfq_auto_requests_rise_ppm(large, small);
-	s64 rise_ppm = min(bytes_ppm, requests_ppm);
+	s64 least_ppm = min(bytes_ppm, requests_ppm), most_ppm = max(bytes_ppm, requests_ppm);
 	s64 loss_ppm = -mqfq_auto_leg_rise_ppm(small, large);
 
-	if (mqfq_auto_frees_poorest(large, small) && unfair_ppm <= 0)
-		return max(bytes_ppm, requests_ppm);
-	if (rise_ppm > 0 && 2 * mqfq_auto_poorest_rise_ppm(small, large) < loss_ppm)
-		return rise_ppm;
-	return rise_ppm - max_t(s64, unfair_ppm, 0);
+	if (mqfq_auto_is_short_anyway(large, small, least_ppm, most_ppm))
+		return most_ppm;
+	if (least_ppm > 0 && 2 * mqfq_auto_poorest_rise_ppm(small, large) < loss_ppm)
+		return least_ppm;
+	return least_ppm - max_t(s64, unfair_ppm, 0);
 }
 
 bool mqfq_auto_is_unfair(const struct mqfq_auto_leg *leg, s64 gain_ppm)

@@ -71,10 +71,12 @@ struct mqfq_auto_shares {
  * struct mqfq_auto_flow - what the law remembers of a flow; all 0 at first
  * @share:	its service over its weight, with each side of the comparison; or at rest
  * @period:	number of that comparison, or rest
+ * @idle:	how many of the last windows have ended without a request of it
  */
 struct mqfq_auto_flow {
 	u64 share[MQFQ_AUTO_NR_SIDES];
-	u64 period;
+	u32 period;
+	u32 idle;
 };
 
 /**
@@ -160,6 +162,9 @@ s64 mqfq_auto_leg_rise_ppm(const struct mqfq_auto_leg *now, const struct mqfq_au
  * least in a short leg is also a matter of chance.
  */
 s64 mqfq_auto_poorest_rise_ppm(const struct mqfq_auto_leg *now, const struct mqfq_auto_leg *then);
+
+/* Is that so much more that it is not chance? */
+bool mqfq_auto_helps_poorest(const struct mqfq_auto_leg *now, const struct mqfq_auto_leg *then);
 
 /* Jain's index of a leg, without what chance takes. */
 u32 mqfq_auto_leg_jain_ppm(const struct mqfq_auto_leg *leg);

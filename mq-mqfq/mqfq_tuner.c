@@ -70,15 +70,16 @@ static void mqfq_tuner_flow(void *context, struct flow *f)
 	u64 passed_bytes = atomic64_read(&note->passed);
 	u64 bytes = service_bytes - note->service_bytes;
 	u64 passed = passed_bytes - note->passed_bytes;
+	bool is_outstanding = atomic_read(&f->refs) > 0;
 
 	note->service_bytes = service_bytes;
 	note->passed_bytes = passed_bytes;
 	all->window->bytes += bytes;
 	if (mqfq_tuner_is_apart(f, bytes, passed))
 		return;
-	all->window->nr_flows += bytes || atomic_read(&f->refs) > 0;
+	all->window->nr_flows += bytes || is_outstanding;
 	mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes),
-		       flow_cost_vt(f, MQFQ_AUTO_UNIT_BYTES));
+		       flow_cost_vt(f, MQFQ_AUTO_UNIT_BYTES), is_outstanding);
 }
 
 /*

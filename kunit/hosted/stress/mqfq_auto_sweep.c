@@ -465,7 +465,7 @@ static void end_window(struct machine *m)
 		sum.bytes += bytes;
 		sum.largest_kb = max(sum.largest_kb, t->now->kb);
 		mqfq_auto_flow(&m->law, &t->note, flow_cost_vt(t->flow, bytes - t->seen),
-			       flow_cost_vt(t->flow, MQFQ_AUTO_UNIT_BYTES));
+			       flow_cost_vt(t->flow, MQFQ_AUTO_UNIT_BYTES), t->outstanding);
 		sum.nr_flows += t->outstanding || bytes != t->seen;
 		t->seen = bytes;
 	}
