@@ -55,7 +55,7 @@ static void window(struct context *c, const u32 *requests, unsigned int outstand
 		w.nr_flows += requests[i] || outstanding & 1U << i;
 	}
 	w.bytes = (u64)w.requests << 12;
-	w.in_flight = min(mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), (u32)SLOTS);
+	w.in_flight = min_t(u32, mqfq_auto_value(&c->law, MQFQ_AUTO_SLOTS), SLOTS);
 	mqfq_auto_window(&c->law, &w);
 }
 

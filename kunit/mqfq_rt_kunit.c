@@ -452,6 +452,29 @@ static void nothing_out_test(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, has_pass(test, waiting));
 }
 
+/* It does so also behind what waits in its queue, if it is within the window. */
+static void behind_test(struct kunit *test)
+{
+	int waiting, near, far;
+
+	make_up(test, 0, SLOTS);
+	fill(test, 0, false);
+	waiting = put(test, 0, 1);
+	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
+	far = put_light(test, 0, 2);
+	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
+	near = put_light(test, 0, 1);
+	/* Two of its entries wait, and none is at the device. */
+	KUNIT_EXPECT_EQ(test, run(test, 0), near);
+	KUNIT_EXPECT_TRUE(test, has_pass(test, near));
+	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, mqfq_vt(&context(test)->policy), 1ULL);
+	release(test, 0);
+	KUNIT_EXPECT_EQ(test, run(test, 0), waiting);
+	end_light(test, near);
+	KUNIT_EXPECT_EQ(test, run(test, 0), far);
+}
+
 /* With a slot to be had, none is needed; without a pass to spare, it waits for a slot. */
 static void no_pass_test(struct kunit *test)
 {
@@ -507,6 +530,7 @@ static struct kunit_case mqfq_rt_cases[] = {
 	KUNIT_CASE(stopped_test),
 	KUNIT_CASE(stuck_test),
 	KUNIT_CASE(nothing_out_test),
+	KUNIT_CASE(behind_test),
 	KUNIT_CASE(no_pass_test),
 	KUNIT_CASE(ahead_test),
 	{}

@@ -536,6 +536,21 @@ static void mqfq_let_first_pass(struct mqfq_queue *mq)
 		mqfq_let_pass(mq, e);
 }
 
+/* An entry comes to a queue that waits for a slot: it passes, if it may, also what came before. */
+static bool mqfq_enter_passing(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
+{
+	const struct mqfq_policy *p = mq->policy;
+
+	if (atomic_read(&mq->state) != MQFQ_READY || !mqfq_rt_may_pass(mq, e) ||
+	    vt_after(start, mqfq_vt(p) + READ_ONCE(p->throttle_vt)))
+		return false;
+	e->start = start;
+	mqfq_sort(mq, e);
+	mqfq_entered(mq, e);
+	mqfq_rt_be_head(mq, e);
+	return true;
+}
+
 /* ---- coming, taking ---- */
 
 static void mqfq_set_state(struct mqfq_queue *mq, enum mqfq_state state)
@@ -587,9 +602,9 @@ void mqfq_insert(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
 	lockdep_assert_held(&mq->lock);
 
 	mqfq_count_in(mq, e);
+	if (unlikely(mqfq_enter_passing(mq, e, start)))
+		return;
 	mqfq_enter(mq, e, start);
-	/* What was first is within the window, and so is what comes before it. */
-	mqfq_let_first_pass(mq);
 	mqfq_ask(mq);
 }
 

@@ -32,12 +32,12 @@
  *
  * A flow that has nothing at the device. D is for those that have much there. If they hold all
  * slots with large writes, a flow that sends one request at a time waits for one to come back, each
- * time, and for all of them if D becomes less. So if the first entry of a queue may go by its tag,
- * and finds no slot, and nothing that its flow has sent through the queue is at the device, and a
- * pass is to spare, then it becomes the head: it goes with a pass, or with a slot if that comes
- * first. When the pass comes back, and the queue still waits for a slot, the flow's next entry may
- * pass. The bound is the same. And these entries wait for virtual time as all do; a queue that was
- * throttled waits for a slot afterwards.
+ * time, and for all of them if D becomes less. So an entry that is within the window goes with a
+ * pass, if there is no slot, nothing that its flow has sent through the queue is at the device, and
+ * a pass is to spare: when it comes to a queue that waits for a slot, when it is first and its
+ * queue finds none, or when the flow's pass comes back. It becomes the head, and goes with a slot
+ * if that comes first. The bound is the same. And these entries wait for virtual time as all do; a
+ * queue that was throttled waits for a slot afterwards.
  *
  * A queue that has passes has its flag is_recalled set, by which mqfq_has_work() says yes. A queue
  * that is away (mqfq_stuck.c) has none. Passes of entries that do not come back are lent like
