@@ -103,9 +103,47 @@ static void back_test(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, c->law.is_new);
 }
 
+/* They come back after a comparison that did not end, and find the base in force and no leg. */
+static void amid_comparison_test(struct kunit *test)
+{
+	static const u32 two[NR_FLOWS] = { REQUESTS, REQUESTS }, one[NR_FLOWS] = { REQUESTS };
+	struct context *c = test->priv;
+	unsigned int i;
+
+	while (c->law.side != MQFQ_AUTO_OTHER)
+		window(c, two, 3);
+	for (i = 0; i < 2 * MQFQ_AUTO_ALONE_WINDOWS || c->law.skip; i++)
+		window(c, one, 1);
+	KUNIT_EXPECT_TRUE(test, mqfq_auto_is_alone(&c->law));
+	window(c, two, 3);
+	KUNIT_EXPECT_EQ(test, (int)c->law.side, (int)MQFQ_AUTO_BASE);
+	KUNIT_EXPECT_EQ(test, c->law.leg[MQFQ_AUTO_OTHER].ns, 0ULL);
+	KUNIT_EXPECT_GT(test, c->law.wait, 0U);
+}
+
+/* They were halved for when they went: it begins again, where it began. */
+static void amid_halving_test(struct kunit *test)
+{
+	static const u32 two[NR_FLOWS] = { 9 * REQUESTS, REQUESTS }, one[NR_FLOWS] = { REQUESTS };
+	struct context *c = test->priv;
+	unsigned int i;
+
+	c->law.nr_known = 2;
+	while (c->law.knob[MQFQ_AUTO_SLOTS].base == SLOTS)
+		window(c, two, 3);
+	KUNIT_EXPECT_TRUE(test, c->law.is_new);
+	for (i = 0; i < 2 * MQFQ_AUTO_ALONE_WINDOWS || c->law.skip; i++)
+		window(c, one, 1);
+	window(c, two, 3);
+	KUNIT_EXPECT_TRUE(test, c->law.is_new);
+	KUNIT_EXPECT_EQ(test, c->law.knob[MQFQ_AUTO_SLOTS].base, (u32)SLOTS);
+}
+
 static struct kunit_case mqfq_auto_light_cases[] = {
 	KUNIT_CASE(light_test),
 	KUNIT_CASE(back_test),
+	KUNIT_CASE(amid_comparison_test),
+	KUNIT_CASE(amid_halving_test),
 	{}
 };
 

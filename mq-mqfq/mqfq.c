@@ -305,7 +305,6 @@ void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c)
 		c->inserted += mq->inserted;
 		c->dispatched += mq->taken;
 		c->queued += mq->nr + mq->nr_aside + mq->rt.nr;
-		c->passed += mq->rt.taken;
 		spin_unlock(&mq->lock);
 	}
 	for_each_possible_cpu(cpu) {
@@ -316,6 +315,7 @@ void mqfq_count(struct mqfq_data *md, struct mqfq_counters *c)
 		c->requeued += READ_ONCE(counters->requeued);
 		c->urgent += READ_ONCE(counters->urgent);
 		c->beyond_credit += READ_ONCE(counters->beyond_credit);
+		c->passed += READ_ONCE(counters->passed);
 		c->passed_others += READ_ONCE(counters->passed_others);
 	}
 }
@@ -692,6 +692,7 @@ static noinline void mqfq_serve_passed(struct mqfq_data *md, struct request *rq,
 		this_cpu_inc(md->cpu_counters->passed_others);
 		return;
 	}
+	this_cpu_inc(md->cpu_counters->passed);
 	mqfq_tuner_passed(mqfq_entry_flow(e), bytes);
 	if (mqfq_prio_is(rq, IOPRIO_CLASS_RT))
 		mqfq_forgive(md, rq, mqfq_entry_flow(e));

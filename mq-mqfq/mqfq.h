@@ -35,8 +35,8 @@ enum {
 
 /*
  * Counted without a lock, in any context; the sum over the CPUs is exact when the queue is frozen.
- * Of urgent requests, those that went next, and those whose flow had no credit left. Of those that
- * passed, the ones that are not of class RT.
+ * Of urgent requests, those that went next, and those whose flow had no credit left. Those that
+ * passed, by class RT or for a target, and the others.
  */
 struct mqfq_cpu_counters {
 	unsigned long merged;
@@ -44,6 +44,7 @@ struct mqfq_cpu_counters {
 	unsigned long requeued;
 	unsigned long urgent;
 	unsigned long beyond_credit;
+	unsigned long passed;
 	unsigned long passed_others;
 };
 

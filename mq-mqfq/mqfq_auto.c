@@ -19,16 +19,18 @@
  *	       - UNFAIR times what Jain's index has lost
  *
  * Both rates must rise. With a larger D, large requests may displace small ones. That is more
- * bytes, fewer requests, and no gain; it is less fairness. One rate suffices if a flow that is
- * short of its share has more as well: beside large writes, a reader with one request at a time
- * waits for a slot and for nothing else. While time is shared, bytes are time and count alone: what
- * displaces something else takes as much of it, and requests are more or fewer by the pattern in
- * which costs are varied (mqfq_cost.c). A flow that displaces one of its like shows in Jain's index
- * of the flows' service over their weights. A hundredth of that index, all that a fixed setting may
- * be better by, is worth 4% of throughput, and 16% where the index is less than 0.99. But where
- * both rates rise, fairness counts only if the smaller value gives the flow that has least of its
- * share at least half, in percent, of what it takes from the total. Otherwise the device is not
- * what they compete for, and a smaller D would only hold all of them back.
+ * bytes, fewer requests, and no gain; it is less fairness. One rate suffices if a flow is short of
+ * its share with both values, and not by the larger one: beside large writes, a reader with one
+ * request at a time waits for a slot and for nothing else. A flow that has nothing outstanding at a
+ * quarter of the windows' ends has what it asks for, and does not count in Jain's index. While time
+ * is shared, bytes are time and count alone: what displaces something else takes as much of it, and
+ * requests are more or fewer by the pattern in which costs are varied (mqfq_cost.c). A flow that
+ * displaces one of its like shows in Jain's index of the flows' service over their weights. A
+ * hundredth of that index, all that a fixed setting may be better by, is worth 4% of throughput,
+ * and 16% where the index is less than 0.99. But where both rates rise, fairness counts only if the
+ * smaller value gives the flow that has least of its share at least half, in percent, of what it
+ * takes from the total. Otherwise the device is not what they compete for, and a smaller D would
+ * only hold all of them back.
  *
  *	up:	if the gain of twice the value is at least RISE, 2%.
  *	down:	if the gain over half the value, together with those of the steps down before, is at
@@ -75,7 +77,7 @@
  * disturb each other for slots costs throughput, which the comparison shows.
  *
  * One flow alone needs no D. It has all the slots that there are, and nothing is tried, until the
- * first window with another flow.
+ * first window with another flow. Flows that come back, no more than D was found for, find it.
  *
  * A round tries each step of each knob, and the steps down first while it is not fair; a step that
  * is taken is tried again. When no step is left the law rests: a second, after rounds without a
@@ -700,6 +702,14 @@ static void mqfq_auto_restart(struct mqfq_auto *a)
 	mqfq_auto_begin_legs(a);
 }
 
+/* Flows for which the values were found are back: nothing is tried for a while. */
+static void mqfq_auto_go_on(struct mqfq_auto *a)
+{
+	a->side = MQFQ_AUTO_BASE;
+	a->wait = max(a->wait, a->interval);
+	mqfq_auto_begin_legs(a);
+}
+
 /*
  * One flow alone needs no D, and would only lose by the trials. The first window with another flow
  * ends that, with the D that was found before. True if this window says nothing else.
@@ -710,10 +720,10 @@ static bool mqfq_auto_is_for_one(struct mqfq_auto *a, const struct mqfq_auto_win
 		bool was_alone = mqfq_auto_is_alone(a);
 
 		a->nr_alone = 0;
-		if (was_alone && w->nr_flows > a->nr_known)
+		if (was_alone && (a->is_new || w->nr_flows > a->nr_known))
 			mqfq_auto_restart(a);
 		else if (was_alone)
-			a->wait = max(a->wait, a->interval);
+			mqfq_auto_go_on(a);
 		return was_alone;
 	}
 	if (w->requests && !mqfq_auto_is_alone(a) && ++a->nr_alone == MQFQ_AUTO_ALONE_WINDOWS)

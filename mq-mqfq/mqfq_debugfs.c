@@ -174,8 +174,7 @@ static int mqfq_rt_show(struct mqfq_data *md, struct seq_file *m)
 
 	mqfq_count(md, &c);
 	seq_printf(m, "passes_out %d\npassed %lu\npassed_others %lu\n",
-		   atomic_read(&md->policy.passes.nr_out), c.passed - c.passed_others,
-		   c.passed_others);
+		   atomic_read(&md->policy.passes.nr_out), c.passed, c.passed_others);
 	return 0;
 }
 MQFAIR_DEBUGFS_SHOW(mqfq_rt_show, "mq-mqfq")

@@ -45,7 +45,7 @@
  * first waits like all entries, for virtual time or for a slot, and is armed; its release follows.
  * An entry that comes finds no permit while others wait for one, so no queue waits for ever.
  *
- * STUCK: see mqfq_stuck.c. Entries of class RT: see mqfq_rt.c.
+ * STUCK: see mqfq_stuck.c. Entries of class RT, and others that may pass: see mqfq_rt.c.
  *
  * kunit/hosted/stress/mqfq_wakeup.c runs this under threads.
  */
@@ -536,7 +536,7 @@ static void mqfq_let_first_pass(struct mqfq_queue *mq)
 		mqfq_let_pass(mq, e);
 }
 
-/* An entry comes to a queue that waits for a slot: it passes, if it may, also what came before. */
+/* An entry comes to a queue that waits for a slot. If it may, it passes, first or not. */
 static bool mqfq_enter_passing(struct mqfq_queue *mq, struct mqfq_entry *e, u64 start)
 {
 	const struct mqfq_policy *p = mq->policy;

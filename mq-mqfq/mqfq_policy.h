@@ -118,12 +118,6 @@ void mqfq_fold(struct mqfq_policy *p);
 /* How many entries the flow has that have not ended, in all queues: an estimate. */
 unsigned int mqfq_nr_requests(const struct mqfq_policy *p, const struct flow *f);
 
-/* How many entries of the flow wait in the queue: an upper estimate, without the lock. */
-static inline unsigned int mqfq_nr_queued(const struct mqfq_queue *mq, const struct flow *f)
-{
-	return READ_ONCE(mq->nr_queued[f->number % MQFQ_FLOW_COUNTERS]);
-}
-
 /* ---- for the policy's other files ---- */
 
 /* Entries taken with slots. */

@@ -120,7 +120,8 @@ struct mqfq_line {
  * @levels:	a bit for each that is not empty
  * @head_level:	the level of @head
  * @nr:		how many in all lines
- * @head:	the one of them that has left its line and waits in the order of tags, or NULL
+ * @head:	the one of them that has left its line and waits in the order of tags, or an entry
+ *		of another class that may pass; or NULL
  * @nr_passes:	that the queue has, for as many of these entries
  * @taken:	with passes
  */
@@ -371,7 +372,7 @@ bool mqfq_permit_take(struct mqfq_permits *k, int limit);
 /* If a permit is idle and a queue is parked, one comes to get it: each in its turn. Any context. */
 void mqfq_permit_recall(struct mqfq_policy *p, struct mqfq_permits *k, int limit);
 
-/* ---- the entries of a queue, under its lock ---- */
+/* ---- the entries of a queue, under its lock unless they say otherwise ---- */
 
 static inline struct flow *mqfq_entry_flow(const struct mqfq_entry *e)
 {
@@ -382,7 +383,7 @@ static inline struct flow *mqfq_entry_flow(const struct mqfq_entry *e)
  * The requests of a flow come in the order of their tags, and so do most requests of all flows.
  * Those wait in a list. Only a request with an earlier tag than the last of the list is sorted into
  * a tree. All tags in the tree are earlier than the last of the list, so of two equal tags the one
- * in the list came first.
+ * in the list came first. The head of mqfq_rt.c is in the tree, whatever its tag.
  */
 static inline struct mqfq_entry *mqfq_first(const struct mqfq_queue *mq)
 {
@@ -413,6 +414,12 @@ static inline void mqfq_unlink_first(struct mqfq_queue *mq, struct mqfq_entry *e
 		mq->in_order.first = e->next;
 	else
 		rb_erase_cached(&e->node, &mq->others);
+}
+
+/* How many entries of the flow wait in the queue: an upper estimate, without the lock. */
+static inline unsigned int mqfq_nr_queued(const struct mqfq_queue *mq, const struct flow *f)
+{
+	return READ_ONCE(mq->nr_queued[f->number % MQFQ_FLOW_COUNTERS]);
 }
 
 static inline u16 *mqfq_counter(struct mqfq_queue *mq, const struct mqfq_entry *e)

@@ -177,21 +177,22 @@ void mqfq_rt_come_back(struct mqfq_queue *mq)
 	mqfq_rt_park(mq);
 }
 
-static bool mqfq_rt_has_none_out(struct mqfq_queue *mq, const struct mqfq_entry *e)
+static bool mqfq_rt_has_none_out(const struct mqfq_queue *mq, const struct flow *f)
 {
-	u32 nr = flow_local_nr(&mq->flows, mqfq_entry_flow(e));
+	unsigned int nr = flow_local_nr(&mq->flows, f);
 
-	return nr && nr <= *mqfq_counter(mq, e);
+	return nr && nr <= mqfq_nr_queued(mq, f);
 }
 
-bool mqfq_rt_may_pass(struct mqfq_queue *mq, const struct mqfq_entry *e)
+bool mqfq_rt_may_pass(const struct mqfq_queue *mq, const struct mqfq_entry *e)
 {
 	const struct mqfq_policy *p = mq->policy;
 
 	return !(e->flow & (MQFQ_ENTRY_SLOW | MQFQ_ENTRY_DIRECT | MQFQ_ENTRY_RT)) &&
 	       !mq->rt.head && !mq->rt.nr && !mq->is_away &&
 	       atomic_read(&p->passes.nr_out) < READ_ONCE(p->nr_passes) &&
-	       ready_set_is_empty(&p->passes.parked) && mqfq_rt_has_none_out(mq, e);
+	       ready_set_is_empty(&p->passes.parked) &&
+	       mqfq_rt_has_none_out(mq, mqfq_entry_flow(e));
 }
 
 void mqfq_rt_be_head(struct mqfq_queue *mq, struct mqfq_entry *e)
@@ -244,15 +245,14 @@ void mqfq_release_pass(struct mqfq_queue *mq)
 		mq->policy->ops->run(mq->policy->context, mq->number, MQFQ_ASIDE);
 		return;
 	}
-	/*
-	 * Full barrier: pass before bits. Pairs with ready_set_add() in mqfq_rt_park(). And before
-	 * the state, but without a partner: a queue that becomes READY at this moment waits for a
-	 * slot, as all do.
-	 */
+	/* Full barrier: pass before bits. Pairs with ready_set_add() in mqfq_rt_park(). */
 	atomic_dec_return(&mq->policy->passes.nr_out);
 	mqfq_recall_rt(mq->policy);
+	/*
+	 * The flow may have another entry here, and nothing at the device now. A hint: a queue that
+	 * becomes READY at this moment is woken by a slot, as all are.
+	 */
 	if (atomic_read(&mq->state) == MQFQ_READY) {
-		/* Its flow may have another entry, and nothing at the device now. */
 		WRITE_ONCE(mq->is_recalled, true);
 		mq->policy->ops->run(mq->policy->context, mq->number, MQFQ_ASIDE);
 	}

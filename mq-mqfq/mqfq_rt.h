@@ -19,10 +19,10 @@ void mqfq_rt_come_back(struct mqfq_queue *mq);
 /* Takes an entry for which there is a pass, or NULL; it may have been the head. */
 struct mqfq_entry *mqfq_rt_take(struct mqfq_queue *mq);
 /*
- * May @e pass, which is first, within the window, and not of class RT? Nothing of its flow that
- * came here is at the device, and a pass is to spare. Flows that share a counter may hide it.
+ * May @e pass, which is within the window? It is not of class RT, nothing of its flow that came
+ * here is at the device, and a pass is to spare. Flows that share a counter may hide what is there.
  */
-bool mqfq_rt_may_pass(struct mqfq_queue *mq, const struct mqfq_entry *e);
+bool mqfq_rt_may_pass(const struct mqfq_queue *mq, const struct mqfq_entry *e);
 /* It does: it is the head, and stays in the order of tags. */
 void mqfq_rt_be_head(struct mqfq_queue *mq, struct mqfq_entry *e);
 /* The entry that has to line up in the order of tags, since it is the head now; or NULL. */
