@@ -2,7 +2,8 @@
 """Cases of octokvd under systemd, with the units that are shipped and all their restrictions.
 
 A systemd of its own runs in a PID namespace, a mount namespace and a cgroup. The kernel must have
-them, and no other systemd. /etc and /var/lib are copies there; octokvd is not in /usr/sbin.
+them, and no other systemd. /etc and /var/lib are copies there; octokvd is not in /usr/sbin. systemd
+mounts a /tmp of its own when the first service starts, so nothing in there is used.
 """
 import contextlib
 import os
@@ -19,6 +20,7 @@ from kit import BUILD, OCTOKVD, PORT, START_S, Failed, expect, users_file
 UNITS = "/run/systemd/system"
 SHIPPED = os.path.join(os.path.dirname(__file__), "../..")
 PROGRAM, LOG, STATE = "/run/octokvd/octokvd", "/run/octokvd/log", "/var/lib/octokvd"
+SCRIPT = "/run/octokvd/takeover"
 SYSTEMD_LOG = "/run/octokvd/systemd.log"
 CGROUPS = "/sys/fs/cgroup"
 MACHINE = f"{CGROUPS}/machine"
@@ -188,6 +190,7 @@ def drive(path):
 def case_unit_takeover():
     """the units of a host that stands by take a node over, if they may open its drive"""
     with cluster(of=SmallCluster) as c, systemd() as s:
+        shutil.copy(TAKEOVER, SCRIPT)
         client, values = c.client_once(), {f"k{i}": b"%d" % i for i in range(100)}
         for key, value in values.items():
             client.set(key, value)
@@ -199,7 +202,7 @@ def case_unit_takeover():
                                             f'--cluster {STATE}/map"\n')
             s.run("mkdir", STATE)
             s.run("systemctl", "daemon-reload")
-            words = [TAKEOVER, f"{STATE}/map", c.ids[0], f"127.0.0.1:{port}",
+            words = [SCRIPT, f"{STATE}/map", c.ids[0], f"127.0.0.1:{port}",
                      *[f"127.0.0.1:{c.port(i)}" for i in (1, 2)], "--", "systemctl", "start",
                      "octokvd"]
             # The unit opens no device that no drop-in names.
