@@ -22,7 +22,7 @@ LAB = os.path.join(CHECKOUT, "tools", "lab", "lab")
 LOGS = os.path.join(CHECKOUT, "results", "test")
 SIDE_BY_SIDE = 2
 PROGRESS_S = 30
-DETAIL_LINES = 40
+DETAIL_LINES, FAILED_COLUMNS = 40, 200
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Report:
     def __init__(self, group, parts, long_run):
         self.name, self.parts, self.long = group.name, parts, long_run
         self.lines, self.counts = [], {"ok": 0, "FAIL": 0, "SKIP": 0}
+        self.failed = []
         self.now, self.planned, self.started = "", 0, time.monotonic()
         self.mark = self.started
         self.log_path = os.path.join(LOGS, f"{group.name}.log")
@@ -59,6 +60,8 @@ class Report:
         self.counts[verdict] += 1
         about = f"  {text}" if text else ""
         self.lines.append(f"{verdict:5} {self.name}/{name}{about}  ({seconds:.1f} s)")
+        if verdict == "FAIL":
+            self.failed.append(f"{self.name}/{name}{about}")
         if verdict == "FAIL" and detail:
             self.lines += ["      | " + line for line in detail.splitlines()[-DETAIL_LINES:]]
         self.now, self.mark = "", time.monotonic()
@@ -179,6 +182,10 @@ class Session:
         for report in running:
             report.end_children()
 
+    def failed(self):
+        """A line for each case that failed: what is above them may be long."""
+        return [line for report in self.reports for line in report.failed]
+
     def totals(self):
         return [sum(report.counts[verdict] for report in self.reports)
                 for verdict in ("ok", "FAIL", "SKIP")]
@@ -220,5 +227,7 @@ def run_all(chosen, long_run):
         return 130
     passed, failed, skipped = session.totals()
     print(f"      {time.monotonic() - started:.0f} s in all; logs in results/test/")
+    for line in session.failed():
+        print(f"      failed: {line[:FAILED_COLUMNS]}")
     print(f"{passed + 1} passed, {failed} failed, {skipped} skipped")
     return 0 if not failed and passed else 1
