@@ -39,6 +39,12 @@ DISPATCH = {"mq-mqfq": "mqfq_dispatch_request", "mq-k2": "k2_dispatch_request",
 RUN_ALL = ("blk_mq_run_hw_queues", "blk_mq_delay_run_hw_queues")
 LOCK, CONTENDED = ("_raw_spin_lock", "_raw_read_lock", "_raw_write_lock"), \
     "native_queued_spin_lock_slowpath"
+# Of the tables: how a figure is written.
+FORMS = {"transfers": "{:.1f}", "caused": "{:.1f}", "hottest_line": "{:.2f}",
+         "instructions": "{:.0f}", "empty_dispatches": "{:.2f}", "runs_of_all": "{:.3f}",
+         "contended_locks": "{:.2f}"}
+METRIC_WORDS = {name: f"{name.replace('_', ' ')} per I/O" for name in FORMS}
+TENANTS = ("one tenant", "a tenant per CPU", f"{MANY_TENANTS} tenants")
 METRICS = {"transfers": "transfers/IO", "caused": "transfers/IO", "hottest_line": "transfers/IO",
            "instructions": "instructions", "empty_dispatches": "1/IO", "runs_of_all": "1/IO",
            "locks": "1/IO", "contended_locks": "1/IO"}
@@ -210,15 +216,30 @@ def _numbers(result, tenants, regime):
     return sorted(found)
 
 
+def _by_cpus(result, metric, form, regime):
+    """A table of one metric in @regime: a line per scheduler and tenants, a column per CPUs."""
+    tenants = [words for words in TENANTS if _numbers(result, words, regime)]
+    numbers = [cpus for cpus, _ in _numbers(result, tenants[0], regime)]
+    lines = []
+    for words in tenants:
+        cases = dict(_numbers(result, words, regime))
+        for name in report.unique(result, "scheduler"):
+            cells = [report.cell(report.value(result, cases.get(cpus), name, metric), form)
+                     for cpus in numbers]
+            lines.append([f"{name}, {words}", *cells])
+    return report.table([f"{METRIC_WORDS[metric]}, {regime}", *(f"{n} CPUs" for n in numbers)],
+                        [line for line in lines if any(line[1:])])
+
+
 def table(result):
-    """The figures as text."""
-    schedulers, cases = report.unique(result, "scheduler"), report.unique(result, "case")
-    parts = []
-    for metric, form in (("transfers", "{:.1f}"), ("caused", "{:.1f}"), ("hottest_line", "{:.2f}"),
-                         ("instructions", "{:.0f}"), ("empty_dispatches", "{:.2f}"),
-                         ("runs_of_all", "{:.3f}"), ("contended_locks", "{:.2f}")):
-        parts.append(report.by_scheduler(result, metric, f"{metric.replace('_', ' ')} per I/O",
-                                         form, schedulers, cases))
+    """The figures as text: both regimes, then the slices, then the lines that move."""
+    first = f"{SWEPT_CPUS} CPUs, one tenant, {UNSATURATED}"
+    swept = [case for case in report.unique(result, "case") if case.startswith(first)]
+    parts = [_by_cpus(result, metric, form, regime)
+             for regime in (UNSATURATED, SATURATED) if _numbers(result, "one tenant", regime)
+             for metric, form in FORMS.items()]
+    parts.append(report.by_scheduler(result, "transfers", METRIC_WORDS["transfers"], "{:.1f}",
+                                     report.unique(result, "scheduler"), swept))
     for case, found in result.get("lines", {}).items():
         for name, lines in found.items():
             parts.append("\n".join([f"{case}, {name}: the lines that move most", *lines]))
