@@ -22,6 +22,8 @@ from labkit.root import base_root, enter_argv       # noqa: E402
 
 SPLAT_STATUS, TIMEOUT_STATUS = guest.SPLAT, guest.TIMED_OUT
 BOOT_S, LIST_S, LIST_LONG_S = 300, 2700, 7200
+# Reasons of tools/test/guest after which a test is not tried again.
+FINAL = ("the kernel reported", "not done after")
 
 
 class Listing:
@@ -31,6 +33,8 @@ class Listing:
         self.report, self.prefix = report, prefix
         self.planned, self.done, self.about, self.failed, self.hung = [], set(), {}, 0, ""
         self.detail = []
+        # Failed by wrong output: not by a hang, or a report of the kernel.
+        self.wrong = []
 
     def read(self, line):
         word, _, rest = line.rstrip("\n").partition(" ")
@@ -50,6 +54,8 @@ class Listing:
             name, verdict, seconds, *reason = rest.split(" ", 3)
             self.done.add(name)
             self.failed += verdict == "FAIL"
+            if verdict == "FAIL" and not "".join(reason).startswith(FINAL):
+                self.wrong.append(name)
             text = ": ".join(filter(None, [self.about.get(name, ""), *reason]))
             self.report.case(verdict, self.prefix + name, text, seconds=float(seconds),
                              detail="\n".join(self.detail))
@@ -118,7 +124,10 @@ def guest_list(*options, only="", share=None):
         say_shared(report, planned)
         arguments = ["--long" if report.long else "--second-try", *planned.runs]
         limit_s = LIST_LONG_S if report.long else LIST_S
-        run_list(report, LAB, ["--cpus", "4", *options], arguments, limit_s=limit_s)
+        guest_options = ["--cpus", "4", *options]
+        wrong = run_list(report, LAB, guest_options, arguments, limit_s=limit_s).wrong
+        if wrong and not report.long:
+            report.when_alone = lambda again: run_list(again, LAB, guest_options, wrong)
     return run
 
 

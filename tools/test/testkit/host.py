@@ -111,7 +111,7 @@ def tools_unit(report):
     """The tests that the tools bring along; and the manual, in which a warning is an error."""
     for path in ("tools/bench/test_bench", "tools/mqfair/test_device", "tools/mqfair/test_doctor",
                  "tools/mqfair/test_tune", "tools/mqfair/test_report",
-                 "tools/mqfair/test_weights"):
+                 "tools/mqfair/test_weights", "tools/test/test_run"):
         run_program(report, os.path.basename(path), [path])
     guests.tests_table(report)
     run_program(report, "answers", ["tools/bench/answers", "--check"])

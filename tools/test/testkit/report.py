@@ -23,6 +23,7 @@ LOGS = os.path.join(CHECKOUT, "results", "test")
 SIDE_BY_SIDE = 2
 PROGRESS_S = 30
 DETAIL_LINES, FAILED_COLUMNS = 40, 200
+ALONE = "alone, after it had failed twice"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Report:
         self.name, self.parts, self.long = group.name, parts, long_run
         self.lines, self.counts = [], {"ok": 0, "FAIL": 0, "SKIP": 0}
         self.failed = []
+        # What to do with nothing beside it when all groups have ended, and whether that is now.
+        self.when_alone, self.is_alone = None, False
         self.now, self.planned, self.started = "", 0, time.monotonic()
         self.mark = self.started
         self.log_path = os.path.join(LOGS, f"{group.name}.log")
@@ -57,6 +60,9 @@ class Report:
     def case(self, verdict, name, text="", seconds=None, detail=""):
         """Add the verdict on one case."""
         seconds = time.monotonic() - self.mark if seconds is None else seconds
+        if self.is_alone:
+            self.forget_failure(name)
+            text = "; ".join(filter(None, [text, ALONE]))
         self.counts[verdict] += 1
         about = f"  {text}" if text else ""
         self.lines.append(f"{verdict:5} {self.name}/{name}{about}  ({seconds:.1f} s)")
@@ -65,6 +71,12 @@ class Report:
         if verdict == "FAIL" and detail:
             self.lines += ["      | " + line for line in detail.splitlines()[-DETAIL_LINES:]]
         self.now, self.mark = "", time.monotonic()
+
+    def forget_failure(self, name):
+        """The case @name has failed and is judged again."""
+        before = len(self.failed)
+        self.failed = [line for line in self.failed if line.split("  ")[0] != f"{self.name}/{name}"]
+        self.counts["FAIL"] -= before - len(self.failed)
 
     def ok(self, name, text="", **more):
         self.case("ok", name, text, **more)
@@ -134,7 +146,7 @@ class Session:
     def __init__(self, chosen, long_run):
         self.waiting = [(group, Report(group, parts, long_run)) for group, parts in chosen]
         self.reports = [report for _, report in self.waiting]
-        self.running, self.lock = [], threading.Lock()
+        self.running, self.lock, self.is_over = [], threading.Lock(), False
 
     def worker(self):
         while True:
@@ -143,7 +155,7 @@ class Session:
                     return
                 group, report = self.waiting.pop(0)
                 self.running.append(report)
-            self.run_group(group, report)
+            self.run_group(group.run, report)
             with self.lock:
                 self.running.remove(report)
                 self.print_group(report)
@@ -152,7 +164,7 @@ class Session:
     def run_group(group, report):
         report.started = report.mark = time.monotonic()
         try:
-            group.run(report)
+            group(report)
             if not report.total():
                 report.fail("all", "the group reported no case")
         except Exception as error:      # a broken group is a failed one; the others go on
@@ -167,6 +179,18 @@ class Session:
               f"{counts['SKIP']} skipped, "
               f"{time.monotonic() - report.started:.0f} s", flush=True)
 
+    def watch(self, functions):
+        """Run each of @functions in a thread, and say how far they are."""
+        threads = [threading.Thread(target=function, daemon=True) for function in functions]
+        for thread in threads:
+            thread.start()
+        beat = time.monotonic()
+        while any(thread.is_alive() for thread in threads):
+            time.sleep(0.5)
+            if time.monotonic() - beat >= PROGRESS_S:
+                beat = time.monotonic()
+                self.progress()
+
     def progress(self):
         with self.lock:
             busy = [report.state() for report in self.running]
@@ -176,11 +200,22 @@ class Session:
               file=sys.stderr, flush=True)
 
     def end(self):
+        self.is_over = True
         with self.lock:
             self.waiting.clear()
             running = list(self.running)
         for report in running:
             report.end_children()
+
+    def run_alone(self):
+        """What may have failed for want of time is tried again, one group after the other."""
+        for report in self.reports:
+            if report.when_alone and not self.is_over:
+                report.lines, report.is_alone, report.started = [], True, time.monotonic()
+                self.running.append(report)
+                self.run_group(report.when_alone, report)
+                self.running.remove(report)
+                self.print_group(report)
 
     def failed(self):
         """A line for each case that failed: what is above them may be long."""
@@ -211,16 +246,9 @@ def run_all(chosen, long_run):
     session = Session(chosen, long_run)
     for report in session.reports:
         open(report.log_path, "w", encoding="utf-8").close()
-    threads = [threading.Thread(target=session.worker, daemon=True) for _ in range(SIDE_BY_SIDE)]
-    for thread in threads:
-        thread.start()
     try:
-        beat = time.monotonic()
-        while any(thread.is_alive() for thread in threads):
-            time.sleep(0.5)
-            if time.monotonic() - beat >= PROGRESS_S:
-                beat = time.monotonic()
-                session.progress()
+        session.watch([session.worker] * SIDE_BY_SIDE)
+        session.watch([session.run_alone])
     except (KeyboardInterrupt, SystemExit):
         session.end()
         print("test: interrupted", file=sys.stderr)
