@@ -37,6 +37,8 @@
 #include "partition.h"
 #include "segment.h"
 
+enum { TAIL_BYTES = 1 << 30 };	/* of all partitions together, unless the index is large */
+
 /* ---- writing ---- */
 
 /* A number that no attempt has had, of this process or of one before it. */
@@ -52,15 +54,27 @@ uint32_t okv_chunk_limit(const struct okv_partition *p)
 	return p->segment_bytes / 4 < OKV_CHUNK_BYTES ? p->segment_bytes / 4 : OKV_CHUNK_BYTES;
 }
 
-/* Due after an eighth of the segments, or twice the size of the index, whichever is more. */
+/*
+ * After so many bytes a checkpoint is due. That bounds what recovery reads, whatever the size of
+ * the device, and what checkpoints write, whatever the size of the index.
+ */
+static uint64_t due_bytes(const struct okv_partition *p)
+{
+	uint64_t share_bytes = TAIL_BYTES / p->layout->super.nr_partitions;
+	uint64_t most_bytes = p->nr_segments / 8 * (uint64_t)p->segment_bytes;
+	uint64_t index_bytes = p->index.nr_entries * sizeof(struct okv_entry);
+	uint64_t bytes = share_bytes > 4 * index_bytes ? share_bytes : 4 * index_bytes;
+
+	/* Recovery reads whole segments. */
+	bytes -= bytes > p->segment_bytes ? p->segment_bytes : 0;
+	if (bytes > most_bytes)
+		bytes = most_bytes > 2 * index_bytes ? most_bytes : 2 * index_bytes;
+	return bytes > p->segment_bytes ? bytes : p->segment_bytes;
+}
+
 bool okv_checkpoint_is_due(const struct okv_partition *p)
 {
-	uint64_t bytes = p->nr_segments / 8 * (uint64_t)p->segment_bytes;
-	uint64_t index_bytes = 2 * p->index.nr_entries * sizeof(struct okv_entry);
-
-	if (bytes < p->segment_bytes)
-		bytes = p->segment_bytes;
-	return p->bytes_since_checkpoint > (bytes > index_bytes ? bytes : index_bytes);
+	return p->bytes_since_checkpoint > due_bytes(p);
 }
 
 static void step(struct okv_partition *p);

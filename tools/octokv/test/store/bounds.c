@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * bounds.c - unit tests of how much an open asks of a large device
+ *
+ * A process is killed after it has written much. What the next one reads is bounded by a size, and
+ * not by that of the device.
+ */
+#include "store/partition.h"
+#include "test/store/thin.h"
+
+#define DEVICE_BYTES (4ULL << 40)
+
+enum {
+	VALUE_BYTES	= 4 << 20,
+	NR_KEYS		= 700,			/* 2.7 GiB of values */
+	TAIL_BYTES_MAX	= 1400 << 20,		/* 1.4 GiB */
+};
+
+static struct thin disk;
+static struct okv_store *store;
+static char value[VALUE_BYTES];
+
+static void open_store(void)
+{
+	struct okv_open_options options = { .now_ms = 1, .attempt_seed = 1 };
+
+	disk.nr_requests = disk.read_bytes = disk.written_bytes = 0;
+	EXPECT(!okv_store_open(&store, &disk.disk, &options));
+}
+
+static void put_done(struct okv_op *op)
+{
+	*(bool *)op->owner = true;
+	okv_op_release(op);
+}
+
+static enum okv_status run_op(enum okv_op_kind kind, uint32_t key)
+{
+	bool done = false;
+	struct okv_op op = {
+		.kind = kind, .key = &key, .key_len = sizeof(key), .value = value,
+		.value_len = VALUE_BYTES, .hash = (key + 1) * 0x9e3779b97f4a7c15ULL,
+		.done = put_done, .owner = &done,
+	};
+	uint32_t partition = okv_store_partition_of(store, op.hash);
+
+	okv_partition_submit(okv_store_partition(store, partition), &op);
+	while (!done)
+		EXPECT(!disk.disk.ops->wait(&disk.disk));
+	return op.status;
+}
+
+static void kill_store(void)
+{
+	while (!disk.disk.ops->wait(&disk.disk))
+		;
+	okv_store_drop(store);
+}
+
+static void test_tail(void)
+{
+	struct okv_stats stats;
+
+	open_store();
+	for (uint32_t i = 0; i < NR_KEYS; i++)
+		EXPECT(run_op(OKV_OP_PUT, i) == OKV_OK);
+	kill_store();
+	open_store();
+	okv_store_stats(store, &stats);
+	EXPECT(stats.recovered_bytes < TAIL_BYTES_MAX);
+	printf("ok store_bounds: of %u MiB that were written, a kill leaves %lu to be read\n",
+	       NR_KEYS * (VALUE_BYTES >> 20), (unsigned long)(stats.recovered_bytes >> 20));
+	for (uint32_t i = 0; i < NR_KEYS; i++)
+		EXPECT(run_op(OKV_OP_STAT, i) == OKV_OK);
+	okv_store_close(store);
+}
+
+int main(void)
+{
+	struct okv_format_options format = { .seed = 1 };
+
+	thin_init(&disk, DEVICE_BYTES);
+	EXPECT(!okv_device_format(&disk.disk, &format));
+	test_tail();
+	thin_free(&disk);
+	return 0;
+}
