@@ -24,9 +24,14 @@
  * The second line also keeps a deletion: its record stays until no root is left that could bring
  * back the key.
  *
- * After a write that failed, each of the two roots is read back before it counts. If the device had
- * lost it, the root in its place would still have the failed write in its tail, and that write may
- * be on the device.
+ * A root names the segments that the log may go on in until two newer roots are there. The log
+ * takes only one that both roots on the device name. So recovery from either root looks at a few
+ * segments and not at all, and the next root may be lost. Free segments are named first, those of
+ * the other root before new ones. So the log finds one as long as checkpoints come in time.
+ *
+ * Each root is read back before it counts. If the device had lost it, the root in its place would
+ * name other segments. After a write that failed it counts only when it could be read: the root in
+ * its place might have the failed write in its tail, and that write may be on the device.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -72,12 +77,35 @@ static uint64_t due_bytes(const struct okv_partition *p)
 	return bytes > p->segment_bytes ? bytes : p->segment_bytes;
 }
 
+/* As many segments as the log takes between some checkpoints. */
+static uint32_t nr_to_name(const struct okv_partition *p)
+{
+	uint32_t nr = p->store->options.nr_named;
+
+	return nr ? nr : 4 * (due_bytes(p) / p->segment_bytes) + 8;
+}
+
+bool okv_checkpoint_is_awaited(const struct okv_partition *p)
+{
+	return !p->nr_free_named && p->nr_free > okv_segments_of_checkpoint(p);
+}
+
+/* The log will soon have none to take, and has written something since the last checkpoint. */
+static bool is_low(const struct okv_partition *p)
+{
+	return p->nr_free_named < p->nr_free &&
+	       p->nr_free_named + p->nr_holes_named <= nr_to_name(p) / 4 &&
+	       p->bytes_since_checkpoint > p->segment_bytes / 2;
+}
+
 bool okv_checkpoint_is_due(const struct okv_partition *p)
 {
-	return p->bytes_since_checkpoint > due_bytes(p);
+	return p->bytes_since_checkpoint > due_bytes(p) || is_low(p) ||
+	       okv_checkpoint_is_awaited(p);
 }
 
 static void step(struct okv_partition *p);
+static void finish(struct okv_partition *p);
 
 static void end(struct okv_partition *p)
 {
@@ -134,6 +162,8 @@ static void io_done(struct okv_io *io)
 			   io);
 		if (c->step < OKV_CHECKPOINT_ROOT)
 			give_up(p);
+		else if (c->step == OKV_CHECKPOINT_ROOT_READ && !p->has_failed_write)
+			finish(p);
 		else
 			try_root_again(p);
 	} else if (c->step == OKV_CHECKPOINT_ROOT_READ && memcmp(c->buf, c->root, OKV_PAGE_BYTES)) {
@@ -177,7 +207,7 @@ static bool find_place(struct okv_partition *p, uint32_t bytes)
 
 	if (c->root->nr_segments && c->offset_bytes + bytes <= p->segment_bytes)
 		return true;
-	if (bytes > p->segment_bytes || c->root->nr_segments == OKV_NR_ROOT_SEGMENTS)
+	if (bytes > p->segment_bytes || c->root->nr_segments == OKV_NR_CHUNK_SEGMENTS)
 		return false;
 	c->segment = okv_segment_take(p, OKV_SEGMENT_CHECKPOINT);
 	if (c->segment == p->nr_segments)
@@ -254,6 +284,85 @@ static bool send_chunk(struct okv_partition *p)
 	return true;
 }
 
+/* ---- segments for the log ---- */
+
+static bool name(struct okv_root_disk *root, uint32_t segment)
+{
+	if (root->nr_segments + root->nr_named == OKV_NR_ROOT_SEGMENTS)
+		return false;
+	root->segments[root->nr_segments + root->nr_named++] = segment;
+	return true;
+}
+
+enum { NR_TURNS = 4 };
+
+/* In which order segments are named, 0 first; NR_TURNS: not at all. */
+static uint32_t turn_of(const struct okv_partition *p, const struct okv_segment *s)
+{
+	switch (s->state) {
+	case OKV_SEGMENT_FREE:
+		return okv_segment_stays_named(p, s) ? 0 : 1;
+	case OKV_SEGMENT_DRAINED:
+	case OKV_SEGMENT_CHECKPOINT:
+		return 2;
+	case OKV_SEGMENT_HOLE:
+	case OKV_SEGMENT_TRIM:
+		return 3;
+	default:
+		return NR_TURNS;
+	}
+}
+
+/* Has the log taken it behind the place where it goes on by this root? */
+static bool is_in_tail(const struct okv_segment *s, const struct okv_root_disk *root)
+{
+	return okv_segment_holds_log(s) && s->life > root->life;
+}
+
+/*
+ * Name those of the tail, and some that the log may take. What is not named now is nothing for the
+ * log from this moment on.
+ */
+static bool name_segments(struct okv_partition *p)
+{
+	struct okv_root_disk *root = p->checkpoint.root;
+	uint32_t nr_left = nr_to_name(p);
+
+	root->nr_named = 0;
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		if (is_in_tail(&p->segments[i], root) && !name(root, i))
+			return false;
+	}
+	for (uint32_t turn = 0; turn < NR_TURNS; turn++) {
+		for (uint32_t i = 0; i < p->nr_segments; i++) {
+			struct okv_segment *s = &p->segments[i];
+
+			if (turn_of(p, s) != turn || is_in_tail(s, root))
+				continue;
+			if (nr_left && name(root, i))
+				nr_left--;
+			else
+				s->named_by = 0;
+		}
+	}
+	okv_segments_count(p);
+	return true;
+}
+
+void okv_checkpoint_note_named(struct okv_partition *p, const struct okv_root_disk *root)
+{
+	uint32_t bit = 1 << root->generation % OKV_NR_ROOTS;
+
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		p->segments[i].named_by &= ~bit;
+		if (root->magic != OKV_ROOT_MAGIC)
+			p->segments[i].named_by |= bit;
+	}
+	for (uint32_t i = 0; i < root->nr_named; i++)
+		p->segments[root->segments[root->nr_segments + i]].named_by |= bit;
+	okv_segments_count(p);
+}
+
 static void finish(struct okv_partition *p)
 {
 	struct okv_checkpoint *c = &p->checkpoint;
@@ -261,6 +370,7 @@ static void finish(struct okv_partition *p)
 
 	okv_segments_release(p, root->segments, root->nr_segments);
 	mem_free(root->segments);
+	okv_checkpoint_note_named(p, c->root);
 	root->generation = c->root->generation;
 	root->nr_segments = c->root->nr_segments;
 	root->segments = mem_zalloc(root->nr_segments * sizeof(*root->segments));
@@ -287,6 +397,11 @@ static void send_root(struct okv_partition *p)
 	struct okv_root_disk *root = p->checkpoint.root;
 	uint32_t slot = root->generation % OKV_NR_ROOTS;
 
+	/* Once: it may be on the device when it is written again. */
+	if (!root->sum && !name_segments(p)) {
+		give_up(p);
+		return;
+	}
 	root->sum = okv_root_sum(&p->layout->super, root, p->number, slot);
 	send(p, OKV_WRITE, okv_root_offset(p->number, slot), root, OKV_PAGE_BYTES);
 }
@@ -321,10 +436,8 @@ static void step(struct okv_partition *p)
 	case OKV_CHECKPOINT_ROOT_FLUSH:
 		if (c->io.kind == OKV_WRITE)
 			send(p, OKV_FLUSH, 0, NULL, 0);
-		else if (c->clears_doubt && p->has_failed_write)
-			read_root(p);
 		else
-			finish(p);
+			read_root(p);
 		break;
 	case OKV_CHECKPOINT_ROOT_READ:
 		finish(p);

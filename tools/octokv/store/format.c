@@ -98,6 +98,8 @@ uint64_t okv_root_sum(const struct okv_super_disk *super, const struct okv_root_
 
 	if (root->magic == OKV_ROOT_MAGIC_1)
 		bytes = offsetof(struct okv_root_disk, attempt);
+	else if (root->magic == OKV_ROOT_MAGIC_2)
+		bytes = offsetof(struct okv_root_disk, nr_named);
 	return okv_sum_behind(root, bytes, okv_seed(super, partition, OKV_NOWHERE, slot));
 }
 
@@ -187,6 +189,8 @@ static int write_roots(struct okv_disk *disk, const struct okv_super_disk *super
 		root->seq = 1;
 		root->next_life = 1;
 		root->segment = super->nr_segments;	/* no batch yet */
+		for (uint32_t j = 0; j < OKV_NR_NAMED_FIRST && j < super->nr_segments; j++)
+			root->segments[root->nr_named++] = j;
 		root->sum = okv_root_sum(super, root, partition, slot);
 		error = okv_disk_io(disk, OKV_WRITE, okv_root_offset(partition, slot), page,
 				    OKV_PAGE_BYTES);

@@ -38,13 +38,16 @@ enum {
 	OKV_BLOCKS_MIN		= 8,		/* of a segment */
 	OKV_NR_SEGMENTS_MIN	= 12,		/* of a partition; of fewer, most would be kept */
 	OKV_NR_ROOT_SEGMENTS	= 960,
+	OKV_NR_CHUNK_SEGMENTS	= 896,		/* of these, at most */
+	OKV_NR_NAMED_FIRST	= 16,		/* by the first roots */
 	OKV_APART_BYTES_MIN	= 4096,		/* of an apart value */
 	OKV_APART_ALIGN_BYTES	= 16 << 10,	/* largest alignment of these: a flash page */
 };
 
 #define OKV_SUPER_MAGIC		0x31766b6f74636fULL	/* "octokv1" */
 #define OKV_SEALED_MAGIC	0x64656c616573ULL	/* "sealed": okv_device_seal() */
-#define OKV_ROOT_MAGIC		0x32746f72U		/* "rot2" */
+#define OKV_ROOT_MAGIC		0x33746f72U		/* "rot3" */
+#define OKV_ROOT_MAGIC_2	0x32746f72U		/* "rot2": names no segments */
 #define OKV_ROOT_MAGIC_1	0x746f6f72U		/* "root": without an attempt */
 #define OKV_BATCH_MAGIC		0x63746162U		/* "batc" */
 #define OKV_RECORD_MAGIC	0x64636572U		/* "recd" */
@@ -77,6 +80,10 @@ static_assert(sizeof(struct okv_super_disk) == 104, "superblock has holes");
  * @attempt is a number that no other attempt at a checkpoint has had, not even one that ended with
  * its process, before its root: the seed of the chunks. A root with OKV_ROOT_MAGIC_1 ends before
  * it. Its chunks have the generation instead, which several attempts could share.
+ *
+ * The @nr_named entries of @segments behind those of the chunks are the only segments that the log
+ * can have gone on in behind @segment. A root with OKV_ROOT_MAGIC_2 ends before @nr_named: the log
+ * can have gone on in any.
  */
 struct okv_root_disk {
 	uint64_t sum;
@@ -92,6 +99,7 @@ struct okv_root_disk {
 	uint32_t nr_segments;
 	uint32_t segments[OKV_NR_ROOT_SEGMENTS];
 	uint64_t attempt;
+	uint64_t nr_named;
 };
 static_assert(sizeof(struct okv_root_disk) <= OKV_PAGE_BYTES, "a root is a page");
 
@@ -135,7 +143,7 @@ struct okv_batch_disk {
 	uint32_t nr_records;
 	uint32_t head_bytes;	/* with this header, without apart values */
 	uint32_t reserved32;
-	uint64_t reserved64;
+	uint64_t generation;	/* of the newest durable root; 0: not said */
 };
 static_assert(sizeof(struct okv_batch_disk) == 64, "batch header has holes");
 

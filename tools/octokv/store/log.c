@@ -145,15 +145,17 @@ static bool fits(const struct okv_partition *p, uint32_t bytes)
 static bool may_begin(const struct okv_partition *p, const struct okv_op *op)
 {
 	bool has_place = fits(p, alone_bytes(p, op));
+	bool may_take = p->nr_free_named;
 	uint32_t kept = okv_segments_of_checkpoint(p), reserve = okv_segments_kept(p);
 
 	switch (class_of(op)) {
 	case OKV_MOVES:
-		return has_place || p->nr_free > kept;
+		return has_place || (may_take && p->nr_free > kept);
 	case OKV_DELETES:
-		return p->nr_free > kept + 1 || (has_place && (!p->gc.active || p->nr_free > kept));
+		return has_place ? p->nr_free > kept || !p->gc.active :
+				   may_take && p->nr_free > kept + 1;
 	default:
-		return p->nr_free > reserve || (has_place && p->nr_free == reserve);
+		return has_place ? p->nr_free >= reserve : may_take && p->nr_free > reserve;
 	}
 }
 
@@ -276,6 +278,7 @@ static void write_batch(struct okv_batch *b)
 		.bytes = okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes),
 		.nr_records = b->nr_records,
 		.head_bytes = b->head_bytes,
+		.generation = p->generation,
 	};
 	location = okv_location(p, b->segment, b->offset_bytes);
 	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, location));
@@ -453,6 +456,7 @@ static void write_header(struct okv_partition *p, uint32_t offset)
 		.durable = okv_log_durable_seq(p),
 		.bytes = sizeof(*header),
 		.head_bytes = sizeof(*header),
+		.generation = p->generation,
 	};
 	location = okv_location(p, p->open_segment, offset);
 	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, location));

@@ -35,6 +35,7 @@
  *	kept		segments that no write of a user may take
  *	chunk		a piece of a checkpoint: some shards of the index
  *	root		a page that names the chunks of a checkpoint and where the log goes on
+ *	named		a segment that the log may take, as a root says so; recovery looks there
  *	in doubt	a root that may have a failed write in its tail
  *	tail		the batches that recovery finds behind the checkpoint of a root
  *	location	where a record lies, in units of 16 bytes
@@ -104,6 +105,8 @@ enum okv_segment_state {
  * @last_seq:		no batch in it has a greater number
  * @drained_generation:	DRAINED: the first checkpoint that does not know it
  * @live_bytes:		of records that the index points to
+ * @named_by:		bit by bit, which of the roots on the device name it: the log takes only a
+ *			segment that both do
  * @nr_headers:		header blocks, and zeros before them, that are being written. Until they
  *			are done, the segment may not become something else
  * @nr_bad:		how often collection could not read it, in this life
@@ -115,6 +118,7 @@ struct okv_segment {
 	uint64_t last_seq;
 	uint64_t drained_generation;
 	uint32_t live_bytes;
+	uint32_t named_by;
 	uint32_t nr_headers;
 	uint32_t nr_bad;
 	uint64_t bad_until_ms;
@@ -280,6 +284,7 @@ struct okv_partition {
 	/* segment.c */
 	struct okv_segment *segments;
 	uint32_t nr_free, nr_holes;
+	uint32_t nr_free_named, nr_holes_named;	/* of these, what the log may take */
 	uint64_t next_life;
 	struct okv_io allocation;
 	bool allocating;
@@ -311,7 +316,7 @@ struct okv_partition {
 	struct okv_outage log_outage;
 	uint32_t nr_roots_in_doubt;	/* so many checkpoints come before the next batch */
 	bool failing;
-	bool has_failed_write;		/* since no root was in doubt: they are read back */
+	bool has_failed_write;		/* since no root was in doubt: they have to be readable */
 	uint32_t nr_plugs;
 	uint64_t nr_puts_begun;		/* counts up when the log begins to write a put */
 	struct okv_io flush;
@@ -548,7 +553,13 @@ void okv_checkpoint_start(struct okv_partition *p);
 void okv_checkpoint_resume(struct okv_partition *p);
 int okv_checkpoint_wait(struct okv_partition *p);
 bool okv_checkpoint_is_due(const struct okv_partition *p);
+
+/* There are free segments, but none that the log may take: a checkpoint or two help. */
+bool okv_checkpoint_is_awaited(const struct okv_partition *p);
 int okv_checkpoint_load(struct okv_partition *p, const struct okv_root_disk *root);
+
+/* The root is on the device: the log may take what it names. */
+void okv_checkpoint_note_named(struct okv_partition *p, const struct okv_root_disk *root);
 
 /* recover.c */
 int okv_recover(struct okv_partition *p);

@@ -52,6 +52,8 @@ struct recovery {
 	uint64_t acknowledged;	/* a witness says that all batches below this one were */
 	uint64_t seq;		/* the next one to apply */
 	uint64_t gap_seq;	/* the first one that is missing before others; UINT64_MAX: none */
+	uint64_t generation;	/* some batch says that this root was durable */
+	bool *is_named;		/* by segment; NULL: the tail may be in any */
 	char *buf;		/* a segment */
 };
 
@@ -67,7 +69,8 @@ int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *
 	mem_free(page);
 	if (error)
 		return error;
-	if ((root->magic != OKV_ROOT_MAGIC && root->magic != OKV_ROOT_MAGIC_1) ||
+	if ((root->magic != OKV_ROOT_MAGIC && root->magic != OKV_ROOT_MAGIC_1 &&
+	     root->magic != OKV_ROOT_MAGIC_2) ||
 	    root->partition != p->number ||
 	    root->generation % OKV_NR_ROOTS != slot % OKV_NR_ROOTS ||
 	    root->nr_segments > OKV_NR_ROOT_SEGMENTS || !root->generation ||
@@ -76,7 +79,11 @@ int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *
 		return -EUCLEAN;
 	if (root->magic == OKV_ROOT_MAGIC_1)
 		root->attempt = root->generation;
-	for (uint32_t i = 0; i < root->nr_segments; i++) {
+	if (root->magic != OKV_ROOT_MAGIC)
+		root->nr_named = 0;
+	if (root->nr_named > OKV_NR_ROOT_SEGMENTS - root->nr_segments)
+		return -EUCLEAN;
+	for (uint32_t i = 0; i < root->nr_segments + root->nr_named; i++) {
 		if (root->segments[i] >= p->nr_segments)
 			return -EUCLEAN;
 	}
@@ -203,10 +210,25 @@ static int look_at(struct recovery *r, uint32_t segment, uint64_t after_life,
 	return error == -EIO ? look_everywhere(r, segment, after_life, found) : error;
 }
 
+static void note_batch(struct recovery *r, const struct okv_batch_disk *b)
+{
+	if (b->durable > r->acknowledged)
+		r->acknowledged = b->durable;
+	if (b->generation > r->generation)
+		r->generation = b->generation;
+}
+
+static void note_names(struct recovery *r, const struct okv_root_disk *root)
+{
+	r->is_named = mem_zalloc(r->p->nr_segments * sizeof(*r->is_named));
+	for (uint32_t i = 0; i < root->nr_named; i++)
+		r->is_named[root->segments[root->nr_segments + i]] = true;
+}
+
 /*
- * Find all segments that may be part of the tail. Look at those that the checkpoint knows as well:
- * if the roots on the device are older than the store had reason to believe, these segments may
- * have been used again.
+ * Find all segments that may be part of the tail. Without names, look at those that the checkpoint
+ * knows as well: if the roots on the device are older than the store had reason to believe, these
+ * segments may have been used again.
  */
 static int find_tail(struct recovery *r, const struct okv_root_disk *root)
 {
@@ -218,7 +240,7 @@ static int find_tail(struct recovery *r, const struct okv_root_disk *root)
 		const struct okv_batch_disk *b;
 		int error;
 
-		if (i == root->segment)
+		if (i == root->segment || (r->is_named && !r->is_named[i]))
 			continue;
 		error = look_at(r, i, root->life, &b);
 		if (error)
@@ -230,8 +252,7 @@ static int find_tail(struct recovery *r, const struct okv_root_disk *root)
 		};
 		if (b->life > r->max_life)
 			r->max_life = b->life;
-		if (b->durable > r->acknowledged)
-			r->acknowledged = b->durable;
+		note_batch(r, b);
 	}
 	if (root->segment < p->nr_segments)
 		r->tail[r->nr_tail++] = (struct tail_segment){
@@ -254,11 +275,30 @@ static int find_witness(struct recovery *r)
 	for (uint32_t at = 0; at < p->segment_bytes && !error; at += p->disk->block_bytes) {
 		const struct okv_batch_disk *b = (void *)(r->buf + at);
 
-		if (okv_batch_is_good(p, b, last->segment, at) && b->life == last->life &&
-		    b->durable > r->acknowledged)
-			r->acknowledged = b->durable;
+		if (okv_batch_is_good(p, b, last->segment, at) && b->life == last->life)
+			note_batch(r, b);
 	}
 	return error;
+}
+
+/*
+ * The tail and its witnesses. If the device has lost both of the next two roots, the log may have
+ * gone on where this one does not say.
+ */
+static int look(struct recovery *r, const struct okv_root_disk *root)
+{
+	int error = find_tail(r, root);
+
+	if (!error)
+		error = find_witness(r);
+	if (error || !r->is_named || r->generation < root->generation + OKV_NR_ROOTS)
+		return error;
+	mem_free(r->tail);
+	mem_free(r->is_named);
+	r->is_named = NULL;
+	r->nr_tail = 0;
+	error = find_tail(r, root);
+	return error ? error : find_witness(r);
 }
 
 /* ---- replay ---- */
@@ -375,7 +415,6 @@ static int replay(struct recovery *r, const struct okv_root_disk *root)
  */
 static int count_segments(struct okv_partition *p, uint64_t seq)
 {
-	p->nr_free = p->nr_holes = 0;
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
 		struct okv_segment *s = &p->segments[i];
 
@@ -385,9 +424,8 @@ static int count_segments(struct okv_partition *p, uint64_t seq)
 			return -EUCLEAN;
 		if (s->state == OKV_SEGMENT_FREE && p->disk->is_sparse)
 			s->state = OKV_SEGMENT_HOLE;
-		p->nr_free += s->state == OKV_SEGMENT_FREE;
-		p->nr_holes += s->state == OKV_SEGMENT_HOLE;
 	}
+	okv_segments_count(p);
 	return 0;
 }
 
@@ -422,6 +460,7 @@ static void take_root(struct okv_partition *p, const struct okv_root_disk *root,
 	memcpy(mine->segments, root->segments, root->nr_segments * sizeof(*mine->segments));
 	for (uint32_t i = 0; i < root->nr_segments; i++)
 		p->segments[root->segments[i]].state = OKV_SEGMENT_CHECKPOINT;
+	okv_checkpoint_note_named(p, root);
 }
 
 /*
@@ -435,8 +474,9 @@ static uint64_t draw_lives(const struct okv_partition *p)
 	return okv_sum(&p->number, sizeof(p->number), p->attempt_seed) >> 32;
 }
 
-/* Recover from one of the roots. */
-static int recover_from(struct okv_partition *p, const struct okv_root_disk *root, bool fallback)
+/* Recover from one of the roots. @names: what it names counts. */
+static int recover_from(struct okv_partition *p, const struct okv_root_disk *root, bool fallback,
+			bool names)
 {
 	struct recovery r = { .p = p };
 	int error;
@@ -446,9 +486,9 @@ static int recover_from(struct okv_partition *p, const struct okv_root_disk *roo
 	if (error)
 		return error;
 	r.buf = mem_work_wait(okv_align_of(p->disk), p->segment_bytes);
-	error = find_tail(&r, root);
-	if (!error)
-		error = find_witness(&r);
+	if (names)
+		note_names(&r, root);
+	error = look(&r, root);
 	if (!error)
 		error = replay(&r, root);
 	if (!error) {
@@ -460,6 +500,7 @@ static int recover_from(struct okv_partition *p, const struct okv_root_disk *roo
 	}
 	mem_work_end(r.buf, p->segment_bytes);
 	mem_free(r.tail);
+	mem_free(r.is_named);
 	return error;
 }
 
@@ -500,17 +541,21 @@ int okv_recover(struct okv_partition *p)
 	struct okv_root_disk roots[OKV_NR_ROOTS];
 	int errors[OKV_NR_ROOTS], error;
 	uint32_t newest;
+	bool names = true;
 
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
 		errors[i] = okv_root_read(p, i, &roots[i]);
+	/* A former octokvd names none, and takes any segment. */
+	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
+		names &= !errors[i] && roots[i].magic == OKV_ROOT_MAGIC;
 	newest = errors[0] || (!errors[1] && roots[1].generation > roots[0].generation);
 	/* A root that could not be read this time may be the newest. */
 	error = errors[newest] && errors[!newest] != -EUCLEAN ? errors[!newest] : errors[newest];
 	if (!error)
-		error = errors[newest] = recover_from(p, &roots[newest], errors[!newest]);
+		error = errors[newest] = recover_from(p, &roots[newest], errors[!newest], names);
 	/* The chunks of the newer root are damaged or cannot be read. */
 	if ((error == -EUCLEAN || error == -EIO) && !errors[!newest])
-		error = recover_from(p, &roots[!newest], true);
+		error = recover_from(p, &roots[!newest], true, names);
 	/* What is missing may be in the root, or in the chunks, that could not be read now. */
 	if (error == -EUCLEAN && (errors[0] == -EIO || errors[1] == -EIO))
 		error = -EIO;

@@ -12,22 +12,81 @@ enum {
 
 /* ---- taking and giving back ---- */
 
+bool okv_segment_is_named(const struct okv_segment *s)
+{
+	return s->named_by == (1 << OKV_NR_ROOTS) - 1;
+}
+
+bool okv_segment_holds_log(const struct okv_segment *s)
+{
+	return s->state == OKV_SEGMENT_OPEN || s->state == OKV_SEGMENT_SEALED ||
+	       s->state == OKV_SEGMENT_BAD || s->state == OKV_SEGMENT_DRAINED;
+}
+
+void okv_segments_count(struct okv_partition *p)
+{
+	p->nr_free = p->nr_free_named = p->nr_holes = p->nr_holes_named = 0;
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		const struct okv_segment *s = &p->segments[i];
+		bool is_free = s->state == OKV_SEGMENT_FREE, is_hole = s->state == OKV_SEGMENT_HOLE;
+
+		p->nr_free += is_free;
+		p->nr_free_named += is_free && okv_segment_is_named(s);
+		p->nr_holes += is_hole;
+		p->nr_holes_named += is_hole && okv_segment_is_named(s);
+	}
+}
+
+static void set_free(struct okv_partition *p, struct okv_segment *s)
+{
+	s->state = OKV_SEGMENT_FREE;
+	p->nr_free++;
+	p->nr_free_named += okv_segment_is_named(s);
+}
+
+bool okv_segment_stays_named(const struct okv_partition *p, const struct okv_segment *s)
+{
+	return s->named_by >> p->generation % OKV_NR_ROOTS & 1;
+}
+
+/*
+ * How well a free segment serves, 0 best. -1: it does not. A checkpoint leaves to the log what its
+ * root will make the log's.
+ */
+static int rank_of(const struct okv_partition *p, const struct okv_segment *s,
+		   enum okv_segment_state state)
+{
+	if (s->state != OKV_SEGMENT_FREE)
+		return -1;
+	if (state == OKV_SEGMENT_OPEN)
+		return okv_segment_is_named(s) ? 0 : -1;
+	return okv_segment_stays_named(p, s);
+}
+
 uint32_t okv_segment_take(struct okv_partition *p, enum okv_segment_state state)
 {
-	for (uint32_t i = 0; i < p->nr_segments; i++) {
-		struct okv_segment *s = &p->segments[i];
+	uint32_t best = p->nr_segments;
+	struct okv_segment *s;
 
-		if (s->state == OKV_SEGMENT_FREE) {
-			s->state = state;
-			s->life = p->next_life++;
-			s->last_seq = 0;
-			s->is_known = false;
-			s->nr_bad = 0;
-			p->nr_free--;
-			return i;
-		}
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		int rank = rank_of(p, &p->segments[i], state);
+
+		if (rank >= 0 && (best == p->nr_segments || !rank))
+			best = i;
+		if (!rank)
+			break;
 	}
-	return p->nr_segments;
+	if (best == p->nr_segments)
+		return best;
+	s = &p->segments[best];
+	p->nr_free--;
+	p->nr_free_named -= okv_segment_is_named(s);
+	s->state = state;
+	s->life = p->next_life++;
+	s->last_seq = 0;
+	s->is_known = false;
+	s->nr_bad = 0;
+	return best;
 }
 
 void okv_segments_release(struct okv_partition *p, const uint32_t *segments, uint32_t nr)
@@ -35,8 +94,8 @@ void okv_segments_release(struct okv_partition *p, const uint32_t *segments, uin
 	for (uint32_t i = 0; i < nr; i++) {
 		struct okv_segment *s = &p->segments[segments[i]];
 
-		p->nr_free += s->state == OKV_SEGMENT_CHECKPOINT;
-		s->state = OKV_SEGMENT_FREE;
+		if (s->state == OKV_SEGMENT_CHECKPOINT)
+			set_free(p, s);
 	}
 }
 
@@ -52,9 +111,9 @@ static void trimmed(struct okv_io *io)
 	if (p->disk->is_sparse) {
 		p->segments[p->trimmed].state = OKV_SEGMENT_HOLE;
 		p->nr_holes++;
+		p->nr_holes_named += okv_segment_is_named(&p->segments[p->trimmed]);
 	} else {
-		p->segments[p->trimmed].state = OKV_SEGMENT_FREE;
-		p->nr_free++;
+		set_free(p, &p->segments[p->trimmed]);
 	}
 	okv_segments_trim(p);
 	okv_changed(p);
@@ -81,8 +140,7 @@ void okv_segments_trim(struct okv_partition *p)
 		if (s->state != OKV_SEGMENT_TRIM || (p->trimming && i == p->trimmed))
 			continue;
 		if (p->is_quiet || okv_segments_are_low(p)) {
-			s->state = OKV_SEGMENT_FREE;
-			p->nr_free++;
+			set_free(p, s);
 			p->nr_to_trim--;
 		} else if (!p->trimming) {
 			trim(p, i);
@@ -101,10 +159,13 @@ void okv_segments_reclaim(struct okv_partition *p)
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
 		struct okv_segment *s = &p->segments[i];
 
-		if (s->state == OKV_SEGMENT_DRAINED && s->drained_generation <= oldest) {
-			s->state = p->trims ? OKV_SEGMENT_TRIM : OKV_SEGMENT_FREE;
-			p->nr_free += !p->trims;
-			p->nr_to_trim += p->trims;
+		if (s->state != OKV_SEGMENT_DRAINED || s->drained_generation > oldest)
+			continue;
+		if (p->trims) {
+			s->state = OKV_SEGMENT_TRIM;
+			p->nr_to_trim++;
+		} else {
+			set_free(p, s);
 		}
 	}
 	okv_segments_trim(p);
@@ -122,9 +183,9 @@ static void allocated(struct okv_io *io)
 		p->allocate_ms = p->now_ms + ALLOCATE_AGAIN_MS;
 	} else {
 		p->nr_refused_holes = 0;
-		p->segments[p->next_hole].state = OKV_SEGMENT_FREE;
 		p->nr_holes--;
-		p->nr_free++;
+		p->nr_holes_named -= okv_segment_is_named(&p->segments[p->next_hole]);
+		set_free(p, &p->segments[p->next_hole]);
 	}
 	p->next_hole++;
 	okv_changed(p);
@@ -137,14 +198,30 @@ static bool needs_free(const struct okv_partition *p, bool log_waits)
 	       (p->nr_free <= okv_segments_kept(p) && log_waits);
 }
 
+/* The next one from the last one on: of those that the log may take, if there are any. */
+static uint32_t next_hole(const struct okv_partition *p)
+{
+	uint32_t other = p->nr_segments;
+
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		uint32_t at = (p->next_hole + i) % p->nr_segments;
+
+		if (p->segments[at].state != OKV_SEGMENT_HOLE)
+			continue;
+		if (okv_segment_is_named(&p->segments[at]))
+			return at;
+		if (other == p->nr_segments)
+			other = at;
+	}
+	return other;
+}
+
 void okv_segment_allocate(struct okv_partition *p, bool log_waits)
 {
 	if (p->allocating || !p->nr_holes || !needs_free(p, log_waits) ||
 	    (p->nr_refused_holes >= p->nr_holes && p->now_ms < p->allocate_ms))
 		return;
-	while (p->segments[p->next_hole % p->nr_segments].state != OKV_SEGMENT_HOLE)
-		p->next_hole++;
-	p->next_hole %= p->nr_segments;
+	p->next_hole = next_hole(p);
 	p->allocating = true;
 	p->allocation = (struct okv_io){
 		.kind = OKV_ALLOCATE, .offset_bytes = okv_segment_offset(p, p->next_hole),

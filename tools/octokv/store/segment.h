@@ -13,8 +13,23 @@
 
 #include "partition.h"
 
-/* Begin a new life of a free segment; p->nr_segments if none is free. */
+/*
+ * Begin a new life of a free segment; p->nr_segments if there is none. The log takes one that both
+ * roots name. A checkpoint leaves these to the log if it can.
+ */
 uint32_t okv_segment_take(struct okv_partition *p, enum okv_segment_state state);
+
+/* Do both roots name the segment? */
+bool okv_segment_is_named(const struct okv_segment *s);
+
+/* Does the newest root name it, which the next one will leave? */
+bool okv_segment_stays_named(const struct okv_partition *p, const struct okv_segment *s);
+
+/* Does the log need it, or may the tail of a root that is being written have it? */
+bool okv_segment_holds_log(const struct okv_segment *s);
+
+/* Count the free segments and the holes again. */
+void okv_segments_count(struct okv_partition *p);
 
 /* Free the segments of a checkpoint. */
 void okv_segments_release(struct okv_partition *p, const uint32_t *segments, uint32_t nr);

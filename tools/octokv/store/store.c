@@ -145,6 +145,7 @@ static void maintain_once(struct okv_partition *p)
 	okv_segments_trim(p);
 	okv_gc_resume(p);
 	stalled = !p->nr_preparing && !p->allocating && !p->trimming &&
+		  (p->is_quiet || !okv_checkpoint_is_awaited(p)) &&
 		  (okv_log_is_stalled(p, OKV_PUTS) || okv_log_is_stalled(p, OKV_DELETES) ||
 		   okv_log_is_stalled(p, OKV_MOVES));
 	if (stalled && !p->is_pinned)

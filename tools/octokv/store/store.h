@@ -368,6 +368,8 @@ struct okv_event {
  * @batch_bytes_max:	largest write (default 256 KiB), except for a larger record
  * @nr_known:		records per partition whose keys are kept in memory, 64 bytes each; a power
  *			of two (default 16384)
+ * @nr_named:		segments that a root names for the log to go on in, beside those of the
+ *			tail. Default: as many as it takes between some checkpoints
  * @trims:		tell the device of segments that hold nothing any more
  * @attempt_seed:	another one at each open, of which the numbers of its checkpoints are made.
  *			Default: drawn. Tests give it, to do the same again
@@ -386,6 +388,7 @@ struct okv_open_options {
 	uint32_t nr_writes_max;
 	uint32_t batch_bytes_max;
 	uint32_t nr_known;
+	uint32_t nr_named;
 	bool trims;
 	uint64_t attempt_seed;
 	uint64_t now_ms;

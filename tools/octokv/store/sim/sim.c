@@ -342,6 +342,7 @@ static bool open_store(struct sim *s)
 	struct okv_open_options options = { .now_ms = s->now_ms, .nr_writes_max = 1 + s->seed % 5,
 					    .batch_bytes_max = 2048 << s->seed % 4,
 					    .trims = s->seed / 7 % 2,
+					    .nr_named = s->seed / 3 % 9,
 					    .nr_known = OKV_KNOWN_WAYS << s->seed / 5 % 6,
 					    .attempt_seed = s->seed + ++s->nr_opens };
 	int error = okv_store_open(&s->store, &s->disk.disk, &options);

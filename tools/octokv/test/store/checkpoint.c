@@ -341,7 +341,7 @@ static void make_old(void)
 							     ~root->generation));
 		}
 		root->magic = OKV_ROOT_MAGIC_1;
-		root->attempt = 0;
+		root->attempt = root->nr_named = 0;
 		root->sum = okv_sum_behind(root, 64 + 4 * OKV_NR_ROOT_SEGMENTS,
 					   okv_seed(&layout.super, 0, OKV_NOWHERE, slot));
 	}

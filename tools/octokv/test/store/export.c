@@ -180,8 +180,8 @@ static void flip(uint64_t at)
 
 static void test_damaged(const struct seen *whole)
 {
-	/* Key 51 is apart. */
-	uint64_t short_at = whole->places[50], apart_at = whole->places[51];
+	/* Key 21 is apart, and both lie before the tail. */
+	uint64_t short_at = whole->places[20], apart_at = whole->places[21];
 	uint64_t key_at = sizeof(struct okv_record_disk), value_at = key_at + 2;
 	const struct okv_record_disk *apart = (void *)(disk.cache + apart_at);
 	uint64_t apart_value_at = (apart_at / BLOCK_BYTES + apart->apart) * BLOCK_BYTES;

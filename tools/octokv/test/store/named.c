@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * named.c - roots that name where the log goes on, those of a former octokvd, and lost ones
+ *
+ * Roots that name nothing are as good as those that do, also one of each. If the device has lost
+ * all roots of a process, the log has gone on where the roots that are left do not say. What it
+ * wrote says so.
+ */
+#include "user.h"
+
+enum {
+	NR_SEGMENTS = 30,
+	SEGMENT_BYTES = 16 << 10,
+	BLOCK_BYTES = 512,
+	DEVICE_BYTES = (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES,
+	ROOTS_BYTES = OKV_NR_ROOTS * OKV_PAGE_BYTES,
+	NR_KEYS = 50,			/* some seven segments of them */
+	VALUE_BYTES = 2000,
+};
+
+static struct sim_disk disk;
+static struct okv_store *store;
+static struct okv_partition *p;
+static char value[VALUE_BYTES], roots_then[ROOTS_BYTES];
+
+static enum okv_status run_op(enum okv_op_kind kind, uint32_t key)
+{
+	struct user u = { .op = { .kind = kind, .value = value, .value_len = VALUE_BYTES } };
+
+	user_begin_key(&u, p, key);
+	return user_wait(&u, &disk);
+}
+
+static void open_store(uint32_t nr_named)
+{
+	struct okv_open_options options = { .now_ms = 1, .nr_named = nr_named };
+
+	EXPECT(!okv_store_open(&store, &disk.disk, &options));
+	p = okv_store_partition(store, 0);
+}
+
+static char *roots(void)
+{
+	return disk.cache + okv_root_offset(0, 0);
+}
+
+/* Put all keys into a new store and end the process. @roots_then is from soon after its open. */
+static void make_store(uint32_t nr_named)
+{
+	struct okv_format_options format = {
+		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1,
+	};
+
+	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
+	disk.disk.is_sparse = false;
+	EXPECT(!okv_device_format(&disk.disk, &format));
+	open_store(nr_named);
+	EXPECT(run_op(OKV_OP_PUT, 0) == OKV_OK);
+	memcpy(roots_then, roots(), ROOTS_BYTES);
+	EXPECT(!okv_checkpoint_wait(p) && !okv_checkpoint_wait(p));
+	for (uint32_t i = 1; i < NR_KEYS; i++)
+		EXPECT(run_op(OKV_OP_PUT, i) == OKV_OK);
+	wait_idle(&disk);
+	okv_store_drop(store);
+}
+
+static void find_all(void)
+{
+	memcpy(disk.durable, disk.cache, DEVICE_BYTES);
+	open_store(0);
+	for (uint32_t i = 0; i < NR_KEYS; i++)
+		EXPECT(run_op(OKV_OP_GET, i) == OKV_OK);
+	okv_store_close(store);
+	sim_disk_free(&disk);
+}
+
+static uint32_t newer_slot(void)
+{
+	const struct okv_root_disk *r[] = { (void *)roots(), (void *)(roots() + OKV_PAGE_BYTES) };
+
+	return r[1]->generation > r[0]->generation;
+}
+
+/* A former octokvd would have written the root like this. */
+static void make_old(uint32_t slot)
+{
+	struct okv_root_disk *root = (void *)(roots() + slot * OKV_PAGE_BYTES);
+	struct okv_layout layout;
+
+	EXPECT(!okv_layout_read(&disk.disk, &layout, NULL));
+	memset(root->segments + root->nr_segments, 0, root->nr_named * sizeof(*root->segments));
+	root->magic = OKV_ROOT_MAGIC_2;
+	root->nr_named = 0;
+	root->sum = okv_sum_behind(root, 72 + 4 * OKV_NR_ROOT_SEGMENTS,
+				   okv_seed(&layout.super, 0, OKV_NOWHERE, slot));
+}
+
+static void test_old(void)
+{
+	make_store(0);
+	make_old(0);
+	make_old(1);
+	find_all();
+	printf("ok store_named: a store whose roots name nothing opens\n");
+}
+
+/* The newer root and what is behind it are a former octokvd's. Then the newer root is spoilt. */
+static void test_mixed(void)
+{
+	make_store(0);
+	memcpy(roots(), roots_then, ROOTS_BYTES);
+	/* As if the log had gone on in other segments than the older root names. */
+	for (uint32_t slot = 0; slot < OKV_NR_ROOTS; slot++) {
+		struct okv_root_disk *root = (void *)(roots() + slot * OKV_PAGE_BYTES);
+		struct okv_layout layout;
+
+		EXPECT(!okv_layout_read(&disk.disk, &layout, NULL));
+		root->nr_named = 1;
+		root->sum = okv_root_sum(&layout.super, root, 0, slot);
+	}
+	make_old(newer_slot());
+	roots()[newer_slot() * OKV_PAGE_BYTES] ^= 1;
+	find_all();
+	printf("ok store_named: what a root names does not count without the other root\n");
+}
+
+static void test_lost(void)
+{
+	make_store(1);
+	memcpy(roots(), roots_then, ROOTS_BYTES);
+	find_all();
+	printf("ok store_named: the log says that newer roots were lost\n");
+}
+
+int main(void)
+{
+	test_old();
+	test_mixed();
+	test_lost();
+	return 0;
+}
