@@ -173,8 +173,8 @@ static void edit_chunk(char *image, const struct edit *e)
 
 static void apply(char *image, const struct edit *e)
 {
-	struct okv_root_disk *root = (void *)(image + okv_root_offset(0, e->where % OKV_NR_ROOTS));
-	uint64_t at;
+	uint64_t at = okv_root_offset(&layout.super, 0, e->where % OKV_NR_ROOTS);
+	struct okv_root_disk *root = (void *)(image + at);
 
 	switch (e->kind % NR_KINDS) {
 	case RAW:

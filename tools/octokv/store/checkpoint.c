@@ -403,17 +403,19 @@ static void send_root(struct okv_partition *p)
 		return;
 	}
 	root->sum = okv_root_sum(&p->layout->super, root, p->number, slot);
-	send(p, OKV_WRITE, okv_root_offset(p->number, slot), root, OKV_PAGE_BYTES);
+	send(p, OKV_WRITE, okv_root_offset(&p->layout->super, p->number, slot), root,
+	     OKV_PAGE_BYTES);
 }
 
 static void read_root(struct okv_partition *p)
 {
 	struct okv_checkpoint *c = &p->checkpoint;
+	uint32_t slot = c->root->generation % OKV_NR_ROOTS;
 
 	c->step = OKV_CHECKPOINT_ROOT_READ;
 	mem_free(c->buf);
 	c->buf = okv_alloc_blocks(p->disk, OKV_PAGE_BYTES);
-	send(p, OKV_READ, okv_root_offset(p->number, c->root->generation % OKV_NR_ROOTS), c->buf,
+	send(p, OKV_READ, okv_root_offset(&p->layout->super, p->number, slot), c->buf,
 	     OKV_PAGE_BYTES);
 }
 

@@ -85,10 +85,24 @@ int okv_disk_io(struct okv_disk *disk, enum okv_io_kind kind, uint64_t offset_by
 	return io.result;
 }
 
-uint64_t okv_root_offset(uint32_t partition, uint32_t slot)
+/*
+ * A page of the flash, or a write that goes elsewhere, may take several roots along, but not both
+ * of a partition. All of them together take as much room as if they were side by side.
+ */
+static uint64_t apart_bytes(uint32_t nr_partitions)
 {
-	return OKV_ROOTS_OFFSET_BYTES +
-	       ((uint64_t)partition * OKV_NR_ROOTS + slot) * OKV_PAGE_BYTES;
+	uint64_t bytes = (uint64_t)nr_partitions * OKV_PAGE_BYTES;
+
+	return bytes > OKV_ROOTS_APART_BYTES ? bytes : OKV_ROOTS_APART_BYTES;
+}
+
+uint64_t okv_root_offset(const struct okv_super_disk *super, uint32_t partition, uint32_t slot)
+{
+	if (okv_has_near_roots(super))
+		return OKV_ROOTS_OFFSET_BYTES +
+		       ((uint64_t)partition * OKV_NR_ROOTS + slot) * OKV_PAGE_BYTES;
+	return OKV_ROOTS_OFFSET_BYTES + slot * apart_bytes(super->nr_partitions) +
+	       (uint64_t)partition * OKV_PAGE_BYTES;
 }
 
 uint64_t okv_root_sum(const struct okv_super_disk *super, const struct okv_root_disk *root,
@@ -112,7 +126,8 @@ uint64_t okv_chunk_sum(const struct okv_super_disk *super, const struct okv_chun
 
 static uint64_t data_offset(uint32_t nr_partitions)
 {
-	return okv_round_up(okv_root_offset(nr_partitions, 0), OKV_SUPER_STRIDE_BYTES);
+	return okv_round_up(OKV_ROOTS_OFFSET_BYTES + OKV_NR_ROOTS * apart_bytes(nr_partitions),
+			    OKV_SUPER_STRIDE_BYTES);
 }
 
 /* ---- formatting ---- */
@@ -192,8 +207,8 @@ static int write_roots(struct okv_disk *disk, const struct okv_super_disk *super
 		for (uint32_t j = 0; j < OKV_NR_NAMED_FIRST && j < super->nr_segments; j++)
 			root->segments[root->nr_named++] = j;
 		root->sum = okv_root_sum(super, root, partition, slot);
-		error = okv_disk_io(disk, OKV_WRITE, okv_root_offset(partition, slot), page,
-				    OKV_PAGE_BYTES);
+		error = okv_disk_io(disk, OKV_WRITE, okv_root_offset(super, partition, slot),
+				    page, OKV_PAGE_BYTES);
 	}
 	return error ? error : okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
 }
@@ -215,11 +230,18 @@ static int write_supers(struct okv_disk *disk, struct okv_super_disk *super, voi
 	return okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
 }
 
+static uint32_t version_of(const struct okv_format_options *options)
+{
+	if (options->has_near_roots)
+		return options->has_slots ? OKV_VERSION_NEAR_SLOTS : OKV_VERSION_NEAR;
+	return options->has_slots ? OKV_VERSION_SLOTS : OKV_VERSION;
+}
+
 int okv_device_format(struct okv_disk *disk, const struct okv_format_options *options)
 {
 	struct okv_super_disk super = {
 		.magic = OKV_SUPER_MAGIC, .generation = 1,
-		.version = options->has_slots ? OKV_VERSION_SLOTS : OKV_VERSION,
+		.version = version_of(options),
 		.size_bytes = disk->size_bytes, .block_bytes = disk->block_bytes,
 	};
 	int error = lay_out(disk, options, &super);
@@ -258,7 +280,8 @@ static int judge_super(const struct okv_super_disk *super, uint32_t copy)
 		return -EUCLEAN;
 	if (super->magic == OKV_SEALED_MAGIC)
 		return -EINPROGRESS;
-	if (super->version != OKV_VERSION && super->version != OKV_VERSION_SLOTS)
+	if (super->version != OKV_VERSION && super->version != OKV_VERSION_SLOTS &&
+	    !okv_has_near_roots(super))
 		return -EPROTONOSUPPORT;
 	/* Not even a copy with a good checksum may lead out of the device or divide by 0. */
 	if (!super->nr_partitions || super->nr_partitions > OKV_PARTITIONS_MAX ||

@@ -8,7 +8,8 @@
  * store that was on the device before.
  *
  *	0, 256 KiB, 512 KiB, 768 KiB	copies of the superblock
- *	1 MiB				two roots for each partition, 4 KiB each
+ *	1 MiB				a root for each partition, 4 KiB each; then, from 128 KiB
+ *					or more behind that on, another one for each
  *	data_offset			the segments of partition 0, then those of partition 1, ...
  */
 #ifndef OKV_FORMAT_H
@@ -24,14 +25,17 @@
 #endif
 
 enum {
-	OKV_VERSION		= 2,
-	OKV_VERSION_SLOTS	= 5,		/* as 2, but hashes have slots: hash.c */
+	OKV_VERSION		= 6,
+	OKV_VERSION_SLOTS	= 7,		/* as 6, but hashes have slots: hash.c */
+	OKV_VERSION_NEAR	= 2,		/* as 6, but with both roots side by side */
+	OKV_VERSION_NEAR_SLOTS	= 5,		/* the same of 7 */
 	OKV_NR_SUPERS		= 4,
 	OKV_NR_SUPERS_AGREE	= 2,
 	OKV_SUPER_STRIDE_BYTES	= 256 << 10,
 	OKV_ROOTS_OFFSET_BYTES	= 1 << 20,
 	OKV_PAGE_BYTES		= 4096,		/* of a superblock and of a root */
 	OKV_NR_ROOTS		= 2,
+	OKV_ROOTS_APART_BYTES	= 128 << 10,	/* at least */
 	OKV_ALIGN_BYTES		= 16,		/* of records; locations count in it */
 	OKV_SEGMENT_BYTES	= (16 << 20) + (64 << 10),	/* two of the longest values */
 	OKV_SEGMENT_BYTES_MIN	= 16 << 10,
@@ -172,6 +176,16 @@ struct okv_record_disk {
 };
 static_assert(sizeof(struct okv_record_disk) == 64, "record header has holes");
 
+static inline bool okv_has_slots(const struct okv_super_disk *super)
+{
+	return super->version == OKV_VERSION_SLOTS || super->version == OKV_VERSION_NEAR_SLOTS;
+}
+
+static inline bool okv_has_near_roots(const struct okv_super_disk *super)
+{
+	return super->version == OKV_VERSION_NEAR || super->version == OKV_VERSION_NEAR_SLOTS;
+}
+
 /* The device as the superblock describes it. */
 struct okv_layout {
 	struct okv_super_disk super;
@@ -244,7 +258,7 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 int okv_disk_io(struct okv_disk *disk, enum okv_io_kind kind, uint64_t offset_bytes, void *buf,
 		uint32_t bytes);
 
-uint64_t okv_root_offset(uint32_t partition, uint32_t slot);
+uint64_t okv_root_offset(const struct okv_super_disk *super, uint32_t partition, uint32_t slot);
 
 /* The checksum that a root should have in that slot. */
 uint64_t okv_root_sum(const struct okv_super_disk *super, const struct okv_root_disk *root,

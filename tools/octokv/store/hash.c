@@ -40,7 +40,7 @@ uint64_t okv_store_hash_in(const struct okv_store *store, uint16_t tenant, const
 	uint64_t hash;
 
 	crypto_shorthash((unsigned char *)&hash, name, len, store->layout.super.hash_key);
-	if (store->layout.super.version != OKV_VERSION_SLOTS)
+	if (!okv_has_slots(&store->layout.super))
 		return hash;
 	hash = hash << bits >> bits & ~okv_slot_mask(bits);
 	return (uint64_t)slot << (64 - bits) | okv_slot_tag(slot, bits) | hash;
@@ -49,7 +49,7 @@ uint64_t okv_store_hash_in(const struct okv_store *store, uint16_t tenant, const
 uint64_t okv_store_hash(const struct okv_store *store, uint16_t tenant, const void *key,
 			size_t key_len)
 {
-	bool has_slots = store->layout.super.version == OKV_VERSION_SLOTS;
+	bool has_slots = okv_has_slots(&store->layout.super);
 
 	return okv_store_hash_in(store, tenant, key, key_len,
 				 has_slots ? okv_slot(key, used_len(key_len)) : 0);

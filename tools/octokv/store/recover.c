@@ -62,8 +62,8 @@ struct recovery {
 int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *root)
 {
 	void *page = okv_alloc_blocks(p->disk, OKV_PAGE_BYTES);
-	int error = okv_disk_io(p->disk, OKV_READ, okv_root_offset(p->number, slot), page,
-				OKV_PAGE_BYTES);
+	uint64_t at = okv_root_offset(&p->layout->super, p->number, slot);
+	int error = okv_disk_io(p->disk, OKV_READ, at, page, OKV_PAGE_BYTES);
 
 	memcpy(root, page, sizeof(*root));
 	mem_free(page);

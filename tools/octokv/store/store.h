@@ -326,12 +326,14 @@ struct okv_device_info {
  * @seed:		of the device's secrets, for the simulator; 0 draws them from the kernel
  * @has_slots:		keys of one slot of Redis Cluster are in one partition, and the index knows
  *			their slot. OKV_SLOT_PARTITIONS_MIN partitions at least
+ * @has_near_roots:	as a former octokvd made it, for tests
  */
 struct okv_format_options {
 	uint32_t nr_partitions;
 	uint32_t segment_bytes;
 	uint64_t seed;
 	bool has_slots;
+	bool has_near_roots;
 };
 
 enum okv_event_kind {

@@ -474,7 +474,7 @@ static void drop_store(struct sim *s)
 static bool root_is_there(const struct sim *s, uint32_t partition, uint32_t slot)
 {
 	const struct okv_super_disk *super = (const void *)s->disk.durable;
-	uint64_t at = okv_root_offset(partition, slot);
+	uint64_t at = okv_root_offset(super, partition, slot);
 	const struct okv_root_disk *root = (const void *)(s->disk.durable + at);
 
 	return !memcmp(s->disk.cache + at, root, sizeof(*root)) && root->magic == OKV_ROOT_MAGIC &&
@@ -490,7 +490,7 @@ static void spoil_a_root(struct sim *s)
 {
 	uint32_t partition = sim_draw(&s->random, s->nr_partitions);
 	uint32_t slot = sim_draw(&s->random, OKV_NR_ROOTS);
-	uint64_t at = okv_root_offset(partition, slot);
+	uint64_t at = okv_root_offset((const void *)s->disk.durable, partition, slot);
 
 	if (!s->was_open || !root_is_there(s, partition, 0) || !root_is_there(s, partition, 1))
 		return;
@@ -512,7 +512,7 @@ static void spoil_a_chunk(struct sim *s)
 	if (!s->was_open || !root_is_there(s, partition, 0) || !root_is_there(s, partition, 1))
 		return;
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
-		roots[i] = (const void *)(s->disk.durable + okv_root_offset(partition, i));
+		roots[i] = (const void *)(s->disk.durable + okv_root_offset(super, partition, i));
 	root = roots[roots[1]->generation > roots[0]->generation];
 	if (!root->nr_segments)
 		return;
@@ -620,7 +620,7 @@ static void plan(struct sim *s)
 
 static bool run_seed(uint64_t seed, bool trace)
 {
-	struct okv_format_options format = { .seed = seed };
+	struct okv_format_options format = { .seed = seed, .has_near_roots = seed % 5 == 4 };
 	struct sim *s = calloc(1, sizeof(*s));
 	uint32_t nr_segments, nr_lives, block_bytes;
 	uint64_t size_bytes;

@@ -16,6 +16,16 @@ from kit import (BUILD, OCTOKVD, PORT, Daemon, daemon, expect, in_thread, refuse
 
 VALKEY_PORT = PORT + 20
 SIZE = ["--size", "512m"]
+ROOT_BYTES, ROOTS_AT = 4096, (1 << 20, (1 << 20) + (128 << 10))
+
+
+def lose_roots(path, partitions):
+    """Overwrite both roots of each of these partitions, of 32 at most."""
+    with open(path, "r+b") as data:
+        for at in ROOTS_AT:
+            for partition in partitions:
+                data.seek(at + partition * ROOT_BYTES)
+                data.write(bytes(ROOT_BYTES))
 
 
 @contextlib.contextmanager
@@ -396,9 +406,7 @@ def case_salvage():
         c.set("expires", 1, px=1000000)
         c.set("gone", 1, px=1)
         d.end(signal.SIGKILL)
-        with open(d.data, "r+b") as data:
-            data.seek(1 << 20)
-            data.write(bytes(4 * 4096))
+        lose_roots(d.data, range(2))
         rdb, image = os.path.join(folder, "x.rdb"), os.path.join(folder, "new.img")
         run_once("--data", d.data, "--salvage", status=2)
         expect("damaged" in run_once("--data", d.data, "--dump", rdb, status=1), "it is dumped")
@@ -442,9 +450,7 @@ def case_serve_damaged():
         values = {f"k{i}": str(i) for i in range(400)}
         c.mset(values)
         expect(d.end() == 0, "did not end well")
-        with open(d.data, "r+b") as data:
-            data.seek((1 << 20) + 2 * 4096)
-            data.write(bytes(2 * 4096))
+        lose_roots(d.data, [1])
         said = run_once("--data", d.data, "--check", status=1)
         expect("partition 1: damaged" in said and "partition 2" not in said, said)
         expect("--check" in run_once("--data", d.data, status=1), "it starts")
@@ -487,9 +493,7 @@ def case_serve_damaged():
         said = run_once("--data", d.data, "--dump", rdb, "--force")
         expect(": 1 keys" in said and "without 1 partitions" in said, said)
         check_rdb(rdb)
-        with open(d.data, "r+b") as data:
-            data.seek(1 << 20)
-            data.write(bytes(8 * 4096))
+        lose_roots(d.data, range(4))
         said = run_once("--data", d.data, "--serve-damaged", "--port", str(d.port), status=1)
         expect("no partition is whole" in said, said)
         return f"{len(found)} of 400 keys"

@@ -330,7 +330,7 @@ static void make_old(void)
 
 	EXPECT(!okv_layout_read(&disk.disk, &layout, NULL));
 	for (uint32_t slot = 0; slot < OKV_NR_ROOTS; slot++) {
-		root = (void *)(disk.cache + okv_root_offset(0, slot));
+		root = (void *)(disk.cache + root_offset(&disk, slot));
 		for (uint64_t at = 0; at < NR_SEGMENTS * SEGMENT_BYTES; at += BLOCK_BYTES) {
 			chunk = (void *)(disk.cache + layout.super.data_offset_bytes + at);
 			if (chunk->magic != OKV_CHUNK_MAGIC || chunk->attempt != root->attempt)
@@ -360,7 +360,7 @@ static void test_old_store(void)
 	}
 	store = NULL;
 	for (uint32_t slot = 0; slot < OKV_NR_ROOTS; slot++)
-		EXPECT(((struct okv_root_disk *)(disk.cache + okv_root_offset(0, slot)))->magic ==
+		EXPECT(((struct okv_root_disk *)(disk.cache + root_offset(&disk, slot)))->magic ==
 		       OKV_ROOT_MAGIC);
 	end_run();
 	printf("ok store_checkpoint: a store from before attempts opens\n");

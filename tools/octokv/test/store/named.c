@@ -13,7 +13,6 @@ enum {
 	SEGMENT_BYTES = 16 << 10,
 	BLOCK_BYTES = 512,
 	DEVICE_BYTES = (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES,
-	ROOTS_BYTES = OKV_NR_ROOTS * OKV_PAGE_BYTES,
 	NR_KEYS = 50,			/* some seven segments of them */
 	VALUE_BYTES = 2000,
 };
@@ -21,7 +20,7 @@ enum {
 static struct sim_disk disk;
 static struct okv_store *store;
 static struct okv_partition *p;
-static char value[VALUE_BYTES], roots_then[ROOTS_BYTES];
+static char value[VALUE_BYTES], roots_then[OKV_NR_ROOTS][OKV_PAGE_BYTES];
 
 static enum okv_status run_op(enum okv_op_kind kind, uint32_t key)
 {
@@ -39,9 +38,22 @@ static void open_store(uint32_t nr_named)
 	p = okv_store_partition(store, 0);
 }
 
-static char *roots(void)
+static struct okv_root_disk *root_at(uint32_t slot)
 {
-	return disk.cache + okv_root_offset(0, 0);
+	return (void *)(disk.cache + root_offset(&disk, slot));
+}
+
+static void keep_roots(void)
+{
+	for (uint32_t slot = 0; slot < OKV_NR_ROOTS; slot++)
+		memcpy(roots_then[slot], root_at(slot), OKV_PAGE_BYTES);
+}
+
+/* As if the device had lost all roots since then. */
+static void lose_roots(void)
+{
+	for (uint32_t slot = 0; slot < OKV_NR_ROOTS; slot++)
+		memcpy(root_at(slot), roots_then[slot], OKV_PAGE_BYTES);
 }
 
 /* Put all keys into a new store and end the process. @roots_then is from soon after its open. */
@@ -56,7 +68,7 @@ static void make_store(uint32_t nr_named)
 	EXPECT(!okv_device_format(&disk.disk, &format));
 	open_store(nr_named);
 	EXPECT(run_op(OKV_OP_PUT, 0) == OKV_OK);
-	memcpy(roots_then, roots(), ROOTS_BYTES);
+	keep_roots();
 	EXPECT(!okv_checkpoint_wait(p) && !okv_checkpoint_wait(p));
 	for (uint32_t i = 1; i < NR_KEYS; i++)
 		EXPECT(run_op(OKV_OP_PUT, i) == OKV_OK);
@@ -76,15 +88,13 @@ static void find_all(void)
 
 static uint32_t newer_slot(void)
 {
-	const struct okv_root_disk *r[] = { (void *)roots(), (void *)(roots() + OKV_PAGE_BYTES) };
-
-	return r[1]->generation > r[0]->generation;
+	return root_at(1)->generation > root_at(0)->generation;
 }
 
 /* A former octokvd would have written the root like this. */
 static void make_old(uint32_t slot)
 {
-	struct okv_root_disk *root = (void *)(roots() + slot * OKV_PAGE_BYTES);
+	struct okv_root_disk *root = root_at(slot);
 	struct okv_layout layout;
 
 	EXPECT(!okv_layout_read(&disk.disk, &layout, NULL));
@@ -108,10 +118,10 @@ static void test_old(void)
 static void test_mixed(void)
 {
 	make_store(0);
-	memcpy(roots(), roots_then, ROOTS_BYTES);
+	lose_roots();
 	/* As if the log had gone on in other segments than the older root names. */
 	for (uint32_t slot = 0; slot < OKV_NR_ROOTS; slot++) {
-		struct okv_root_disk *root = (void *)(roots() + slot * OKV_PAGE_BYTES);
+		struct okv_root_disk *root = root_at(slot);
 		struct okv_layout layout;
 
 		EXPECT(!okv_layout_read(&disk.disk, &layout, NULL));
@@ -119,7 +129,7 @@ static void test_mixed(void)
 		root->sum = okv_root_sum(&layout.super, root, 0, slot);
 	}
 	make_old(newer_slot());
-	roots()[newer_slot() * OKV_PAGE_BYTES] ^= 1;
+	root_at(newer_slot())->sum ^= 1;
 	find_all();
 	printf("ok store_named: what a root names does not count without the other root\n");
 }
@@ -127,7 +137,7 @@ static void test_mixed(void)
 static void test_lost(void)
 {
 	make_store(1);
-	memcpy(roots(), roots_then, ROOTS_BYTES);
+	lose_roots();
 	find_all();
 	printf("ok store_named: the log says that newer roots were lost\n");
 }

@@ -270,7 +270,7 @@ static void test_lost_root(bool has_fua)
 	user_begin_key(&removal, p, 1);
 	EXPECT(user_wait(&removal, &disk) == OKV_OK);
 	disk.disk.ops = sim_ops;
-	at = okv_root_offset(0, (p->generation + 1) % OKV_NR_ROOTS);
+	at = root_offset(&disk, (p->generation + 1) % OKV_NR_ROOTS);
 	disk.cache[at] ^= 1;
 	disk.durable[at] ^= 1;
 	lose_power(2);

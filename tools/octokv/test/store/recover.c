@@ -9,6 +9,8 @@
  *
  * Two opens from the same older root do not count lives alike.
  *
+ * A flash page of roots that is lost, whichever, leaves one root of each partition.
+ *
  * With a bad sector in the newer checkpoint, the older one serves. With a bad sector in any one
  * header of any segment, the other headers say what the segment is, also after a crash.
  */
@@ -54,8 +56,8 @@ static uint32_t segment_with_records(struct okv_store *store)
 /* Make the newer root's table of segments say that a segment with records holds nothing. */
 static void spoil_newer_root(uint32_t segment)
 {
-	struct okv_root_disk *roots[] = { (void *)(disk.cache + okv_root_offset(0, 0)),
-					  (void *)(disk.cache + okv_root_offset(0, 1)) };
+	struct okv_root_disk *roots[] = { (void *)(disk.cache + root_offset(&disk, 0)),
+					  (void *)(disk.cache + root_offset(&disk, 1)) };
 	const struct okv_root_disk *root = roots[roots[1]->generation > roots[0]->generation];
 	struct okv_segment_disk *segments;
 	struct okv_layout layout;
@@ -115,7 +117,7 @@ static void test_lives(void)
 		generation = okv_store_partition(store, 0)->generation;
 		wait_idle(&disk);
 		okv_store_drop(store);
-		disk.cache[okv_root_offset(0, generation % OKV_NR_ROOTS)] ^= 1;
+		disk.cache[root_offset(&disk, generation % OKV_NR_ROOTS)] ^= 1;
 	}
 	memcpy(disk.durable, disk.cache, DEVICE_BYTES);
 	EXPECT(life[0] > life[1] + NR_SEGMENTS || life[1] > life[0] + NR_SEGMENTS);
@@ -143,8 +145,8 @@ static void open_with_bad(uint64_t at)
 
 static void test_bad_chunk(void)
 {
-	const struct okv_root_disk *roots[] = { (void *)(disk.cache + okv_root_offset(0, 0)),
-						(void *)(disk.cache + okv_root_offset(0, 1)) };
+	const struct okv_root_disk *roots[] = { (void *)(disk.cache + root_offset(&disk, 0)),
+						(void *)(disk.cache + root_offset(&disk, 1)) };
 	const struct okv_root_disk *root = roots[roots[1]->generation > roots[0]->generation];
 	struct okv_layout layout;
 
@@ -206,6 +208,32 @@ static void test_no_beginning(void)
 	printf("ok store_recover: a segment without a beginning does not stop an open\n");
 }
 
+/* All roots of a store of 16 partitions, by flash pages. */
+static void test_lost_page(void)
+{
+	enum {
+		PAGE_BYTES = 16 << 10,
+		NR = 16,
+		BYTES = (1280 << 10) + NR * NR_SEGMENTS * SEGMENT_BYTES,
+	};
+	struct okv_format_options format = {
+		.nr_partitions = NR, .segment_bytes = SEGMENT_BYTES, .seed = 1,
+	};
+	char page[PAGE_BYTES];
+
+	sim_disk_init(&disk, BYTES, BLOCK_BYTES, true, 2);
+	EXPECT(!okv_device_format(&disk.disk, &format));
+	for (uint64_t at = OKV_ROOTS_OFFSET_BYTES; at < 1280 << 10; at += PAGE_BYTES) {
+		memcpy(page, disk.cache + at, PAGE_BYTES);
+		memset(disk.cache + at, 0, PAGE_BYTES);
+		okv_store_close(open_store());
+		if (at == OKV_ROOTS_OFFSET_BYTES)
+			EXPECT(memcmp(page, disk.cache + at, PAGE_BYTES));
+	}
+	sim_disk_free(&disk);
+	printf("ok store_recover: a lost page of roots leaves one of each partition\n");
+}
+
 int main(void)
 {
 	struct okv_format_options format = {
@@ -220,5 +248,6 @@ int main(void)
 	test_bad_headers();
 	test_no_beginning();
 	sim_disk_free(&disk);
+	test_lost_page();
 	return 0;
 }

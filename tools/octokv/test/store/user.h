@@ -46,6 +46,12 @@ static inline enum okv_status user_wait(const struct user *u, struct sim_disk *d
 	return u->op.status;
 }
 
+/* Where the first partition has a root. */
+static inline uint64_t root_offset(const struct sim_disk *disk, uint32_t slot)
+{
+	return okv_root_offset((const void *)disk->cache, 0, slot);
+}
+
 /* Wait until nothing is under way at the device. */
 static inline void wait_idle(struct sim_disk *disk)
 {
