@@ -207,7 +207,7 @@ static bool find_place(struct okv_partition *p, uint32_t bytes)
 
 	if (c->root->nr_segments && c->offset_bytes + bytes <= p->segment_bytes)
 		return true;
-	if (bytes > p->segment_bytes || c->root->nr_segments == OKV_NR_CHUNK_SEGMENTS)
+	if (bytes > p->segment_bytes || c->root->nr_segments == OKV_NR_ROOT_SEGMENTS)
 		return false;
 	c->segment = okv_segment_take(p, OKV_SEGMENT_CHECKPOINT);
 	if (c->segment == p->nr_segments)
@@ -286,12 +286,9 @@ static bool send_chunk(struct okv_partition *p)
 
 /* ---- segments for the log ---- */
 
-static bool name(struct okv_root_disk *root, uint32_t segment)
+static void name(struct okv_root_disk *root, uint32_t segment)
 {
-	if (root->nr_segments + root->nr_named == OKV_NR_ROOT_SEGMENTS)
-		return false;
 	root->segments[root->nr_segments + root->nr_named++] = segment;
-	return true;
 }
 
 enum { NR_TURNS = 4 };
@@ -319,19 +316,52 @@ static bool is_in_tail(const struct okv_segment *s, const struct okv_root_disk *
 	return okv_segment_holds_log(s) && s->life > root->life;
 }
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint32_t nr_in_tail(const struct okv_partition *p, const struct okv_root_disk *root)
+{
+	uint32_t nr = 0;
+
+	for (uint32_t i = 0; i < p->nr_segments; i++)
+		nr += is_in_tail(&p->segments[i], root);
+	return nr;
+}
+
+/*
+ * So many that the log may take are named. Too short a list would have the log wait for one
+ * checkpoint of a large index after the other: 0 then, and recovery looks at all segments. A store
+ * of an earlier version has no names, so that an earlier octokvd can read it.
+ */
+static uint32_t nr_may_be_named(const struct okv_partition *p, const struct okv_root_disk *root)
+{
+	uint32_t nr = least(nr_to_name(p), p->nr_segments);
+	uint32_t nr_taken = root->nr_segments + nr_in_tail(p, root);
+	uint32_t room = OKV_NR_ROOT_SEGMENTS - least(nr_taken, OKV_NR_ROOT_SEGMENTS);
+
+	if (okv_has_near_roots(&p->layout->super) || room < nr - nr / 4)
+		return 0;
+	return least(nr, room);
+}
+
 /*
  * Name those of the tail, and some that the log may take. What is not named now is nothing for the
  * log from this moment on.
  */
-static bool name_segments(struct okv_partition *p)
+static void name_segments(struct okv_partition *p)
 {
 	struct okv_root_disk *root = p->checkpoint.root;
-	uint32_t nr_left = nr_to_name(p);
+	uint32_t nr_left = nr_may_be_named(p, root);
 
-	root->nr_named = 0;
+	if (!nr_left) {
+		root->magic = OKV_ROOT_MAGIC_2;
+		return;
+	}
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
-		if (is_in_tail(&p->segments[i], root) && !name(root, i))
-			return false;
+		if (is_in_tail(&p->segments[i], root))
+			name(root, i);
 	}
 	for (uint32_t turn = 0; turn < NR_TURNS; turn++) {
 		for (uint32_t i = 0; i < p->nr_segments; i++) {
@@ -339,14 +369,15 @@ static bool name_segments(struct okv_partition *p)
 
 			if (turn_of(p, s) != turn || is_in_tail(s, root))
 				continue;
-			if (nr_left && name(root, i))
+			if (nr_left) {
+				name(root, i);
 				nr_left--;
-			else
+			} else {
 				s->named_by = 0;
+			}
 		}
 	}
 	okv_segments_count(p);
-	return true;
 }
 
 void okv_checkpoint_note_named(struct okv_partition *p, const struct okv_root_disk *root)
@@ -398,10 +429,8 @@ static void send_root(struct okv_partition *p)
 	uint32_t slot = root->generation % OKV_NR_ROOTS;
 
 	/* Once: it may be on the device when it is written again. */
-	if (!root->sum && !name_segments(p)) {
-		give_up(p);
-		return;
-	}
+	if (!root->sum)
+		name_segments(p);
 	root->sum = okv_root_sum(&p->layout->super, root, p->number, slot);
 	send(p, OKV_WRITE, okv_root_offset(&p->layout->super, p->number, slot), root,
 	     OKV_PAGE_BYTES);

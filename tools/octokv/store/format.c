@@ -198,13 +198,14 @@ static int write_roots(struct okv_disk *disk, const struct okv_super_disk *super
 		uint32_t partition = i / OKV_NR_ROOTS, slot = i % OKV_NR_ROOTS;
 
 		memset(page, 0, OKV_PAGE_BYTES);
-		root->magic = OKV_ROOT_MAGIC;
+		root->magic = okv_has_near_roots(super) ? OKV_ROOT_MAGIC_2 : OKV_ROOT_MAGIC;
 		root->partition = partition;
 		root->generation = OKV_NR_ROOTS + slot;
 		root->seq = 1;
 		root->next_life = 1;
 		root->segment = super->nr_segments;	/* no batch yet */
-		for (uint32_t j = 0; j < OKV_NR_NAMED_FIRST && j < super->nr_segments; j++)
+		for (uint32_t j = 0; root->magic == OKV_ROOT_MAGIC && j < OKV_NR_NAMED_FIRST &&
+		     j < super->nr_segments; j++)
 			root->segments[root->nr_named++] = j;
 		root->sum = okv_root_sum(super, root, partition, slot);
 		error = okv_disk_io(disk, OKV_WRITE, okv_root_offset(super, partition, slot),

@@ -42,7 +42,6 @@ enum {
 	OKV_BLOCKS_MIN		= 8,		/* of a segment */
 	OKV_NR_SEGMENTS_MIN	= 12,		/* of a partition; of fewer, most would be kept */
 	OKV_NR_ROOT_SEGMENTS	= 960,
-	OKV_NR_CHUNK_SEGMENTS	= 896,		/* of these, at most */
 	OKV_NR_NAMED_FIRST	= 16,		/* by the first roots */
 	OKV_APART_BYTES_MIN	= 4096,		/* of an apart value */
 	OKV_APART_ALIGN_BYTES	= 16 << 10,	/* largest alignment of these: a flash page */

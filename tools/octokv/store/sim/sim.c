@@ -477,7 +477,7 @@ static bool root_is_there(const struct sim *s, uint32_t partition, uint32_t slot
 	uint64_t at = okv_root_offset(super, partition, slot);
 	const struct okv_root_disk *root = (const void *)(s->disk.durable + at);
 
-	return !memcmp(s->disk.cache + at, root, sizeof(*root)) && root->magic == OKV_ROOT_MAGIC &&
+	return !memcmp(s->disk.cache + at, root, sizeof(*root)) && root->magic &&
 	       root->sum == okv_root_sum(super, root, partition, slot);
 }
 

@@ -4,7 +4,7 @@
  *
  * Roots that name nothing are as good as those that do, also one of each. If the device has lost
  * all roots of a process, the log has gone on where the roots that are left do not say. What it
- * wrote says so.
+ * wrote says so. A store of an earlier version never has names, so an earlier octokvd can read it.
  */
 #include "user.h"
 
@@ -142,8 +142,30 @@ static void test_lost(void)
 	printf("ok store_named: the log says that newer roots were lost\n");
 }
 
+/* A store of an earlier version keeps the roots that an earlier octokvd knows. */
+static void test_earlier(void)
+{
+	struct okv_format_options format = {
+		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1,
+		.has_near_roots = true,
+	};
+
+	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
+	EXPECT(!okv_device_format(&disk.disk, &format));
+	for (uint32_t i = 0; i < 3; i++) {
+		open_store(0);
+		EXPECT(run_op(OKV_OP_PUT, i) == OKV_OK);
+		for (uint32_t slot = 0; slot < OKV_NR_ROOTS; slot++)
+			EXPECT(root_at(slot)->magic == OKV_ROOT_MAGIC_2);
+		okv_store_close(store);
+	}
+	sim_disk_free(&disk);
+	printf("ok store_named: a store of an earlier version has the earlier roots\n");
+}
+
 int main(void)
 {
+	test_earlier();
 	test_old();
 	test_mixed();
 	test_lost();
