@@ -43,8 +43,8 @@ def case_wrong_start():
                "--partitions 3")
         readonly = os.path.join(folder, "ro")
         os.mkdir(readonly)
-        subprocess.run(f"mount --bind {folder} {readonly} && mount -o remount,ro,bind {readonly}",
-                       shell=True, check=True)
+        subprocess.run(["mount", "--bind", folder, readonly], check=True)
+        subprocess.run(["mount", "-o", "remount,ro,bind", readonly], check=True)
         try:
             expect("read-only" in run_once("--data", os.path.join(readonly, "other.img"), status=1),
                    "read-only")
