@@ -27,7 +27,8 @@
  * A root names the segments that the log may go on in until two newer roots are there. The log
  * takes only one that both roots on the device name. So recovery from either root looks at a few
  * segments and not at all, and the next root may be lost. Free segments are named first, those of
- * the other root before new ones. So the log finds one as long as checkpoints come in time.
+ * the other root before new ones. So the log finds one as long as checkpoints come in time. A root
+ * that has no room for enough of them names none: the log may go on in any.
  *
  * Each root is read back before it counts. If the device had lost it, the root in its place would
  * name other segments. After a write that failed it counts only when it could be read: the root in

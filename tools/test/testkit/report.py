@@ -67,16 +67,16 @@ class Report:
         about = f"  {text}" if text else ""
         self.lines.append(f"{verdict:5} {self.name}/{name}{about}  ({seconds:.1f} s)")
         if verdict == "FAIL":
-            self.failed.append(f"{self.name}/{name}{about}")
+            self.failed.append((name, about))
         if verdict == "FAIL" and detail:
             self.lines += ["      | " + line for line in detail.splitlines()[-DETAIL_LINES:]]
         self.now, self.mark = "", time.monotonic()
 
     def forget_failure(self, name):
         """The case @name has failed and is judged again."""
-        before = len(self.failed)
-        self.failed = [line for line in self.failed if line.split("  ")[0] != f"{self.name}/{name}"]
-        self.counts["FAIL"] -= before - len(self.failed)
+        others = [failure for failure in self.failed if failure[0] != name]
+        self.counts["FAIL"] -= len(self.failed) - len(others)
+        self.failed = others
 
     def ok(self, name, text="", **more):
         self.case("ok", name, text, **more)
@@ -154,11 +154,15 @@ class Session:
                 if not self.waiting:
                     return
                 group, report = self.waiting.pop(0)
-                self.running.append(report)
-            self.run_group(group.run, report)
-            with self.lock:
-                self.running.remove(report)
-                self.print_group(report)
+            self.run_and_print(group.run, report)
+
+    def run_and_print(self, group, report):
+        with self.lock:
+            self.running.append(report)
+        self.run_group(group, report)
+        with self.lock:
+            self.running.remove(report)
+            self.print_group(report)
 
     @staticmethod
     def run_group(group, report):
@@ -211,15 +215,13 @@ class Session:
         """What may have failed for want of time is tried again, one group after the other."""
         for report in self.reports:
             if report.when_alone and not self.is_over:
-                report.lines, report.is_alone, report.started = [], True, time.monotonic()
-                self.running.append(report)
-                self.run_group(report.when_alone, report)
-                self.running.remove(report)
-                self.print_group(report)
+                report.lines, report.is_alone = [], True
+                self.run_and_print(report.when_alone, report)
 
     def failed(self):
         """A line for each case that failed: what is above them may be long."""
-        return [line for report in self.reports for line in report.failed]
+        return [f"{report.name}/{name}{about}" for report in self.reports
+                for name, about in report.failed]
 
     def totals(self):
         return [sum(report.counts[verdict] for report in self.reports)
