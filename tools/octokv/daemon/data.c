@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cluster/map.h"
 #include "data.h"
 #include "device/fence.h"
 #include "listen.h"
@@ -165,6 +166,42 @@ void data_format(const struct data *d, struct opened *b)
 	if (unfinished && data_sync_folder(unfinished))
 		die("the directory of %s: %s", unfinished, strerror(errno));
 	unfinished = NULL;
+}
+
+void data_print_info(const struct data *d, const struct okv_device_info *info)
+{
+	char id[CLUSTER_ID_LEN + 1];
+
+	printf("%s: octokvd store, format %u, %u partitions of %u segments of %u bytes, blocks of "
+	       "%u bytes, %llu MiB; %u of %u superblocks good\n",
+	       d->path, info->version, info->nr_partitions, info->nr_segments,
+	       info->segment_bytes, info->block_bytes, (unsigned long long)(info->size_bytes >> 20),
+	       info->nr_copies - info->nr_copies_bad, info->nr_copies);
+	cluster_id(info->uuid, id);
+	if (info->has_slots)
+		printf("%s: it has slots; as a node of a cluster it is %s\n", d->path, id);
+}
+
+void data_add_journals(const struct data *d, struct opened *b, bool created)
+{
+	int result = created ? -ENODATA : okv_device_add_journals(&b->disk.disk);
+
+	switch (result) {
+	case 0:
+		printf("%s: it has journals now; an earlier octokvd cannot open it\n", d->path);
+		break;
+	case -EALREADY:
+		printf("%s: it has journals already\n", d->path);
+		break;
+	case -EOPNOTSUPP:
+		die("%s: it is of a version without room for them: dump it, and load the dump into "
+		    "a new store", d->path);
+	case -ENOSPC:
+		die("%s: there is no room behind its last segment: make it %d MiB larger", d->path,
+		    OKV_NR_JOURNALS * 4);
+	default:
+		die("%s: %s", d->path, store_refusal(-result));
+	}
 }
 
 void data_set_unfinished(const char *path)

@@ -4,6 +4,7 @@
 #define OKV_DATA_H
 
 #include "device/disk_uring.h"
+#include "store/store.h"
 
 /*
  * @size_bytes: of a file that is made. @nr_partitions: of a store that is made; 0: the default.
@@ -38,6 +39,11 @@ int data_open(const struct data *d, bool *created);
 
 /* Makes an empty store, which finishes a file. */
 void data_format(const struct data *d, struct opened *b);
+
+void data_print_info(const struct data *d, const struct okv_device_info *info);
+
+/* Gives journals to a store that has none, and says so. */
+void data_add_journals(const struct data *d, struct opened *b, bool created);
 
 /* Until it is finished a file that was made is removed by die(). NULL: it is. */
 void data_set_unfinished(const char *path);

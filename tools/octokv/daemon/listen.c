@@ -217,6 +217,8 @@ const char *store_refusal(int error)
 	case EINPROGRESS:
 		return "a load of it has not ended: octokvd --format --force makes it an empty "
 		       "store; then load again";
+	case ESTALE:
+		return "octokvd --add-journals has not ended: give it again";
 	case EUCLEAN:
 		return "the store is damaged: octokvd --check reports more";
 	case EIO:

@@ -44,7 +44,7 @@ enum {
 
 enum mode {
 	MODE_SERVE, MODE_FORMAT, MODE_CHECK, MODE_DUMP, MODE_LOAD, MODE_STATS, MODE_HEALTH,
-	MODE_HASH,
+	MODE_HASH, MODE_ADD_JOURNALS,
 };
 
 struct options {
@@ -74,6 +74,8 @@ struct options {
 static const char usage_text[] =
 	"usage: octokvd --data FILE-OR-DEVICE [options]   serve it; a missing file is created\n"
 	"       octokvd --data FILE-OR-DEVICE --format    make an empty store on it\n"
+	"       octokvd --data FILE-OR-DEVICE --add-journals\n"
+	"                                                 give journals to an earlier store\n"
 	"       octokvd --data FILE-OR-DEVICE --check     read it all; say what is there and\n"
 	"                                                 what is damaged; change nothing\n"
 	"       octokvd --data FILE-OR-DEVICE --dump RDB-FILE\n"
@@ -149,7 +151,7 @@ enum {
 	OPT_USER, OPT_HELP, OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID,
 	OPT_STRINGS_ONLY, OPT_SERVE_DAMAGED, OPT_SALVAGE, OPT_METRICS, OPT_SLOW_US, OPT_SLOW_LEN,
 	OPT_PREEMPT, OPT_NO_FENCE, OPT_TRIM, OPT_TLS, OPT_TLS_CERT, OPT_TLS_KEY, OPT_TLS_CA,
-	OPT_TLS_CLUSTER_CA, OPT_CLUSTER, OPT_SLOTS,
+	OPT_TLS_CLUSTER_CA, OPT_CLUSTER, OPT_SLOTS, OPT_ADD_JOURNALS,
 };
 
 static const struct option long_options[] = {
@@ -181,7 +183,7 @@ static const struct option long_options[] = {
 	{ "tls-cluster-ca-cert-file", 1, NULL, OPT_TLS_CLUSTER_CA },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
 	{ "version", 0, NULL, OPT_VERSION }, { "cluster", 1, NULL, OPT_CLUSTER },
-	{ "fair", 1, NULL, OPT_FAIR }, { NULL },
+	{ "fair", 1, NULL, OPT_FAIR }, { "add-journals", 0, NULL, OPT_ADD_JOURNALS }, { NULL },
 };
 
 __attribute__((noreturn)) static void wrong_use(const char *why)
@@ -280,6 +282,9 @@ static void parse_file(struct options *o, int option)
 		break;
 	case OPT_SAVE_TO:
 		o->config.save_to = optarg;
+		break;
+	case OPT_ADD_JOURNALS:
+		set_mode(o, MODE_ADD_JOURNALS);
 		break;
 	case OPT_SALVAGE:
 		o->salvage = true;
@@ -511,20 +516,6 @@ static struct data data_of(const struct options *o)
 	};
 }
 
-static void print_info(const struct options *o, const struct okv_device_info *info)
-{
-	char id[CLUSTER_ID_LEN + 1];
-
-	printf("%s: octokvd store, format %u, %u partitions of %u segments of %u bytes, blocks of "
-	       "%u bytes, %llu MiB; %u of %u superblocks good\n",
-	       o->config.data, info->version, info->nr_partitions, info->nr_segments,
-	       info->segment_bytes, info->block_bytes, (unsigned long long)(info->size_bytes >> 20),
-	       info->nr_copies - info->nr_copies_bad, info->nr_copies);
-	cluster_id(info->uuid, id);
-	if (info->has_slots)
-		printf("%s: it has slots; as a node of a cluster it is %s\n", o->config.data, id);
-}
-
 static void run_format(const struct options *o)
 {
 	struct data d = data_of(o);
@@ -541,7 +532,18 @@ static void run_format(const struct options *o)
 	data_format(&d, &b);
 	if (okv_device_info(&b.disk.disk, &info))
 		die("%s: the new store cannot be read back", o->config.data);
-	print_info(o, &info);
+	data_print_info(&d, &info);
+	data_end(&b);
+}
+
+static void run_add_journals(const struct options *o)
+{
+	struct data d = data_of(o);
+	struct opened b;
+	bool created;
+
+	data_begin(&b, &d, data_open(&d, &created));
+	data_add_journals(&d, &b, created);
 	data_end(&b);
 }
 
@@ -567,7 +569,7 @@ static void run_check(const struct options *o)
 	result = okv_device_info(&b.disk.disk, &info);
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));
-	print_info(o, &info);
+	data_print_info(&d, &info);
 	offline = offline_of(o, &b);
 	if (offline_check(&offline, &damaged))
 		die("%s", offline.why);
@@ -866,6 +868,9 @@ int main(int argc, char **argv)
 	switch (o.mode) {
 	case MODE_FORMAT:
 		run_format(&o);
+		break;
+	case MODE_ADD_JOURNALS:
+		run_add_journals(&o);
 		break;
 	case MODE_CHECK:
 		run_check(&o);

@@ -174,6 +174,8 @@ static const struct {
 	STORE("deletes_total", nr_deletes, true, "Keys that were deleted."),
 	STORE("expired_keys_total", nr_expired, true, "Keys whose time had come."),
 	STORE("device_batches_total", nr_batches, true, "Writes to the log."),
+	STORE("device_batches_journaled_total", nr_journaled, true,
+	      "Of the writes to the log, those whose heads went to a journal."),
 	STORE("device_batch_bytes_total", batch_bytes, true, "Bytes of the writes to the log."),
 	STORE("device_flushes_total", nr_flushes, true, "Flushes of the device."),
 	STORE("checkpoints_total", nr_checkpoints, true, "Checkpoints."),

@@ -515,6 +515,7 @@ static bool open_store(struct reactor *r)
 		.event = note_event, .owner = r,
 		.nr_known = s->config.nr_known, .leaves_damaged = s->config.serves_damaged,
 		.trims = s->config.trims,
+		.journal = r->worker.id < OKV_NR_JOURNALS ? r->worker.id + 1 : 0,
 	};
 	int result = disk_uring_init(&r->disk, &r->ring, r->all->data_fd);
 

@@ -183,9 +183,13 @@ void mover_run(struct worker *w)
 		return;
 	}
 	if (!move->paused || move->handed_over || w->routes[move->partition].nr_jobs ||
-	    w->routes[move->partition].nr_waiting ||
-	    !okv_partition_quiesce(okv_store_partition(w->store, move->partition)))
+	    w->routes[move->partition].nr_waiting)
 		return;
+	if (!okv_partition_quiesce(okv_store_partition(w->store, move->partition))) {
+		if (!okv_partition_is_stuck(okv_store_partition(w->store, move->partition)))
+			return;
+		move->to = w->id;	/* the device fails: it stays */
+	}
 	move->handed_over = true;
 	move->taken = okv_store_detach(w->store, move->partition);
 	tenants_publish(w);

@@ -134,6 +134,7 @@ static void write_persistence(struct page *p)
 	line(p, "segments:%" PRIu64, p->store->nr_segments);
 	line(p, "free_segments:%" PRIu64, p->store->nr_free_segments);
 	line(p, "write_batches:%" PRIu64, p->store->nr_batches);
+	line(p, "journaled_batches:%" PRIu64, p->store->nr_journaled);
 	line(p, "write_batch_bytes:%" PRIu64, p->store->batch_bytes);
 	line(p, "joined_writes:%" PRIu64, p->store->nr_joined);
 	line(p, "flushes:%" PRIu64, p->store->nr_flushes);

@@ -30,6 +30,9 @@
  * the other root before new ones. So the log finds one as long as checkpoints come in time. A root
  * that has no room for enough of them names none: the log may go on in any.
  *
+ * What the root knows of has to lie in its place, and not only in a journal. So the packs that were
+ * begun before the checkpoint are written before the root is (log/pack.h).
+ *
  * Each root is read back before it counts. If the device had lost it, the root in its place would
  * name other segments. After a write that failed it counts only when it could be read: the root in
  * its place might have the failed write in its tail, and that write may be on the device.
@@ -38,9 +41,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log/pack.h"
 #include "map.h"
 #include "mem.h"
-#include "partition.h"
 #include "segment.h"
 
 enum { TAIL_BYTES = 1 << 30 };	/* of all partitions together, unless the index is large */
@@ -113,7 +116,7 @@ static void end(struct okv_partition *p)
 	struct okv_checkpoint *c = &p->checkpoint;
 
 	c->step = OKV_CHECKPOINT_NONE;
-	c->waits = false;
+	c->waits = c->waits_for_packs = false;
 	mem_free(c->buf);
 	c->buf = NULL;
 	mem_free(c->root);
@@ -146,6 +149,8 @@ static void try_root_again(struct okv_partition *p)
 
 void okv_checkpoint_resume(struct okv_partition *p)
 {
+	if (p->checkpoint.waits_for_packs)
+		step(p);
 	if (!p->checkpoint.waits || okv_outage_pauses(p, &p->checkpoint_outage) ||
 	    (p->is_hurried && p->refusing))
 		return;
@@ -463,7 +468,9 @@ static void step(struct okv_partition *p)
 		}
 		break;
 	case OKV_CHECKPOINT_ROOT:
-		send_root(p);
+		c->waits_for_packs = !okv_packs_are_written(p, c->packs_below);
+		if (!c->waits_for_packs)
+			send_root(p);
 		break;
 	case OKV_CHECKPOINT_ROOT_FLUSH:
 		if (c->io.kind == OKV_WRITE)
@@ -489,7 +496,7 @@ static void note_position(const struct okv_partition *p, struct okv_root_disk *r
 	root->segment = p->nr_segments;
 	if (p->batches) {
 		root->segment = p->batches->segment;
-		root->offset_bytes = p->batches->offset_bytes;
+		root->offset_bytes = p->batches->first_bytes;
 	} else if (p->open_segment < p->nr_segments) {
 		root->segment = p->open_segment;
 		root->offset_bytes = p->open_offset;
@@ -511,6 +518,8 @@ void okv_checkpoint_start(struct okv_partition *p)
 	c->root->partition = p->number;
 	c->root->generation = p->generation + 1;
 	c->root->attempt = draw_attempt(p);
+	okv_pack_close(p);
+	c->packs_below = p->next_pack;
 	note_position(p, c->root);
 	p->bytes_since_checkpoint = 0;
 	step(p);

@@ -8,6 +8,7 @@
  * is left there are the lost ones, each with its place and its tenant. A store that is whole keeps
  * its index as it is, which a process that shares the memory of another one has to (fork).
  */
+#include "log/pack.h"
 #include "map.h"
 #include "mem.h"
 #include "record.h"
@@ -42,6 +43,7 @@ int okv_segment_read(struct okv_partition *p, uint32_t segment, char *buf)
 	}
 	if (load.error)
 		read_blocks(p, segment, buf);
+	okv_packs_overlay(p, segment, buf);
 	return 0;
 }
 
@@ -90,7 +92,7 @@ static void show(struct walk *w, const struct okv_record_disk *record, uint32_t 
 static void show_batch(struct walk *w, uint32_t offset)
 {
 	const struct okv_batch_disk *b = (const void *)(w->buf + offset);
-	struct okv_bounds bounds = { .head_end = offset + b->head_bytes, .end = offset + b->bytes };
+	struct okv_bounds bounds = okv_batch_bounds(w->p, b, offset);
 	uint32_t at = offset + sizeof(*b);
 
 	while (at < bounds.head_end && !w->e->stops) {
@@ -107,18 +109,20 @@ static void show_batch(struct walk *w, uint32_t offset)
 }
 
 /*
- * Looks at every block: what lies behind a batch whose header is spoilt is found, too. A value can
- * hold what looks like a batch of its own place only if its writer knows the secret of the store.
+ * Looks everywhere: what lies behind a batch whose header is spoilt is found, too. A value can hold
+ * what looks like a batch of its own place only if its writer knows the secret of the store.
  */
 static void show_batches(struct walk *w)
 {
 	const struct okv_partition *p = w->p;
+	uint32_t at = 0;
 
-	for (uint32_t at = 0; at < p->segment_bytes && !w->e->stops; at += p->disk->block_bytes) {
-		const struct okv_batch_disk *b = (const void *)(w->buf + at);
+	for (; at < p->segment_bytes && !w->e->stops; at += OKV_ALIGN_BYTES) {
+		const struct okv_batch_disk *b;
 
-		if (okv_batch_is_good(p, b, w->segment, at) &&
-		    b->life == p->segments[w->segment].life)
+		at = okv_batch_find(p, w->buf, w->segment, at, p->segment_bytes);
+		b = (const void *)(w->buf + at);
+		if (at < p->segment_bytes && b->life == p->segments[w->segment].life)
 			show_batch(w, at);
 	}
 }

@@ -130,7 +130,38 @@ static uint64_t data_offset(uint32_t nr_partitions)
 			    OKV_SUPER_STRIDE_BYTES);
 }
 
+uint64_t okv_journal_offset(const struct okv_super_disk *super, uint32_t journal)
+{
+	uint64_t nr_segments = (uint64_t)super->nr_partitions * super->nr_segments;
+
+	return super->data_offset_bytes + nr_segments * super->segment_bytes +
+	       journal * super->journal_bytes;
+}
+
+uint64_t okv_journal_sum(const struct okv_super_disk *super, const struct okv_journal_disk *write,
+			 uint32_t journal, uint64_t offset_bytes)
+{
+	return okv_sum_behind(write, write->bytes,
+			      okv_seed(super, journal, OKV_NOWHERE, ~offset_bytes));
+}
+
 /* ---- formatting ---- */
+
+/* Of each journal, unless the options say it. */
+static uint64_t journal_bytes(const struct okv_disk *disk)
+{
+	uint64_t bytes = disk->size_bytes / OKV_JOURNAL_PART / OKV_PAGE_BYTES * OKV_PAGE_BYTES;
+
+	if (disk->size_bytes < OKV_JOURNALED_MIN)
+		return 0;
+	return bytes < OKV_JOURNAL_BYTES_MAX ? bytes : OKV_JOURNAL_BYTES_MAX;
+}
+
+static bool is_journal_size(uint64_t bytes)
+{
+	return !bytes || (bytes >= OKV_JOURNAL_BYTES_MIN && bytes <= OKV_JOURNAL_BYTES_MAX &&
+			  bytes % OKV_PAGE_BYTES == 0);
+}
 
 /*
  * Fill in the geometry: as many partitions as asked for. The default is halved until each has
@@ -148,11 +179,16 @@ static int lay_out(const struct okv_disk *disk, const struct okv_format_options 
 	if (nr > OKV_PARTITIONS_MAX || nr & (nr - 1) || segment_bytes % OKV_PAGE_BYTES ||
 	    segment_bytes > OKV_SEGMENT_BYTES || segment_bytes < OKV_SEGMENT_BYTES_MIN ||
 	    segment_bytes / OKV_BLOCKS_MIN < disk->block_bytes ||
-	    disk->block_bytes > OKV_PAGE_BYTES)
+	    disk->block_bytes > OKV_PAGE_BYTES || !is_journal_size(options->journal_bytes))
 		return -EINVAL;
+	if (okv_may_have_journals(super))
+		super->journal_bytes = options->journal_bytes ? options->journal_bytes :
+							       journal_bytes(disk);
 	for (;; nr /= 2) {
-		if (disk->size_bytes > data_offset(nr))
-			nr_segments = (disk->size_bytes - data_offset(nr)) / nr / segment_bytes;
+		uint64_t other_bytes = data_offset(nr) + OKV_NR_JOURNALS * super->journal_bytes;
+
+		if (disk->size_bytes > other_bytes)
+			nr_segments = (disk->size_bytes - other_bytes) / nr / segment_bytes;
 		if (nr_segments >= OKV_NR_SEGMENTS_MIN)
 			break;
 		if (nr == 1 || options->nr_partitions)
@@ -214,28 +250,52 @@ static int write_roots(struct okv_disk *disk, const struct okv_super_disk *super
 	return error ? error : okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
 }
 
+static uint64_t super_sum(const struct okv_super_disk *super, uint32_t copy)
+{
+	return okv_sum_behind(super, offsetof(struct okv_super_disk, journal_bytes),
+			      OKV_SUPER_MAGIC + copy);
+}
+
+static uint64_t more_sum(const struct okv_super_disk *super)
+{
+	const uint64_t parts[] = { super->journal_bytes, super->is_converting };
+
+	return okv_sum(parts, sizeof(parts), super->sum);
+}
+
+static void sign(struct okv_super_disk *super, uint32_t copy)
+{
+	super->copy = copy;
+	super->sum = super_sum(super, copy);
+	super->more_sum = okv_may_have_journals(super) ? more_sum(super) : 0;
+}
+
+/* One after the other, each durable before the next one. */
 static int write_supers(struct okv_disk *disk, struct okv_super_disk *super, void *page)
 {
-	int error;
+	int error = 0;
 
-	for (uint32_t i = 0; i < OKV_NR_SUPERS; i++) {
-		super->copy = i;
-		super->sum = okv_sum_behind(super, sizeof(*super), OKV_SUPER_MAGIC + i);
+	for (uint32_t i = 0; i < OKV_NR_SUPERS && !error; i++) {
+		sign(super, i);
 		memset(page, 0, OKV_PAGE_BYTES);
 		memcpy(page, super, sizeof(*super));
 		error = okv_disk_io(disk, OKV_WRITE, (uint64_t)i * OKV_SUPER_STRIDE_BYTES, page,
 				    OKV_PAGE_BYTES);
-		if (error)
-			return error;
+		if (!error)
+			error = okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
 	}
-	return okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
+	return error;
 }
 
 static uint32_t version_of(const struct okv_format_options *options)
 {
-	if (options->has_near_roots)
-		return options->has_slots ? OKV_VERSION_NEAR_SLOTS : OKV_VERSION_NEAR;
-	return options->has_slots ? OKV_VERSION_SLOTS : OKV_VERSION;
+	static const uint32_t versions[][2] = {
+		{ OKV_VERSION, OKV_VERSION_SLOTS },
+		{ OKV_VERSION_BARE, OKV_VERSION_BARE_SLOTS },
+		{ OKV_VERSION_NEAR, OKV_VERSION_NEAR_SLOTS },
+	};
+
+	return versions[options->former][options->has_slots];
 }
 
 int okv_device_format(struct okv_disk *disk, const struct okv_format_options *options)
@@ -266,7 +326,8 @@ int okv_device_format(struct okv_disk *disk, const struct okv_format_options *op
 /* How many segments of each partition have room; only with a plausible geometry. */
 static uint64_t segments_max(const struct okv_super_disk *super)
 {
-	uint64_t bytes = super->size_bytes - super->data_offset_bytes;
+	uint64_t bytes = super->size_bytes - super->data_offset_bytes -
+			 OKV_NR_JOURNALS * super->journal_bytes;
 
 	return bytes / super->nr_partitions / super->segment_bytes;
 }
@@ -276,24 +337,28 @@ static int judge_super(const struct okv_super_disk *super, uint32_t copy)
 {
 	if (super->magic != OKV_SUPER_MAGIC && super->magic != OKV_SEALED_MAGIC)
 		return -ENODATA;
-	if (super->sum != okv_sum_behind(super, sizeof(*super), OKV_SUPER_MAGIC + copy) ||
+	if (super->sum != super_sum(super, copy) ||
 	    super->copy != copy)
 		return -EUCLEAN;
 	if (super->magic == OKV_SEALED_MAGIC)
-		return -EINPROGRESS;
-	if (super->version != OKV_VERSION && super->version != OKV_VERSION_SLOTS &&
-	    !okv_has_near_roots(super))
+		return super->is_converting ? -ESTALE : -EINPROGRESS;
+	if (!okv_may_have_journals(super) && super->version != OKV_VERSION_BARE &&
+	    super->version != OKV_VERSION_BARE_SLOTS && !okv_has_near_roots(super))
 		return -EPROTONOSUPPORT;
+	if (okv_may_have_journals(super) && super->more_sum != more_sum(super))
+		return -EUCLEAN;
 	/* Not even a copy with a good checksum may lead out of the device or divide by 0. */
 	if (!super->nr_partitions || super->nr_partitions > OKV_PARTITIONS_MAX ||
 	    super->nr_partitions & (super->nr_partitions - 1) ||
 	    super->segment_bytes < OKV_SEGMENT_BYTES_MIN ||
 	    super->segment_bytes > OKV_SEGMENT_BYTES || super->segment_bytes % OKV_PAGE_BYTES ||
 	    super->data_offset_bytes != data_offset(super->nr_partitions) ||
+	    !is_journal_size(super->journal_bytes) ||
 	    super->nr_segments < OKV_NR_SEGMENTS_MIN || super->block_bytes < 512 ||
 	    super->block_bytes > OKV_PAGE_BYTES || super->block_bytes & (super->block_bytes - 1) ||
 	    super->segment_bytes / OKV_BLOCKS_MIN < super->block_bytes ||
-	    super->size_bytes < super->data_offset_bytes ||
+	    super->size_bytes < super->data_offset_bytes +
+				OKV_NR_JOURNALS * super->journal_bytes ||
 	    super->nr_segments > segments_max(super))
 		return -EUCLEAN;
 	return 0;
@@ -305,6 +370,7 @@ static bool same_super(const struct okv_super_disk *a, const struct okv_super_di
 
 	other.copy = a->copy;
 	other.sum = a->sum;
+	other.more_sum = a->more_sum;
 	return !memcmp(a, &other, sizeof(other));
 }
 
@@ -345,7 +411,7 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 			verdicts[i] = judge_super(&supers[i], i);
 		}
 		if (verdicts[i] && (verdict == -ENODATA || verdicts[i] == -EPROTONOSUPPORT ||
-				    verdicts[i] == -EINPROGRESS))
+				    verdicts[i] == -EINPROGRESS || verdicts[i] == -ESTALE))
 			verdict = verdicts[i];
 	}
 	mem_free(page);
@@ -353,7 +419,7 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 	if (nr_bad)
 		*nr_bad = OKV_NR_SUPERS - nr;
 	if (nr < OKV_NR_SUPERS_AGREE)
-		return nr && verdict != -EINPROGRESS ? -EUCLEAN : verdict;
+		return nr && verdict != -EINPROGRESS && verdict != -ESTALE ? -EUCLEAN : verdict;
 	if (layout->super.size_bytes > disk->size_bytes)
 		return -ENOSPC;
 	if (layout->super.block_bytes < disk->block_bytes)
@@ -388,7 +454,7 @@ int okv_device_seal(struct okv_disk *disk, bool sealed)
 		}
 		if (!result) {
 			super->magic = sealed ? OKV_SEALED_MAGIC : OKV_SUPER_MAGIC;
-			super->sum = okv_sum_behind(super, sizeof(*super), OKV_SUPER_MAGIC + i);
+			sign(super, i);
 			result = okv_disk_io(disk, OKV_WRITE, offset_bytes, super, OKV_PAGE_BYTES);
 		}
 		nr += !result;
@@ -400,4 +466,72 @@ int okv_device_seal(struct okv_disk *disk, bool sealed)
 	if (nr < OKV_NR_SUPERS_AGREE || nr_failed >= OKV_NR_SUPERS_AGREE)
 		return error;
 	return okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
+}
+
+/* ---- journals for a store that has none ---- */
+
+/* What a conversion that was interrupted was to write: the last copy that has it. */
+static int read_converting(struct okv_disk *disk, struct okv_super_disk *super)
+{
+	void *page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);
+	int error = -EUCLEAN;
+
+	for (uint32_t i = 0; i < OKV_NR_SUPERS; i++) {
+		if (okv_disk_io(disk, OKV_READ, (uint64_t)i * OKV_SUPER_STRIDE_BYTES, page,
+				OKV_PAGE_BYTES) || judge_super(page, i) != -ESTALE)
+			continue;
+		memcpy(super, page, sizeof(*super));
+		error = 0;
+	}
+	mem_free(page);
+	if (!error && super->more_sum != more_sum(super))
+		error = -EUCLEAN;
+	return error;
+}
+
+/* Give journals what is behind the last segment. */
+static int plan_journals(const struct okv_disk *disk, struct okv_super_disk *super)
+{
+	uint64_t begin_bytes, bytes;
+
+	if (super->journal_bytes)
+		return -EALREADY;
+	if (okv_has_near_roots(super))
+		return -EOPNOTSUPP;
+	begin_bytes = okv_journal_offset(super, 0);
+	bytes = (disk->size_bytes - begin_bytes) / OKV_NR_JOURNALS / OKV_PAGE_BYTES *
+		OKV_PAGE_BYTES;
+	super->journal_bytes = bytes < OKV_JOURNAL_BYTES_MAX ? bytes : OKV_JOURNAL_BYTES_MAX;
+	super->version = okv_has_slots(super) ? OKV_VERSION_SLOTS : OKV_VERSION;
+	super->size_bytes = disk->size_bytes;
+	return bytes < OKV_JOURNAL_BYTES_MIN ? -ENOSPC : 0;
+}
+
+/*
+ * Until two copies are sealed, the others say what the store was. From then on neither this octokvd
+ * nor an earlier one opens it, until two copies say what it is.
+ */
+int okv_device_add_journals(struct okv_disk *disk)
+{
+	struct okv_layout layout = { 0 };
+	struct okv_super_disk *super = &layout.super;
+	int error = okv_layout_read(disk, &layout, NULL);
+	void *page;
+
+	if (error == -ESTALE)
+		error = read_converting(disk, super);
+	else if (!error)
+		error = plan_journals(disk, super);
+	if (error)
+		return error;
+	page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);
+	super->magic = OKV_SEALED_MAGIC;
+	super->is_converting = true;
+	error = write_supers(disk, super, page);
+	super->magic = OKV_SUPER_MAGIC;
+	super->is_converting = false;
+	if (!error)
+		error = write_supers(disk, super, page);
+	mem_free(page);
+	return error;
 }

@@ -11,6 +11,7 @@
  *	1 MiB				a root for each partition, 4 KiB each; then, from 128 KiB
  *					or more behind that on, another one for each
  *	data_offset			the segments of partition 0, then those of partition 1, ...
+ *	behind the last segment		the journals, if there are any
  */
 #ifndef OKV_FORMAT_H
 #define OKV_FORMAT_H
@@ -25,8 +26,10 @@
 #endif
 
 enum {
-	OKV_VERSION		= 6,
-	OKV_VERSION_SLOTS	= 7,		/* as 6, but hashes have slots: hash.c */
+	OKV_VERSION		= 8,
+	OKV_VERSION_SLOTS	= 9,		/* as 8, but hashes have slots: hash.c */
+	OKV_VERSION_BARE	= 6,		/* as 8, but without journals */
+	OKV_VERSION_BARE_SLOTS	= 7,		/* the same of 9 */
 	OKV_VERSION_NEAR	= 2,		/* as 6, but with both roots side by side */
 	OKV_VERSION_NEAR_SLOTS	= 5,		/* the same of 7 */
 	OKV_NR_SUPERS		= 4,
@@ -45,6 +48,10 @@ enum {
 	OKV_NR_NAMED_FIRST	= 16,		/* by the first roots */
 	OKV_APART_BYTES_MIN	= 4096,		/* of an apart value */
 	OKV_APART_ALIGN_BYTES	= 16 << 10,	/* largest alignment of these: a flash page */
+	OKV_JOURNAL_BYTES_MIN	= 32 << 10,
+	OKV_JOURNAL_BYTES_MAX	= 4 << 20,
+	OKV_JOURNAL_PART	= 1024,		/* each is such a part of the device */
+	OKV_JOURNALED_MIN	= 64 << 20,	/* a smaller device has none */
 };
 
 #define OKV_SUPER_MAGIC		0x31766b6f74636fULL	/* "octokv1" */
@@ -55,6 +62,7 @@ enum {
 #define OKV_BATCH_MAGIC		0x63746162U		/* "batc" */
 #define OKV_RECORD_MAGIC	0x64636572U		/* "recd" */
 #define OKV_CHUNK_MAGIC		0x6b6e6863U		/* "chnk" */
+#define OKV_JOURNAL_MAGIC	0x6c6e726aU		/* "jrnl" */
 #define OKV_NOWHERE		((1ULL << 40) - 1)	/* a location that no record has */
 
 struct okv_super_disk {
@@ -72,8 +80,12 @@ struct okv_super_disk {
 	uint32_t nr_partitions;
 	uint32_t segment_bytes;
 	uint32_t nr_segments;
+	/* @sum ends here, so that an earlier octokvd knows that the version is another one. */
+	uint64_t journal_bytes;	/* of each; 0: there are none */
+	uint64_t is_converting;	/* 1: sealed by okv_device_add_journals(), which has not ended */
+	uint64_t more_sum;	/* of these two, with @sum as the seed */
 };
-static_assert(sizeof(struct okv_super_disk) == 104, "superblock has holes");
+static_assert(sizeof(struct okv_super_disk) == 128, "superblock has holes");
 
 /*
  * A checkpoint, and where the log goes on from there. @nr_chunks chunks in @segments have the index
@@ -132,8 +144,9 @@ struct okv_shard_disk {
 };
 
 /*
- * The beginning of one write of the log. Heads of records follow, each aligned to OKV_ALIGN_BYTES.
- * Apart values follow from the next block on.
+ * The beginning of one batch of the log. Heads of records follow, each aligned to OKV_ALIGN_BYTES.
+ * Apart values follow from the next block on. In a pack (log/pack.h), the next batch follows, and
+ * the values are anywhere behind the pack in the segment: @bytes is @head_bytes then.
  */
 struct okv_batch_disk {
 	uint64_t sum;
@@ -145,10 +158,33 @@ struct okv_batch_disk {
 	uint32_t bytes;		/* with this header, without the zeros in the last block */
 	uint32_t nr_records;
 	uint32_t head_bytes;	/* with this header, without apart values */
-	uint32_t reserved32;
+	uint32_t is_packed;	/* 1: in a pack */
 	uint64_t generation;	/* of the newest durable root; 0: not said */
 };
 static_assert(sizeof(struct okv_batch_disk) == 64, "batch header has holes");
+
+/*
+ * One write of a journal: @nr_heads heads of batches follow, each behind a struct okv_head_disk.
+ * @sum covers all @bytes.
+ */
+struct okv_journal_disk {
+	uint64_t sum;
+	uint32_t magic;
+	uint32_t journal;
+	uint32_t bytes;
+	uint32_t nr_heads;
+};
+static_assert(sizeof(struct okv_journal_disk) == 24, "journal header has holes");
+
+/* Where the batch lies whose header and heads follow, which are @bytes. */
+struct okv_head_disk {
+	uint64_t life;		/* of @segment */
+	uint32_t partition;
+	uint32_t segment;
+	uint32_t offset_bytes;
+	uint32_t bytes;
+};
+static_assert(sizeof(struct okv_head_disk) == 24, "head of the journal has holes");
 
 enum okv_record_kind {
 	OKV_RECORD_PUT		= 1,
@@ -177,12 +213,18 @@ static_assert(sizeof(struct okv_record_disk) == 64, "record header has holes");
 
 static inline bool okv_has_slots(const struct okv_super_disk *super)
 {
-	return super->version == OKV_VERSION_SLOTS || super->version == OKV_VERSION_NEAR_SLOTS;
+	return super->version == OKV_VERSION_SLOTS || super->version == OKV_VERSION_BARE_SLOTS ||
+	       super->version == OKV_VERSION_NEAR_SLOTS;
 }
 
 static inline bool okv_has_near_roots(const struct okv_super_disk *super)
 {
 	return super->version == OKV_VERSION_NEAR || super->version == OKV_VERSION_NEAR_SLOTS;
+}
+
+static inline bool okv_may_have_journals(const struct okv_super_disk *super)
+{
+	return super->version == OKV_VERSION || super->version == OKV_VERSION_SLOTS;
 }
 
 /* The device as the superblock describes it. */
@@ -258,6 +300,11 @@ int okv_disk_io(struct okv_disk *disk, enum okv_io_kind kind, uint64_t offset_by
 		uint32_t bytes);
 
 uint64_t okv_root_offset(const struct okv_super_disk *super, uint32_t partition, uint32_t slot);
+uint64_t okv_journal_offset(const struct okv_super_disk *super, uint32_t journal);
+
+/* The checksum that a write at @offset_bytes of a journal should have. */
+uint64_t okv_journal_sum(const struct okv_super_disk *super, const struct okv_journal_disk *write,
+			 uint32_t journal, uint64_t offset_bytes);
 
 /* The checksum that a root should have in that slot. */
 uint64_t okv_root_sum(const struct okv_super_disk *super, const struct okv_root_disk *root,

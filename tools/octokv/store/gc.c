@@ -176,25 +176,27 @@ static enum found gc_record(struct okv_partition *p)
 	return MADE_OUT;
 }
 
-/* Go to the next batch, over blocks that are none. */
+/* Go to the next batch, over what is none. Behind one alone only its values follow. */
 static void gc_next_batch(struct okv_partition *p)
 {
 	struct okv_gc *gc = &p->gc;
-	const struct okv_batch_disk *b;
+	uint64_t life = p->segments[gc->victim].life;
+	uint32_t at = gc->next_batch;
 
-	gc->offset = okv_round_up(gc->batch.end, p->disk->block_bytes);
-	for (; gc->offset < p->segment_bytes; gc->offset += p->disk->block_bytes) {
-		b = (void *)(gc->buf + gc->offset);
-		if (okv_batch_is_good(p, b, gc->victim, gc->offset) &&
-		    b->life == p->segments[gc->victim].life) {
-			gc->batch = (struct okv_bounds){
-				.head_end = gc->offset + b->head_bytes,
-				.end = gc->offset + b->bytes,
-			};
-			gc->offset += sizeof(*b);
-			return;
-		}
+	for (; at < p->segment_bytes; at += OKV_ALIGN_BYTES) {
+		const struct okv_batch_disk *b;
+
+		at = okv_batch_find(p, gc->buf, gc->victim, at, p->segment_bytes);
+		b = (void *)(gc->buf + at);
+		if (at == p->segment_bytes || b->life != life)
+			continue;
+		gc->batch = okv_batch_bounds(p, b, at);
+		gc->next_batch = at + (b->is_packed ? b->bytes :
+				       okv_round_up(b->bytes, p->disk->block_bytes));
+		gc->offset = at + sizeof(*b);
+		return;
 	}
+	gc->offset = gc->next_batch = p->segment_bytes;
 }
 
 static bool gc_has_more(const struct okv_partition *p)
@@ -284,7 +286,7 @@ bool okv_gc_start(struct okv_partition *p, uint32_t victim, bool hurries)
 	gc->active = true;
 	gc->gave_up = false;
 	gc->victim = victim;
-	gc->offset = 0;
+	gc->offset = gc->next_batch = 0;
 	gc->batch = (struct okv_bounds){ 0 };
 	gc->live_bytes = p->segments[victim].live_bytes;
 	gc->moved_bytes = gc->user_bytes = 0;
@@ -301,7 +303,8 @@ uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max)
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
 		const struct okv_segment *s = &p->segments[i];
 
-		if (s->state == OKV_SEGMENT_SEALED && s->last_seq < okv_log_durable_seq(p) &&
+		if (s->state == OKV_SEGMENT_SEALED && !s->nr_headers &&
+		    s->last_seq < okv_log_durable_seq(p) &&
 		    s->live_bytes <= live_bytes_max &&
 		    (victim == p->nr_segments || s->live_bytes < p->segments[victim].live_bytes))
 			victim = i;

@@ -22,6 +22,10 @@
  * own nr_writes_max in flight. An ioprio has a lane of its own, but for collisions. Those that
  * share a lane take turns, each with batches of its own.
  *
+ * Packs. With a journal (log/journal.h), the heads of a batch go to a pack (log/pack.h) and to the
+ * journal, and only its apart values are a write of its own. Then a put takes the pages of its
+ * value, and a part of the journal's. Moves, and batches with many heads, are written as they are.
+ *
  * Durable. Where a write can be made durable by itself (FUA), each is. Elsewhere one flush serves
  * all writes that completed before it began, and the next flush begins when this one ends.
  *
@@ -52,8 +56,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log/batch.h"
+#include "log/journal.h"
+#include "log/place.h"
 #include "mem.h"
-#include "partition.h"
 #include "segment.h"
 
 static void advance(struct okv_partition *p);
@@ -94,10 +100,13 @@ static uint32_t lane_of(const struct okv_op *op)
 static void set_queued(struct okv_op *op, bool queued)
 {
 	struct okv_partition *p = op->partition;
+	struct okv_lane *lane = &p->lanes[lane_of(op)];
+	int64_t apart_bytes = okv_apart_bytes(p->disk->block_bytes, op->value_len);
 
 	op->queued = queued;
 	p->nr_waiting += queued ? 1 : -1;
-	p->lanes[lane_of(op)].nr_waiting += queued ? 1 : -1;
+	lane->nr_waiting += queued ? 1 : -1;
+	lane->waiting_bytes += queued ? apart_bytes : -apart_bytes;
 }
 
 uint32_t okv_log_group_bytes(const struct okv_partition *p, const struct okv_group *group)
@@ -131,12 +140,6 @@ static uint32_t alone_bytes(const struct okv_partition *p, const struct okv_op *
 	return okv_round_up(bytes, block_bytes);
 }
 
-static bool fits(const struct okv_partition *p, uint32_t bytes)
-{
-	return p->open_segment < p->nr_segments &&
-	       p->open_offset + bytes <= p->segment_bytes - p->disk->block_bytes;
-}
-
 /*
  * May the next batch begin with @op? Moves end with a segment more than they began with, so they
  * get the last one that a checkpoint can spare. While a victim is being moved, deletes leave that
@@ -144,7 +147,7 @@ static bool fits(const struct okv_partition *p, uint32_t bytes)
  */
 static bool may_begin(const struct okv_partition *p, const struct okv_op *op)
 {
-	bool has_place = fits(p, alone_bytes(p, op));
+	bool has_place = okv_fits(p, alone_bytes(p, op));
 	bool may_take = p->nr_free_named;
 	uint32_t kept = okv_segments_of_checkpoint(p), reserve = okv_segments_kept(p);
 
@@ -171,122 +174,16 @@ void okv_log_seal(struct okv_partition *p)
 {
 	if (p->open_segment == p->nr_segments)
 		return;
+	okv_pack_close(p);
 	p->segments[p->open_segment].state = OKV_SEGMENT_SEALED;
 	p->open_segment = p->nr_segments;
 }
 
 /* ---- writing a batch ---- */
 
-/*
- * "Apart" above. The best alignment of an apart value: the largest power of two that divides its
- * size. 0: the value is not apart.
- */
-static uint32_t align_of(const struct okv_partition *p, const struct okv_op *op)
-{
-	uint32_t bytes = okv_apart_bytes(p->disk->block_bytes, op->value_len);
-	uint32_t align_bytes = bytes & -bytes;
-
-	return align_bytes < OKV_APART_ALIGN_BYTES ? align_bytes : OKV_APART_ALIGN_BYTES;
-}
-
-static void write_value(const struct okv_op *op, char *to, uint32_t bytes)
-{
-	if (op->value_len)
-		memcpy(to, op->value, op->value_len);
-	memset(to + op->value_len, 0, bytes - op->value_len);
-}
-
-/*
- * "Apart" above. The apart values, those of the largest alignment first; op->apart becomes the
- * block of the batch in which each begins.
- */
-static void write_apart(struct okv_batch *b)
-{
-	uint32_t block_bytes = b->partition->disk->block_bytes;
-	uint32_t at = okv_round_up(b->head_bytes, block_bytes);
-
-	for (uint32_t align_bytes = OKV_APART_ALIGN_BYTES;
-	     align_bytes >= block_bytes && at < b->io.bytes; align_bytes /= 2) {
-		for (struct okv_op *op = b->ops.head; op; op = op->next) {
-			uint32_t bytes = okv_apart_bytes(block_bytes, op->value_len);
-
-			if (align_of(b->partition, op) != align_bytes)
-				continue;
-			write_value(op, (char *)b->buf + at, bytes);
-			op->apart = at / block_bytes;
-			at += bytes;
-		}
-	}
-}
-
-/* Write the head of a record at that offset of a batch; returns its size. */
-static uint32_t write_record(struct okv_batch *b, struct okv_op *op, uint32_t offset)
-{
-	struct okv_partition *p = b->partition;
-	uint32_t block_bytes = p->disk->block_bytes;
-	uint32_t bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len);
-	struct okv_record_disk *r = (void *)((char *)b->buf + offset);
-	bool deletes = okv_op_removes(op), is_apart = okv_is_apart(block_bytes, op->value_len);
-	char *inner;
-
-	op->apart = is_apart ? op->apart - offset / block_bytes : 0;
-	/* A record that is moved keeps its sum: a value that was wrong must stay so. */
-	if (op->kind != OKV_OP_RELOCATE || deletes)
-		op->sum = okv_sum(op->value, op->value_len, p->layout->super.secret);
-
-	op->to = okv_location(p, b->segment, b->offset_bytes + offset);
-	*r = (struct okv_record_disk){
-		.magic = OKV_RECORD_MAGIC,
-		.kind = deletes ? OKV_RECORD_DELETE : OKV_RECORD_PUT,
-		.tenant = op->tenant,
-		.key_len = op->key_len,
-		.apart = op->apart,
-		.value_len = op->value_len,
-		.hash = op->hash,
-		.expire_ms = deletes ? 0 : op->expire_ms,
-		.prev = op->present ? op->at : OKV_NOWHERE,
-		.value_sum = op->sum,
-		.seq = b->seq,
-	};
-	memcpy(r + 1, op->key, op->key_len);
-	inner = (char *)(r + 1) + op->key_len;
-	if (is_apart)
-		memset(inner, 0, (char *)r + bytes - inner);
-	else
-		write_value(op, inner, (char *)r + bytes - inner);
-	r->sum = okv_sum_behind(r, sizeof(*r) + r->key_len, okv_location_seed(p, op->to));
-	return bytes;
-}
-
-static void write_batch(struct okv_batch *b)
-{
-	struct okv_partition *p = b->partition;
-	struct okv_batch_disk *header = b->buf;
-	uint32_t offset = sizeof(*header), block_bytes = p->disk->block_bytes;
-	uint64_t location;
-
-	write_apart(b);
-	for (struct okv_op *op = b->ops.head; op; op = op->next)
-		offset += write_record(b, op, offset);
-	memset((char *)b->buf + offset, 0, okv_round_up(offset, block_bytes) - offset);
-	*header = (struct okv_batch_disk){
-		.magic = OKV_BATCH_MAGIC,
-		.partition = p->number,
-		.seq = b->seq,
-		.life = p->segments[b->segment].life,
-		.durable = okv_log_durable_seq(p),
-		.bytes = okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes),
-		.nr_records = b->nr_records,
-		.head_bytes = b->head_bytes,
-		.generation = p->generation,
-	};
-	location = okv_location(p, b->segment, b->offset_bytes);
-	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, location));
-}
-
 static void take(struct okv_batch *b, struct okv_op *op, uint32_t head_bytes)
 {
-	uint32_t align_bytes = align_of(b->partition, op);
+	uint32_t align_bytes = okv_batch_align_of(b->partition, op);
 
 	b->head_bytes += head_bytes;
 	b->apart_bytes += op->record_bytes - head_bytes;
@@ -331,26 +228,6 @@ static void fill(struct okv_partition *p, struct okv_batch *b)
 	}
 }
 
-/*
- * "Apart" above. Where a batch of so many bytes begins. The first batch of a segment lies where
- * recovery looks for it. With little room left, a batch leaves out nothing: puts and deletes stop
- * when room is low, moves only when just the kept segments are left. Moves leave out little, as
- * their batches are large.
- */
-static uint32_t place_of(const struct okv_partition *p, const struct okv_batch *b, uint32_t bytes)
-{
-	uint32_t head_bytes = okv_round_up(b->head_bytes, p->disk->block_bytes);
-	uint32_t best = okv_round_up(p->open_offset + head_bytes, b->align_bytes) - head_bytes;
-	bool has_room = !okv_segments_are_low(p);
-
-	if (class_of(b->ops.head) == OKV_MOVES)
-		has_room = okv_segments_usable(p) > okv_segments_kept(p);
-	if (p->open_offset > p->disk->block_bytes && has_room &&
-	    fits(p, best - p->open_offset + bytes))
-		return best;
-	return p->open_offset;
-}
-
 /* The operations of a group, and nothing else. */
 static void fill_group(struct okv_partition *p, struct okv_batch *b, const struct okv_group *group)
 {
@@ -371,14 +248,24 @@ static void fill_group(struct okv_partition *p, struct okv_batch *b, const struc
 
 static void write_done(struct okv_io *io);
 
+/* Its heads are in @b->buf: copy them to the pack, and have the journal write them. */
+static void journal(struct okv_partition *p, struct okv_batch *b)
+{
+	memcpy(b->pack->buf + (b->offset_bytes - b->pack->offset_bytes), b->buf, b->head_bytes);
+	b->nr_parts++;
+	p->stats.nr_journaled++;
+	okv_journal_add(p->store->journal, b);
+}
+
 /* Send a batch that begins with @first. */
 static void send_batch(struct okv_partition *p, const struct okv_op *first)
 {
 	struct okv_batch *b = mem_zalloc(sizeof(*b));
-	uint32_t block_bytes = p->disk->block_bytes, end;
+	uint32_t from = p->open_offset, head_bytes, bytes;
 
 	b->partition = p;
 	b->lane = lane_of(first);
+	b->is_users = class_of(first) != OKV_MOVES;
 	b->seq = p->next_seq++;
 	b->segment = p->open_segment;
 	b->io = (struct okv_io){
@@ -389,29 +276,34 @@ static void send_batch(struct okv_partition *p, const struct okv_op *first)
 		fill_group(p, b, first->group);
 	else
 		fill(p, b);
-	b->io.bytes = okv_round_up(okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes),
-				   block_bytes);
-	b->offset_bytes = place_of(p, b, b->io.bytes);
-	b->io.offset_bytes = okv_segment_offset(p, b->segment) + b->offset_bytes;
-	end = b->offset_bytes + b->io.bytes;
-	b->buf = okv_alloc_blocks(p->disk, b->io.bytes);
-	b->io.buf = b->buf;
+	okv_batch_place(b);
+	head_bytes = okv_round_up(b->head_bytes, p->disk->block_bytes);
+	bytes = b->io.bytes + (b->pack ? b->head_bytes : 0);
+	b->buf = okv_alloc_blocks(p->disk, head_bytes + b->apart_bytes);
+	b->io.buf = b->pack ? (char *)b->buf + head_bytes : b->buf;
+	b->io.offset_bytes = okv_segment_offset(p, b->segment) +
+			     (b->pack ? b->value_offset_bytes : b->offset_bytes);
 	if (p->last_batch)
 		p->last_batch->next = b;
 	else
 		p->batches = b;
 	p->last_batch = b;
-	write_batch(b);
+	okv_batch_write(b, okv_log_durable_seq(p));
 	p->segments[b->segment].last_seq = b->seq;
-	p->bytes_since_checkpoint += end - p->open_offset;
-	p->open_offset = end;
+	p->bytes_since_checkpoint += p->open_offset - from;
 	p->nr_writing++;
 	p->lanes[b->lane].nr_writing++;
 	p->stats.nr_batches++;
-	p->stats.batch_bytes += b->io.bytes;
-	if (class_of(first) != OKV_MOVES)
-		p->gc.user_bytes += b->io.bytes;
-	p->disk->ops->submit(p->disk, &b->io);
+	p->stats.batch_bytes += bytes;
+	if (b->is_users)
+		p->gc.user_bytes += bytes;
+	if (b->pack)
+		journal(p, b);
+	if (b->is_users && p->store->journal)
+		p->store->journal->nr_in_flight++;
+	b->nr_parts += b->io.bytes != 0;
+	if (b->io.bytes)
+		p->disk->ops->submit(p->disk, &b->io);
 }
 
 /* ---- segments ---- */
@@ -423,14 +315,34 @@ struct segment_header {
 	struct okv_io io;
 };
 
+/*
+ * Neither header is there. If the first batch cannot tell recovery either, as it is in a pack, none
+ * of the segment's batches can be acknowledged: they go to another one.
+ */
+static void give_up_segment(struct okv_partition *p, uint32_t segment)
+{
+	for (const struct okv_batch *b = p->batches; b; b = b->next) {
+		if (b->segment == segment && !b->pack && b->offset_bytes == p->disk->block_bytes)
+			return;
+	}
+	for (struct okv_batch *b = p->batches; b; b = b->next)
+		b->failed |= b->segment == segment;
+	if (p->open_segment == segment)
+		okv_log_seal(p);
+}
+
 static void header_done(struct okv_io *io)
 {
 	struct segment_header *h = io->owner;
 	struct okv_partition *p = h->p;
+	struct okv_segment *s = &p->segments[h->segment];
 
 	p->nr_headers--;
-	p->segments[h->segment].nr_headers--;
-	p->segments[h->segment].is_known |= !io->result;
+	s->nr_headers--;
+	s->nr_header_writes--;
+	s->is_known |= !io->result;
+	if (!s->is_known && !s->nr_header_writes)
+		give_up_segment(p, h->segment);
 	mem_free(h->buf);
 	mem_free(h);
 	advance(p);
@@ -467,6 +379,7 @@ static void write_header(struct okv_partition *p, uint32_t offset)
 	};
 	p->nr_headers++;
 	p->segments[p->open_segment].nr_headers++;
+	p->segments[p->open_segment].nr_header_writes++;
 	p->disk->ops->submit(p->disk, &h->io);
 }
 
@@ -532,6 +445,17 @@ static void begin_segment(struct okv_partition *p)
 /* ---- sending ---- */
 
 /*
+ * "Lanes" above. Has a lane a write to spare? With a journal, what waits for more values to share
+ * its heads with waits in vain, once the values fill a page.
+ */
+static bool may_write(const struct okv_partition *p, const struct okv_lane *lane)
+{
+	return lane->nr_writing < p->nr_writes_max ||
+	       (p->store->journal && lane->nr_writing < p->nr_journaled_max &&
+		lane->waiting_bytes >= okv_pack_bytes(p));
+}
+
+/*
  * "Lanes" above. The first operation of a class whose lane has a write to spare. The search goes
  * beyond the first one only if an operation of another lane waits.
  */
@@ -540,7 +464,7 @@ static struct okv_op *first_of(const struct okv_partition *p, enum okv_class cla
 	for (struct okv_op *op = p->queues[class].head; op; op = op->next) {
 		const struct okv_lane *lane = &p->lanes[lane_of(op)];
 
-		if (lane->nr_writing < p->nr_writes_max)
+		if (may_write(p, lane))
 			return op;
 		if (lane->nr_waiting == p->nr_waiting)
 			break;
@@ -573,13 +497,14 @@ void okv_log_send(struct okv_partition *p)
 		if (!op)
 			break;
 		p->nr_puts_begun += class_of(op) == OKV_PUTS;
-		if (!fits(p, alone_bytes(p, op))) {
+		if (!okv_fits(p, alone_bytes(p, op))) {
 			okv_log_seal(p);
 			begin_segment(p);
 			continue;
 		}
 		send_batch(p, op);
 	}
+	okv_journal_send(p->store->journal);
 }
 
 /* "Plug" above. Plugs are counted; without the last one the log goes on. */
@@ -591,6 +516,8 @@ void okv_log_plug(struct okv_partition *p)
 void okv_log_unplug(struct okv_partition *p)
 {
 	p->nr_plugs--;
+	if (!p->nr_plugs && p->has_left_journal)
+		okv_log_journaled(p);
 	okv_changed(p);
 }
 
@@ -755,7 +682,7 @@ static void note_durable(struct okv_batch *b)
 	struct okv_partition *p = b->partition;
 
 	b->durable = true;
-	p->segments[b->segment].is_known |= b->offset_bytes == p->disk->block_bytes;
+	p->segments[b->segment].is_known |= !b->pack && b->offset_bytes == p->disk->block_bytes;
 }
 
 static void flush_done(struct okv_io *io)
@@ -795,19 +722,52 @@ static void start_flush(struct okv_partition *p)
 	p->disk->ops->submit(p->disk, &p->flush);
 }
 
-static void write_done(struct okv_io *io)
+/* Its values, its heads, or both together have been written, or not. */
+static void end_part(struct okv_batch *b, const struct okv_io *io)
 {
-	struct okv_batch *b = io->owner;
 	struct okv_partition *p = b->partition;
 
+	b->failed |= io->result != 0;
+	if (io->result)
+		okv_failed(p, OKV_EVENT_WRITE_ERROR, io);
+	if (--b->nr_parts)
+		return;
+	if (b->is_users && p->store->journal)
+		p->store->journal->nr_in_flight--;
 	p->nr_writing--;
 	p->lanes[b->lane].nr_writing--;
 	b->written = true;
-	b->failed = io->result;
-	if (!io->result && p->disk->has_fua)
+	if (!b->failed && p->disk->has_fua)
 		note_durable(b);
-	if (b->failed)
-		okv_failed(p, OKV_EVENT_WRITE_ERROR, io);
+}
+
+static void write_done(struct okv_io *io)
+{
+	struct okv_batch *b = io->owner;
+
+	end_part(b, io);
+	advance(b->partition);
+}
+
+void okv_log_journaled(struct okv_partition *p)
+{
+	const struct okv_journal *j = p->store->journal;
+
+	/* Batches may be looked at just now: the unplug comes back. */
+	p->has_left_journal = p->nr_plugs;
+	if (p->nr_plugs)
+		return;
+	for (struct okv_batch *b = p->batches; b; b = b->next) {
+		struct okv_io io = {
+			.offset_bytes = okv_journal_offset(&p->layout->super, j->number),
+			.result = b->journal_result,
+		};
+
+		if (!b->has_left_journal)
+			continue;
+		b->has_left_journal = false;
+		end_part(b, &io);
+	}
 	advance(p);
 }
 

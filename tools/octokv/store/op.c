@@ -48,6 +48,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log/pack.h"
 #include "map.h"
 #include "mem.h"
 #include "partition.h"
@@ -310,12 +311,16 @@ static uint32_t whole_sectors(const struct okv_disk *disk, uint64_t *offset, uin
 	return bytes ? okv_round_up(skip + bytes, disk->read_align_bytes) : 0;
 }
 
-/* Read so much of the record at op->at, and of its apart value, which has room around it. */
+/*
+ * Read so much of the record at op->at, and of its apart value, which has room around it. What is
+ * in a pack needs no reading.
+ */
 static void op_read(struct okv_op *op, uint32_t record_bytes, uint32_t value_bytes)
 {
 	struct okv_partition *p = op->partition;
 	uint32_t segment = okv_segment_of(p, op->at), block_bytes = p->disk->block_bytes;
 	uint32_t bytes, front;
+	bool in_pack;
 	uint64_t end = okv_segment_offset(p, segment) + p->segment_bytes;
 	uint64_t at = p->offset_bytes + op->at * OKV_ALIGN_BYTES;
 	uint64_t value_at = (at / block_bytes + op->apart) * block_bytes;
@@ -337,11 +342,14 @@ static void op_read(struct okv_op *op, uint32_t record_bytes, uint32_t value_byt
 	op->buf = okv_alloc_blocks(p->disk, front + op->value_io.bytes + OKV_ROOM_BYTES);
 	op->io.buf = op->buf;
 	op->value_io.buf = (char *)op->buf + front;
-	op->nr_reads = (op->io.bytes != 0) + (op->value_io.bytes != 0);
+	in_pack = bytes && okv_packs_read(p, op->at, (char *)record_of(op), record_bytes);
+	op->nr_reads = (bytes && !in_pack) + (op->value_io.bytes != 0);
 	if (op->value_io.bytes)
 		p->disk->ops->submit(p->disk, &op->value_io);
-	if (bytes)
+	if (bytes && !in_pack)
 		p->disk->ops->submit(p->disk, &op->io);
+	if (!op->nr_reads)
+		op_judge_record(op);
 }
 
 /* What memory has of a candidate, if it is all that @op wants, an apart value excepted. */

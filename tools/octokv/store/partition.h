@@ -13,6 +13,11 @@
  *	op.c		operations: locks by identity, looking records up, deciding what to write
  *	checkpoint.c	the index to the device, and from it
  *	log.c		operations in batches, batches in segments, acknowledging
+ *	log/journal.c	heads of all partitions of a thread, durable in one write
+ *	log/heads.c	what the journals of a device have, for recovery
+ *	log/pack.c	heads of many batches that lie together, and are written late
+ *	log/place.c	where in the open segment a batch goes
+ *	log/batch.c	a batch, as it lies on the device
  *	record.c	whether a record or a batch that was read is good
  *	map.c		the entries of the index, and the sums that change with them
  *	segment.c	the space of the partition
@@ -107,8 +112,10 @@ enum okv_segment_state {
  * @live_bytes:		of records that the index points to
  * @named_by:		bit by bit, which of the roots on the device name it: the log takes only a
  *			segment that both do
- * @nr_headers:		header blocks, and zeros before them, that are being written. Until they
- *			are done, the segment may not become something else
+ * @nr_headers:		header blocks, and zeros before them, that are being written, and packs
+ *			that have not been. Until they are done, the segment may not become
+ *			something else
+ * @nr_header_writes:	of these, header blocks
  * @nr_bad:		how often collection could not read it, in this life
  * @bad_until_ms:	BAD: when to try again
  * @is_known:		recovery would find it: its header or its first batch is durable
@@ -119,7 +126,7 @@ struct okv_segment {
 	uint64_t drained_generation;
 	uint32_t live_bytes;
 	uint32_t named_by;
-	uint32_t nr_headers;
+	uint32_t nr_headers, nr_header_writes;
 	uint32_t nr_bad;
 	uint64_t bad_until_ms;
 	bool is_known;
@@ -148,22 +155,32 @@ struct okv_lock {
 struct okv_lane {
 	uint32_t nr_writing;
 	uint32_t nr_waiting;		/* operations in the queues */
+	int64_t waiting_bytes;		/* of their apart values */
 };
 
-/* One write of the log, from the building of it to its acknowledgement. */
+/*
+ * One batch, from the building of it to its acknowledgement: one write, or one of its values and a
+ * part of one of the journal.
+ */
 struct okv_batch {
-	struct okv_batch *next;
+	struct okv_batch *next, *journal_next;
 	struct okv_partition *partition;
+	struct okv_pack *pack;		/* that has its heads; NULL: they lie before its values */
 	struct okv_queue ops;
 	void *buf;
 	uint64_t seq;
 	uint32_t segment;
-	uint32_t offset_bytes;
+	uint32_t offset_bytes, value_offset_bytes;	/* in @segment */
+	uint32_t first_bytes;		/* no batch from this one on lies before it in @segment */
 	uint32_t head_bytes, apart_bytes;
 	uint32_t align_bytes;		/* the best alignment of its apart values */
 	uint32_t nr_records;
 	uint32_t lane;
+	uint32_t nr_parts;		/* writes that are not back, of @io and of the journal */
 	bool written, flushing, durable, failed;
+	bool is_users;			/* it does not begin with a move */
+	bool has_left_journal;
+	int journal_result;
 	struct okv_io io;
 };
 
@@ -212,6 +229,8 @@ struct okv_outage {
 struct okv_checkpoint {
 	enum okv_checkpoint_step step;
 	bool waits;			/* to write its root again: nothing is in flight */
+	bool waits_for_packs;		/* before it writes its root */
+	uint64_t packs_below;		/* with a lower number */
 	bool clears_doubt;		/* it began when a root was in doubt already */
 	struct okv_root_disk *root;	/* a page */
 	struct okv_io io;
@@ -229,7 +248,7 @@ struct okv_gc {
 	struct okv_load load;
 	bool loads;
 	struct okv_bounds batch;	/* the one at @offset */
-	uint32_t offset;
+	uint32_t offset, next_batch;
 	/* For its pace: of the victim at first, moved of that, and written by users since. */
 	uint64_t live_bytes, moved_bytes, user_bytes;
 	uint32_t nr_moving, round_head_bytes, round_apart_bytes;
@@ -309,7 +328,7 @@ struct okv_partition {
 	struct okv_lane lanes[OKV_NR_LANES];
 	uint32_t nr_waiting;
 	uint32_t nr_writing, nr_headers, nr_preparing;
-	uint32_t nr_writes_max, batch_bytes_max;
+	uint32_t nr_writes_max, nr_journaled_max, batch_bytes_max;
 	uint32_t open_segment;		/* nr_segments: none */
 	uint32_t open_offset;
 	uint64_t next_seq;
@@ -321,6 +340,12 @@ struct okv_partition {
 	uint64_t nr_puts_begun;		/* counts up when the log begins to write a put */
 	struct okv_io flush;
 	bool flush_in_flight;
+	bool has_left_journal;		/* some of its batches have */
+
+	/* log/pack.c */
+	struct okv_pack *packs, *last_pack;	/* that are not on the device, in their order */
+	uint64_t next_pack;
+	struct okv_outage pack_outage;
 
 	/* checkpoint.c */
 	struct okv_root roots[OKV_NR_ROOTS];
@@ -345,6 +370,8 @@ struct okv_partition {
 
 struct okv_store {
 	struct okv_disk *disk;
+	struct okv_journal *journal;	/* NULL: each batch has its heads before its values */
+	struct okv_heads *heads;	/* during the open: what the journals have */
 	struct okv_layout layout;
 	struct okv_device_info info;
 	struct okv_open_options options;
@@ -523,6 +550,9 @@ void okv_log_plug(struct okv_partition *p);
 void okv_log_unplug(struct okv_partition *p);
 void okv_log_refuse(struct okv_partition *p, enum okv_class class);
 void okv_log_stop(struct okv_partition *p);
+
+/* Some batches of the partition have left the journal. */
+void okv_log_journaled(struct okv_partition *p);
 bool okv_log_is_stalled(const struct okv_partition *p, enum okv_class class);
 void okv_log_seal(struct okv_partition *p);
 bool okv_log_has_room(const struct okv_partition *p, uint32_t record_bytes);

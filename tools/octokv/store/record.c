@@ -43,6 +43,30 @@ bool okv_batch_is_good(const struct okv_partition *p, const struct okv_batch_dis
 	return b->sum == okv_sum_behind(b, sizeof(*b), seed);
 }
 
+uint32_t okv_batch_find(const struct okv_partition *p, const char *buf, uint32_t segment,
+			uint32_t from, uint32_t to)
+{
+	uint32_t step = p->layout->super.journal_bytes ? OKV_ALIGN_BYTES : p->disk->block_bytes;
+
+	for (uint32_t at = okv_round_up(from, step); at < to; at += step) {
+		const struct okv_batch_disk *b = (const void *)(buf + at);
+
+		if (b->magic == OKV_BATCH_MAGIC && p->segment_bytes - at >= sizeof(*b) &&
+		    okv_batch_is_good(p, b, segment, at))
+			return at;
+	}
+	return to;
+}
+
+struct okv_bounds okv_batch_bounds(const struct okv_partition *p, const struct okv_batch_disk *b,
+				   uint32_t offset)
+{
+	return (struct okv_bounds){
+		.head_end = offset + b->head_bytes,
+		.end = b->is_packed ? p->segment_bytes : offset + b->bytes,
+	};
+}
+
 const struct okv_record_disk *okv_record_at(const struct okv_partition *p, const char *buf,
 					    uint32_t segment, uint32_t offset,
 					    const struct okv_bounds *bounds)

@@ -19,6 +19,17 @@ bool okv_batch_is_good(const struct okv_partition *p, const struct okv_batch_dis
 		       uint32_t segment, uint32_t offset);
 
 /*
+ * Where the next good batch begins, in what was read of @segment, from @from on and before @to;
+ * @to: there is none. One in a pack may begin anywhere.
+ */
+uint32_t okv_batch_find(const struct okv_partition *p, const char *buf, uint32_t segment,
+			uint32_t from, uint32_t to);
+
+/* What belongs to a batch, so that its records lie within. */
+struct okv_bounds okv_batch_bounds(const struct okv_partition *p, const struct okv_batch_disk *b,
+				   uint32_t offset);
+
+/*
  * The record at @offset of @segment, which is in @buf, or NULL. Header and key are good, and all
  * of the record lies within its batch. Nothing has looked at the value yet.
  */

@@ -32,9 +32,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log/journal.h"
 #include "map.h"
 #include "mem.h"
-#include "partition.h"
 #include "record.h"
 #include "segment.h"
 
@@ -42,6 +42,11 @@ struct tail_segment {
 	uint32_t segment;
 	uint64_t life;
 	uint64_t first_seq;
+};
+
+struct place {
+	uint64_t seq;
+	uint32_t offset;
 };
 
 struct recovery {
@@ -55,6 +60,9 @@ struct recovery {
 	uint64_t generation;	/* some batch says that this root was durable */
 	bool *is_named;		/* by segment; NULL: the tail may be in any */
 	char *buf;		/* a segment */
+	bool *changed;		/* of its blocks: those that the journals have changed */
+	struct place *places;	/* of batches in it; memory for @nr_places */
+	uint32_t nr_places;
 };
 
 /* ---- reading ---- */
@@ -115,16 +123,38 @@ static int read_blocks(struct recovery *r, uint32_t segment)
 	return error;
 }
 
-static int read_segment(struct recovery *r, uint32_t segment)
+/* The journals are read when the first partition needs them, and kept for the others. */
+static int read_heads(struct okv_store *store)
+{
+	const struct okv_open_options *options = &store->options;
+	uint32_t nr = options->nr_partitions ? options->nr_partitions : store->info.nr_partitions;
+	int error;
+
+	if (store->heads || !store->layout.super.journal_bytes)
+		return 0;
+	error = okv_heads_read(store->disk, &store->layout, options->first_partition, nr,
+			       &store->heads);
+	if (error == -EIO && options->leaves_damaged)
+		return 0;
+	/* So that the next partition does not take these for all. */
+	if (error) {
+		okv_heads_free(store->heads);
+		store->heads = NULL;
+	}
+	return error;
+}
+
+/* Read a segment of that life, and what journals have of it: r->changed says in which blocks. */
+static int read_segment(struct recovery *r, uint32_t segment, uint64_t life)
 {
 	struct okv_partition *p = r->p;
 	struct okv_open_options *options = &p->store->options;
 	struct okv_load load;
+	int error;
 
 	okv_segment_load(p, &load, segment, r->buf, UINT32_MAX, nothing_more);
 	while (load.nr_pending) {
-		int error = p->disk->ops->wait(p->disk);
-
+		error = p->disk->ops->wait(p->disk);
 		if (error)
 			return error;
 	}
@@ -132,7 +162,39 @@ static int read_segment(struct recovery *r, uint32_t segment)
 	if (options->progress)
 		options->progress(options->owner, p->number, p->stats.recovered_bytes,
 				  (uint64_t)r->nr_tail * p->segment_bytes);
-	return load.error == -EIO ? read_blocks(r, segment) : load.error;
+	error = load.error == -EIO ? read_blocks(r, segment) : load.error;
+	if (!error)
+		error = read_heads(p->store);
+	memset(r->changed, 0, p->segment_bytes / p->disk->block_bytes * sizeof(*r->changed));
+	if (!error && p->store->heads)
+		okv_heads_overlay(p->store->heads, p, segment, life, r->buf, r->changed);
+	return error;
+}
+
+/*
+ * What came from a journal has to lie in its place before the journal is written again: all the
+ * blocks of a pack that have something of it, or none.
+ */
+static int put_in_place(struct recovery *r, uint32_t segment)
+{
+	struct okv_partition *p = r->p;
+	uint32_t block_bytes = p->disk->block_bytes, nr = p->segment_bytes / block_bytes;
+	int error = 0;
+
+	for (uint32_t i = 0, end; i < nr && !error; i = end + 1) {
+		uint32_t at = i * block_bytes;
+
+		for (end = i; end < nr && r->changed[end]; end++)
+			;
+		if (end == i)
+			continue;
+		if (p->store->options.reads_only)
+			okv_pack_keep(p, segment, at, (end - i) * block_bytes, r->buf + at);
+		else
+			error = okv_disk_io(p->disk, OKV_WRITE, okv_segment_offset(p, segment) + at,
+					    r->buf + at, (end - i) * block_bytes);
+	}
+	return error;
 }
 
 /* ---- the tail ---- */
@@ -271,11 +333,13 @@ static int find_witness(struct recovery *r)
 
 	if (!r->nr_tail)
 		return 0;
-	error = read_segment(r, last->segment);
-	for (uint32_t at = 0; at < p->segment_bytes && !error; at += p->disk->block_bytes) {
-		const struct okv_batch_disk *b = (void *)(r->buf + at);
+	error = read_segment(r, last->segment, last->life);
+	for (uint32_t at = 0; at < p->segment_bytes && !error; at += OKV_ALIGN_BYTES) {
+		const struct okv_batch_disk *b;
 
-		if (okv_batch_is_good(p, b, last->segment, at) && b->life == last->life)
+		at = okv_batch_find(p, r->buf, last->segment, at, p->segment_bytes);
+		b = (void *)(r->buf + at);
+		if (at < p->segment_bytes && b->life == last->life)
 			note_batch(r, b);
 	}
 	return error;
@@ -309,7 +373,7 @@ enum verdict { GOOD, BAD_VALUE, BAD };
 static enum verdict judge_batch(const struct recovery *r, const struct okv_batch_disk *b,
 				uint32_t segment, uint32_t offset)
 {
-	struct okv_bounds bounds = { .head_end = offset + b->head_bytes, .end = offset + b->bytes };
+	struct okv_bounds bounds = okv_batch_bounds(r->p, b, offset);
 	uint32_t at = offset + sizeof(*b), block_bytes = r->p->disk->block_bytes;
 	enum verdict verdict = GOOD;
 
@@ -347,18 +411,51 @@ static void apply_batch(struct okv_partition *p, const struct okv_batch_disk *b,
 	}
 }
 
-/* Does a batch begin there that has to be applied? */
+/* Has the batch to be applied that begins there? */
 static bool is_next(const struct recovery *r, const struct tail_segment *t, uint32_t offset,
 		    uint64_t limit)
 {
 	const struct okv_batch_disk *b = (void *)(r->buf + offset);
 	enum verdict verdict;
 
-	if (!okv_batch_is_good(r->p, b, t->segment, offset) || b->life != t->life ||
-	    b->seq < r->seq || b->seq >= limit)
+	if (b->seq < r->seq || b->seq >= limit)
 		return false;
 	verdict = judge_batch(r, b, t->segment, offset);
 	return verdict == GOOD || (verdict == BAD_VALUE && b->seq < r->acknowledged);
+}
+
+static int by_seq(const void *a, const void *b)
+{
+	const struct place *s = a, *t = b;
+
+	return s->seq < t->seq ? -1 : s->seq > t->seq;
+}
+
+/*
+ * Where batches of a segment begin, from an offset on, in the order of their numbers: those of a
+ * pack lie before others that are older. The last block is a header, and not a batch of the log.
+ */
+static uint32_t find_batches(struct recovery *r, const struct tail_segment *t, uint32_t offset)
+{
+	struct okv_partition *p = r->p;
+	uint32_t end = p->segment_bytes - p->disk->block_bytes, nr = 0;
+
+	for (uint32_t at = offset; at < end; at += OKV_ALIGN_BYTES) {
+		const struct okv_batch_disk *b;
+
+		at = okv_batch_find(p, r->buf, t->segment, at, end);
+		b = (void *)(r->buf + at);
+		if (at == end || b->life != t->life)
+			continue;
+		if (nr == r->nr_places) {
+			r->nr_places = r->nr_places ? 2 * r->nr_places : 64;
+			r->places = mem_grow(r->places, r->nr_places * sizeof(*r->places));
+		}
+		r->places[nr++] = (struct place){ .seq = b->seq, .offset = at };
+	}
+	if (nr)
+		qsort(r->places, nr, sizeof(*r->places), by_seq);
+	return nr;
 }
 
 /* Replay one segment from an offset on, below the number at which a later segment begins. */
@@ -366,23 +463,24 @@ static int replay_segment(struct recovery *r, const struct tail_segment *t, uint
 			  uint64_t limit)
 {
 	struct okv_partition *p = r->p;
-	int error = read_segment(r, t->segment);
+	int error = read_segment(r, t->segment, t->life);
+	uint32_t nr;
 
 	p->segments[t->segment].life = t->life;
 	p->segments[t->segment].state = OKV_SEGMENT_SEALED;
-	/* The last block is a header, and not a batch of the log. */
-	while (!error && offset + p->disk->block_bytes < p->segment_bytes) {
-		const struct okv_batch_disk *b = (void *)(r->buf + offset);
+	if (!error)
+		error = put_in_place(r, t->segment);
+	nr = error ? 0 : find_batches(r, t, offset);
+	for (uint32_t i = 0; i < nr; i++) {
+		uint32_t at = r->places[i].offset;
+		const struct okv_batch_disk *b = (void *)(r->buf + at);
 
-		if (!is_next(r, t, offset, limit)) {
-			offset += p->disk->block_bytes;
+		if (!is_next(r, t, at, limit))
 			continue;
-		}
 		if (b->seq > r->seq && r->gap_seq == UINT64_MAX)
 			r->gap_seq = r->seq;
-		apply_batch(p, b, t->segment, offset);
+		apply_batch(p, b, t->segment, at);
 		r->seq = b->seq + 1;
-		offset += okv_round_up(b->bytes, p->disk->block_bytes);
 	}
 	return error;
 }
@@ -441,6 +539,7 @@ static void forget(struct okv_partition *p)
 		mem_free(p->roots[i].segments);
 		p->roots[i] = (struct okv_root){ 0 };
 	}
+	okv_packs_free(p);
 	okv_index_free(&p->index);
 	okv_index_init(&p->index, p->layout->partition_bits,
 		       (uint64_t)p->nr_segments * p->segment_bytes);
@@ -486,6 +585,7 @@ static int recover_from(struct okv_partition *p, const struct okv_root_disk *roo
 	if (error)
 		return error;
 	r.buf = mem_work_wait(okv_align_of(p->disk), p->segment_bytes);
+	r.changed = mem_zalloc(p->segment_bytes / p->disk->block_bytes * sizeof(*r.changed));
 	if (names)
 		note_names(&r, root);
 	error = look(&r, root);
@@ -499,6 +599,8 @@ static int recover_from(struct okv_partition *p, const struct okv_root_disk *roo
 		error = count_segments(p, r.seq);
 	}
 	mem_work_end(r.buf, p->segment_bytes);
+	mem_free(r.changed);
+	mem_free(r.places);
 	mem_free(r.tail);
 	mem_free(r.is_named);
 	return error;

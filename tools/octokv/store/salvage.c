@@ -3,23 +3,24 @@
  * salvage.c - all records of a device, found without roots, checkpoints or an index
  *
  * Every segment of every partition is read twice. The first time, the latest record of each key is
- * noted: put or deleted, and where. Later means a later life of its segment, or behind in the same
- * life, as the log is written in that order. The second time those that are puts are shown.
+ * noted: put or deleted, and when. Later means a later life of its segment, or a batch with a
+ * greater number in the same life. The second time those that are puts are shown.
  *
  * It knows less than recovery does. A deletion whose segment has been used again is forgotten, and
  * an older record of the key may be left in a segment that has not: it comes back. A write that was
  * not acknowledged may be shown. Of a key whose latest value is damaged, that is said; an older
  * value does not come in its place.
  */
+#include "log/journal.h"
 #include "mem.h"
 #include "record.h"
 #include "segment.h"
 
-enum { OFFSET_BITS = 24, TABLE_MIN = 1024 };
+enum { TABLE_MIN = 1024 };
 
-/* The latest record of a key. @order: 0: none */
+/* The latest record of a key. @life: 0: none */
 struct latest {
-	uint64_t hash, order;
+	uint64_t hash, life, seq;
 	uint16_t tenant;
 	bool is_put;
 };
@@ -27,6 +28,7 @@ struct latest {
 struct salvage {
 	struct okv_partition p;
 	struct okv_export *e;
+	struct okv_heads *heads;	/* what can be read of the journals */
 	char *buf;
 	struct latest *table;		/* a power of two of them, at most half full */
 	uint64_t nr_places, nr_used;
@@ -37,7 +39,7 @@ static struct latest *place_of(const struct salvage *s, uint64_t hash, uint16_t 
 {
 	uint64_t at = (hash ^ (uint64_t)tenant << 32) * 0x9e3779b97f4a7c15ULL % s->nr_places;
 
-	while (s->table[at].order && (s->table[at].hash != hash || s->table[at].tenant != tenant))
+	while (s->table[at].life && (s->table[at].hash != hash || s->table[at].tenant != tenant))
 		at = (at + 1) % s->nr_places;
 	return &s->table[at];
 }
@@ -50,29 +52,29 @@ static void grow(struct salvage *s)
 	s->nr_places = nr_old ? 2 * nr_old : TABLE_MIN;
 	s->table = mem_zalloc(s->nr_places * sizeof(*s->table));
 	for (uint64_t i = 0; i < nr_old; i++)
-		if (old[i].order)
+		if (old[i].life)
 			*place_of(s, old[i].hash, old[i].tenant) = old[i];
 	mem_free(old);
 }
 
-static void note(struct salvage *s, const struct okv_record_disk *record, uint64_t order)
+static void note(struct salvage *s, const struct okv_record_disk *record, uint64_t life)
 {
 	struct latest *latest;
 
 	if (2 * (s->nr_used + 1) > s->nr_places)
 		grow(s);
 	latest = place_of(s, record->hash, record->tenant);
-	if (latest->order >= order)
+	if (latest->life > life || (latest->life == life && latest->seq >= record->seq))
 		return;
-	s->nr_used += !latest->order;
+	s->nr_used += !latest->life;
 	*latest = (struct latest){
-		.hash = record->hash, .order = order, .tenant = record->tenant,
+		.hash = record->hash, .life = life, .seq = record->seq, .tenant = record->tenant,
 		.is_put = record->kind == OKV_RECORD_PUT,
 	};
 }
 
 static void show(struct salvage *s, const struct okv_record_disk *record, uint32_t segment,
-		 uint32_t at, uint64_t order)
+		 uint32_t at, uint64_t life)
 {
 	const struct okv_partition *p = &s->p;
 	const struct latest *latest = place_of(s, record->hash, record->tenant);
@@ -83,7 +85,7 @@ static void show(struct salvage *s, const struct okv_record_disk *record, uint32
 		.expire_ms = record->expire_ms, .offset_bytes = okv_segment_offset(p, segment) + at,
 	};
 
-	if (latest->order != order || !latest->is_put)
+	if (latest->life != life || latest->seq != record->seq || !latest->is_put)
 		return;
 	if (!okv_value_is_good(p, x.value, record->value_len, record->value_sum))
 		x.value = NULL;
@@ -97,37 +99,57 @@ static void show(struct salvage *s, const struct okv_record_disk *record, uint32
 static void walk_batch(struct salvage *s, uint32_t segment, uint32_t offset)
 {
 	const struct okv_batch_disk *b = (const void *)(s->buf + offset);
-	struct okv_bounds bounds = { .head_end = offset + b->head_bytes, .end = offset + b->bytes };
+	struct okv_bounds bounds = okv_batch_bounds(&s->p, b, offset);
 	uint32_t at = offset + sizeof(*b);
 
 	/* The seeds of its records. */
 	s->p.segments[segment].life = b->life;
 	while (at < bounds.head_end && !s->e->stops) {
 		const struct okv_record_disk *record;
-		uint64_t order = b->life << OFFSET_BITS | at / OKV_ALIGN_BYTES;
 
 		record = okv_record_at(&s->p, s->buf, segment, at, &bounds);
 		if (!record)
 			return;
 		if (s->shows)
-			show(s, record, segment, at, order);
+			show(s, record, segment, at, b->life);
 		else
-			note(s, record, order);
+			note(s, record, b->life);
 		at += okv_head_bytes(s->p.disk->block_bytes, record->key_len, record->value_len);
 	}
+}
+
+/* What journals have of the segment, in its latest life. */
+static void add_heads(struct salvage *s, uint32_t segment)
+{
+	const struct okv_partition *p = &s->p;
+	uint64_t life = 0;
+
+	for (uint32_t at = 0; s->heads && at < p->segment_bytes; at += OKV_ALIGN_BYTES) {
+		const struct okv_batch_disk *b;
+
+		at = okv_batch_find(p, s->buf, segment, at, p->segment_bytes);
+		b = (const void *)(s->buf + at);
+		if (at < p->segment_bytes && b->life > life)
+			life = b->life;
+	}
+	if (s->heads)
+		okv_heads_overlay(s->heads, p, segment, life, s->buf, NULL);
 }
 
 static int walk_segments(struct salvage *s)
 {
 	struct okv_partition *p = &s->p;
-	uint32_t block_bytes = p->disk->block_bytes;
 	int error = 0;
 
 	for (uint32_t i = 0; i < p->nr_segments && !error && !s->e->stops; i++) {
 		error = okv_segment_read(p, i, s->buf);
-		for (uint32_t at = 0; at < p->segment_bytes && !error; at += block_bytes)
-			if (okv_batch_is_good(p, (const void *)(s->buf + at), i, at))
+		if (!error)
+			add_heads(s, i);
+		for (uint32_t at = 0; at < p->segment_bytes && !error; at += OKV_ALIGN_BYTES) {
+			at = okv_batch_find(p, s->buf, i, at, p->segment_bytes);
+			if (at < p->segment_bytes)
 				walk_batch(s, i, at);
+		}
 	}
 	return error;
 }
@@ -135,16 +157,18 @@ static int walk_segments(struct salvage *s)
 int okv_device_salvage(struct okv_disk *disk, struct okv_export *e)
 {
 	struct okv_layout layout = { 0 };
+	struct okv_heads *heads = NULL;
 	int error = okv_layout_read(disk, &layout, NULL);
 
 	if (error)
 		return error;
 	disk->block_bytes = layout.super.block_bytes;
+	okv_heads_read(disk, &layout, 0, layout.super.nr_partitions, &heads);
 	for (uint32_t i = 0; i < layout.super.nr_partitions && !error && !e->stops; i++) {
 		uint32_t nr_segments = layout.super.nr_segments;
 		uint32_t segment_bytes = layout.super.segment_bytes;
 		struct salvage s = {
-			.e = e,
+			.e = e, .heads = heads,
 			.p = {
 				.disk = disk, .layout = &layout, .number = i,
 				.segment_bytes = segment_bytes, .nr_segments = nr_segments,
@@ -164,5 +188,6 @@ int okv_device_salvage(struct okv_disk *disk, struct okv_export *e)
 		mem_free(s.buf);
 		mem_free(s.table);
 	}
+	okv_heads_free(heads);
 	return error;
 }

@@ -11,12 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log/journal.h"
 #include "mem.h"
-#include "partition.h"
 #include "segment.h"
 
 enum {
 	WRITES_OF_A_DEVICE	= 4,
+	JOURNALED_WRITES	= 16,
 	ROUNDS			= 64,	/* of upkeep that makes more work */
 	LOOK_AFTER		= 16,	/* batches between searches for a victim without a stall */
 };
@@ -188,8 +189,12 @@ static void maintain(struct okv_partition *p)
 	p->nr_changes = 0;
 }
 
+/* Packs first: batches that have failed may wait for them, and all else for these. */
 static void changed(struct okv_partition *p)
 {
+	if (okv_outage_is_long(p, &p->pack_outage))
+		okv_log_stop(p);
+	okv_packs_retry(p, false);
 	okv_log_send(p);
 	maintain(p);
 }
@@ -205,6 +210,7 @@ static const struct okv_partition_ops partition_ops = {
 
 static void free_partition(struct okv_partition *p)
 {
+	okv_packs_free(p);
 	okv_index_free(&p->index);
 	okv_known_free(&p->known);
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
@@ -242,6 +248,7 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 			  (uint64_t)number * super->nr_segments * super->segment_bytes;
 	p->open_segment = p->nr_segments;
 	p->nr_writes_max = options->nr_writes_max ? options->nr_writes_max : writes_max(super);
+	p->nr_journaled_max = options->nr_writes_max ? options->nr_writes_max : JOURNALED_WRITES;
 	p->trims = options->trims;
 	p->batch_bytes_max = options->batch_bytes_max ? options->batch_bytes_max : 256 << 10;
 	p->now_ms = options->now_ms;
@@ -297,6 +304,7 @@ void okv_store_drop(struct okv_store *store)
 		if (store->partitions[i])
 			free_partition(store->partitions[i]);
 	}
+	mem_free(store->journal);
 	mem_free(store->partitions);
 	mem_free(store);
 }
@@ -335,10 +343,15 @@ int okv_store_open(struct okv_store **opened, struct okv_disk *disk,
 			error = 0;
 		}
 	}
+	okv_heads_free(store->heads);
+	store->heads = NULL;
 	if (error) {
 		okv_store_drop(store);
 		return error;
 	}
+	/* What a partition that is left out needs of a journal stays there. */
+	if (options->journal && !options->leaves_damaged && !options->reads_only)
+		store->journal = okv_journal_new(store, options->journal - 1, okv_log_journaled);
 	*opened = store;
 	return 0;
 
@@ -352,8 +365,13 @@ static bool is_busy(const struct okv_partition *p)
 	bool checkpoints = p->checkpoint.step != OKV_CHECKPOINT_NONE || p->nr_roots_in_doubt;
 
 	/* A partition that refuses writes tries its checkpoints later, wherever it is then. */
-	if (p->refusing && (p->checkpoint.step == OKV_CHECKPOINT_NONE || p->checkpoint.waits))
+	if (p->refusing && (p->checkpoint.step == OKV_CHECKPOINT_NONE || p->checkpoint.waits ||
+			    p->checkpoint.waits_for_packs))
 		checkpoints = false;
+	for (const struct okv_pack *pack = p->packs; pack; pack = pack->next) {
+		if (pack->is_writing || !p->refusing)
+			return true;
+	}
 	return p->nr_ops || p->gc.active || !okv_log_is_idle(p) || p->flush_in_flight ||
 	       p->nr_headers || p->nr_preparing || p->allocating || p->trimming || checkpoints;
 }
@@ -367,6 +385,7 @@ static void close_partition(struct okv_partition *p)
 	while (p->nr_ops > p->gc.nr_moving && !error)
 		error = p->disk->ops->wait(p->disk);
 	p->is_quiet = true;
+	okv_pack_close(p);
 	maintain(p);
 	while (is_busy(p) && !error)
 		error = p->disk->ops->wait(p->disk);
@@ -378,6 +397,13 @@ static void close_partition(struct okv_partition *p)
 
 void okv_store_close(struct okv_store *store)
 {
+	/* All of them: what one waits for may be a pack of another. */
+	for (uint32_t i = 0; i < store->info.nr_partitions; i++) {
+		if (!store->partitions[i])
+			continue;
+		store->partitions[i]->is_hurried = true;
+		changed(store->partitions[i]);
+	}
 	for (uint32_t i = 0; i < store->info.nr_partitions; i++) {
 		if (store->partitions[i])
 			close_partition(store->partitions[i]);
@@ -393,15 +419,21 @@ bool okv_partition_quiesce(struct okv_partition *p)
 		if (p->nr_ops > p->gc.nr_moving)
 			return false;
 		p->is_quiet = p->is_hurried = true;
+		okv_pack_close(p);
 		changed(p);
 	}
-	return !is_busy(p);
+	return !is_busy(p) && !p->packs;
+}
+
+bool okv_partition_is_stuck(const struct okv_partition *p)
+{
+	return p->is_quiet && p->packs && !is_busy(p);
 }
 
 bool okv_partition_is_working(const struct okv_partition *p)
 {
 	return p->gc.active || p->trimming || p->checkpoint.step != OKV_CHECKPOINT_NONE ||
-	       p->nr_roots_in_doubt ||
+	       p->nr_roots_in_doubt || p->pack_outage.nr_failures ||
 	       p->log_outage.nr_failures || p->checkpoint_outage.nr_failures;
 }
 
@@ -415,6 +447,7 @@ void okv_partition_tick(struct okv_partition *p, uint64_t now_ms)
 	okv_partition_set_clock(p, now_ms);
 	okv_expire_some(p);
 	okv_gc_try_bad(p);
+	okv_packs_retry(p, true);
 	changed(p);
 }
 
@@ -486,7 +519,10 @@ void okv_partition_stats(const struct okv_partition *p, struct okv_stats *sum)
 	sum->nr_segments += p->nr_segments;
 	sum->nr_free_segments += p->nr_free + p->nr_holes;
 	sum->nr_refusing += p->refusing;
-	sum->nr_failing += p->log_outage.nr_failures || p->checkpoint_outage.nr_failures;
+	sum->nr_failing += p->log_outage.nr_failures || p->checkpoint_outage.nr_failures ||
+			   p->pack_outage.nr_failures;
+	for (const struct okv_pack *pack = p->packs; pack; pack = pack->next)
+		sum->nr_packs++;
 }
 
 void okv_store_stats(const struct okv_store *store, struct okv_stats *stats)

@@ -49,6 +49,7 @@ enum {
 	OKV_PARTITIONS_DEFAULT	= 16,
 	OKV_PARTITIONS_MAX	= 256,
 	OKV_ROOM_BYTES		= 32,		/* around a value: okv_op_take() */
+	OKV_NR_JOURNALS		= 16,		/* of a device: for so many threads */
 };
 
 enum okv_status {
@@ -326,14 +327,18 @@ struct okv_device_info {
  * @seed:		of the device's secrets, for the simulator; 0 draws them from the kernel
  * @has_slots:		keys of one slot of Redis Cluster are in one partition, and the index knows
  *			their slot. OKV_SLOT_PARTITIONS_MIN partitions at least
- * @has_near_roots:	as a former octokvd made it, for tests
+ * @journal_bytes:	of each journal, 32 KiB to 4 MiB; default: a part of the device, none on a
+ *			small one
+ * @former:		for tests, as a former octokvd made it: 1: without journals; 2: with both
+ *			roots of a partition side by side, too
  */
 struct okv_format_options {
 	uint32_t nr_partitions;
 	uint32_t segment_bytes;
 	uint64_t seed;
 	bool has_slots;
-	bool has_near_roots;
+	uint64_t journal_bytes;
+	uint32_t former;
 };
 
 enum okv_event_kind {
@@ -366,7 +371,10 @@ struct okv_event {
  * struct okv_open_options - 0 for a default
  * @first_partition, @nr_partitions: those to open; 0 partitions: all
  * @nr_writes_max:	writes in flight per partition; fewer make larger groups. Default: 4 among
- *			all partitions of the device, at least 1 each
+ *			all partitions of the device, at least 1 each; with a journal 16 each
+ * @journal:		1 to OKV_NR_JOURNALS: the journal that this store writes, and no other one
+ *			at the same time; 0: none. Nothing is submitted before all stores of the
+ *			device have been opened
  * @batch_bytes_max:	largest write (default 256 KiB), except for a larger record
  * @nr_known:		records per partition whose keys are kept in memory, 64 bytes each; a power
  *			of two (default 16384)
@@ -388,6 +396,7 @@ struct okv_open_options {
 	uint32_t first_partition;
 	uint32_t nr_partitions;
 	uint32_t nr_writes_max;
+	uint32_t journal;
 	uint32_t batch_bytes_max;
 	uint32_t nr_known;
 	uint32_t nr_named;
@@ -414,6 +423,7 @@ struct okv_stats {
 	uint64_t nr_gets, nr_puts, nr_deletes;
 	uint64_t nr_joined;		/* operations answered with the write of another one */
 	uint64_t nr_batches, batch_bytes;
+	uint64_t nr_journaled;		/* of these, whose heads went to a journal */
 	uint64_t nr_flushes;
 	uint64_t nr_corrupt;		/* reads whose checksum was wrong */
 	uint64_t nr_read_errors, nr_write_errors;
@@ -428,6 +438,7 @@ struct okv_stats {
 	uint64_t nr_replayed_records, recovered_bytes;
 	uint32_t nr_refusing;		/* partitions that take no writes after errors */
 	uint32_t nr_failing;		/* those that try a failed write again, sooner or later */
+	uint32_t nr_packs;		/* packs that are not yet where they belong */
 };
 
 /**
@@ -446,6 +457,7 @@ int okv_device_format(struct okv_disk *disk, const struct okv_format_options *op
  *	-ENODATA		there is no store on the device
  *	-EPROTONOSUPPORT	there is one of another version
  *	-EINPROGRESS		it is sealed (okv_device_seal())
+ *	-ESTALE			okv_device_add_journals() has not ended
  *	-EUCLEAN		there is one, but too few copies of the superblock agree
  *	-ENOSPC			the device has become smaller
  */
@@ -513,6 +525,21 @@ void okv_partition_pin(struct okv_partition *p, bool pinned);
 int okv_device_seal(struct okv_disk *disk, bool sealed);
 
 /**
+ * okv_device_add_journals() - give journals to a store of an earlier version; blocks
+ *
+ * Takes the room behind the last segment, also where the device has grown. No store of the device
+ * is open. An earlier octokvd cannot open it from then on. After a loss of power in between, the
+ * store is as it was, or okv_device_info() is -ESTALE until this has been called again.
+ *
+ * Return: as okv_device_info(), what a write returned, or
+ *
+ *	-EALREADY		it has journals
+ *	-EOPNOTSUPP		both roots of a partition lie side by side
+ *	-ENOSPC			there is too little room behind the last segment
+ */
+int okv_device_add_journals(struct okv_disk *disk);
+
+/**
  * okv_partition_quiesce() - bring a partition to rest, to move it to another store of the device
  *
  * Call it again and again, with nothing submitted in between, until it returns true. Then nothing
@@ -520,6 +547,12 @@ int okv_device_seal(struct okv_disk *disk, bool sealed);
  * another store puts it there with okv_store_attach(), which ends the rest.
  */
 bool okv_partition_quiesce(struct okv_partition *p);
+
+/*
+ * It will not come to rest while the device fails, since its heads lie in the journal of its store.
+ * okv_store_attach() to the same store lets it go on there.
+ */
+bool okv_partition_is_stuck(const struct okv_partition *p);
 
 /* Is it at a checkpoint, collecting or trimming, which has to end before it can be at rest? */
 bool okv_partition_is_working(const struct okv_partition *p);

@@ -94,8 +94,8 @@ static void watch(struct okv_disk *d, struct okv_io *io)
 {
 	const struct okv_batch *b = io->owner;
 
-	/* Heads and headers are shorter. */
-	if (paced && io->kind == OKV_WRITE && io->bytes > PACE_VALUE_BYTES) {
+	/* Heads and headers are shorter; chunks of a checkpoint are durable later. */
+	if (paced && io->kind == OKV_WRITE && io->flags & OKV_FUA && io->bytes > PACE_VALUE_BYTES) {
 		nr_moves = b->ops.head->kind == OKV_OP_RELOCATE ? nr_moves + 1 : 0;
 		if (nr_moves > moves_max)
 			moves_max = nr_moves;

@@ -147,7 +147,7 @@ static void test_earlier(void)
 {
 	struct okv_format_options format = {
 		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1,
-		.has_near_roots = true,
+		.former = 2,
 	};
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
