@@ -2,7 +2,8 @@
 /*
  * fuzz_disk.c - libFuzzer against the code that reads the device
  *
- * A small device is made once, with a checkpoint, a tail, a deletion and values of several sizes.
+ * A small device is made once, with a checkpoint, a tail, a deletion, values of several sizes, and
+ * heads that only a journal has.
  * An input is a list of edits of it, 8 bytes each: where, which kind, how much. Checksums would
  * stop nearly all of them, so an edit of a structure then renews its checksums. So octokvd reads
  * what an attacker who knows the device's secrets could have written. Nothing of it may lead out of
@@ -13,19 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/partition.h"
+#include "store/log/journal.h"
 #include "store/sim/sim_disk.h"
 
 enum {
 	NR_SEGMENTS	= 14,
 	SEGMENT_BYTES	= 16 << 10,
 	BLOCK_BYTES	= 512,
-	DEVICE_BYTES	= (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES,
+	JOURNAL_BYTES	= OKV_JOURNAL_BYTES_MIN,
+	DEVICE_BYTES	= (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES +
+			  OKV_NR_JOURNALS * JOURNAL_BYTES,
 	NR_KEYS		= 24,
 	NR_EDITS_MAX	= 64,
 };
 
-enum edit_kind { RAW, SUPER, ROOT, BATCH, RECORD, CHUNK, CHUNK_PAYLOAD, NR_KINDS };
+enum edit_kind { RAW, SUPER, ROOT, BATCH, RECORD, CHUNK, CHUNK_PAYLOAD, JOURNAL, NR_KINDS };
 
 struct edit {
 	uint8_t kind;
@@ -74,8 +77,9 @@ static void make_template(void)
 {
 	struct okv_format_options format = {
 		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1,
+		.journal_bytes = JOURNAL_BYTES,
 	};
-	struct okv_open_options options = { .now_ms = 1 };
+	struct okv_open_options options = { .now_ms = 1, .journal = 1 };
 	struct okv_store *store;
 
 	sim_disk_init(&template, DEVICE_BYTES, BLOCK_BYTES, true, 1);
@@ -88,6 +92,8 @@ static void make_template(void)
 	okv_store_close(store);
 	if (okv_store_open(&store, &template.disk, &options))
 		abort();
+	/* As if others were in flight all the time. */
+	store->journal->nr_in_flight++;
 	for (uint32_t i = 0; i < NR_KEYS; i++)
 		run_op(store, &template, i % 3 ? OKV_OP_PUT : OKV_OP_DELETE, i,
 		       i % 8 == 1 ? OKV_APART_BYTES_MIN : i % 5 * 200);
@@ -126,8 +132,7 @@ static void edit_super(char *image, const struct edit *e)
 	for (uint32_t i = 0; i < OKV_NR_SUPERS; i++) {
 		super = (void *)(image + (uint64_t)i * OKV_SUPER_STRIDE_BYTES);
 		change((char *)super, sizeof(*super), e);
-		super->copy = i;
-		super->sum = okv_sum_behind(super, sizeof(*super), OKV_SUPER_MAGIC + i);
+		okv_super_sign(super, i);
 	}
 }
 
@@ -171,6 +176,27 @@ static void edit_chunk(char *image, const struct edit *e)
 	c->sum = okv_chunk_sum(&layout.super, c, 0, at, c->attempt);
 }
 
+/* A write of the first journal. */
+static void edit_journal(char *image, const struct edit *e)
+{
+	char *ring = image + okv_journal_offset(&layout.super, 0);
+	uint32_t nth = e->where;
+
+	for (uint64_t at = 0; at < JOURNAL_BYTES; at += BLOCK_BYTES) {
+		struct okv_journal_disk *w = (void *)(ring + at);
+		uint32_t bytes = w->bytes;
+
+		if (w->magic != OKV_JOURNAL_MAGIC || nth--)
+			continue;
+		if (bytes < sizeof(*w) || bytes > JOURNAL_BYTES - at)
+			bytes = sizeof(*w);
+		change((char *)w, bytes, e);
+		if (w->bytes >= sizeof(*w) && w->bytes <= JOURNAL_BYTES - at)
+			w->sum = okv_journal_sum(&layout.super, w, 0, at);
+		return;
+	}
+}
+
 static void apply(char *image, const struct edit *e)
 {
 	uint64_t at = okv_root_offset(&layout.super, 0, e->where % OKV_NR_ROOTS);
@@ -191,6 +217,9 @@ static void apply(char *image, const struct edit *e)
 	case BATCH:
 	case RECORD:
 		edit_batch(image, e);
+		break;
+	case JOURNAL:
+		edit_journal(image, e);
 		break;
 	default:
 		edit_chunk(image, e);
@@ -234,7 +263,7 @@ static void use(struct okv_store *store, struct sim_disk *d)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct okv_open_options options = { .now_ms = 1 };
+	struct okv_open_options options = { .now_ms = 1, .journal = 2 };
 	struct okv_store *store;
 	struct sim_disk d;
 	struct edit e;

@@ -263,7 +263,7 @@ static uint64_t more_sum(const struct okv_super_disk *super)
 	return okv_sum(parts, sizeof(parts), super->sum);
 }
 
-static void sign(struct okv_super_disk *super, uint32_t copy)
+void okv_super_sign(struct okv_super_disk *super, uint32_t copy)
 {
 	super->copy = copy;
 	super->sum = super_sum(super, copy);
@@ -276,7 +276,7 @@ static int write_supers(struct okv_disk *disk, struct okv_super_disk *super, voi
 	int error = 0;
 
 	for (uint32_t i = 0; i < OKV_NR_SUPERS && !error; i++) {
-		sign(super, i);
+		okv_super_sign(super, i);
 		memset(page, 0, OKV_PAGE_BYTES);
 		memcpy(page, super, sizeof(*super));
 		error = okv_disk_io(disk, OKV_WRITE, (uint64_t)i * OKV_SUPER_STRIDE_BYTES, page,
@@ -454,7 +454,7 @@ int okv_device_seal(struct okv_disk *disk, bool sealed)
 		}
 		if (!result) {
 			super->magic = sealed ? OKV_SEALED_MAGIC : OKV_SUPER_MAGIC;
-			sign(super, i);
+			okv_super_sign(super, i);
 			result = okv_disk_io(disk, OKV_WRITE, offset_bytes, super, OKV_PAGE_BYTES);
 		}
 		nr += !result;

@@ -292,6 +292,9 @@ uint64_t okv_seed(const struct okv_super_disk *super, uint32_t partition, uint64
 uint64_t okv_sum_behind(const void *data, size_t bytes, uint64_t seed);
 uint64_t okv_sum(const void *data, size_t bytes, uint64_t seed);
 
+/* Make it that copy, with its checksums. */
+void okv_super_sign(struct okv_super_disk *super, uint32_t copy);
+
 /* Read the superblock; returns what okv_device_info() does. */
 int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *nr_bad);
 

@@ -346,6 +346,7 @@ struct okv_partition {
 	struct okv_pack *packs, *last_pack;	/* that are not on the device, in their order */
 	uint64_t next_pack;
 	struct okv_outage pack_outage;
+	bool packs_fail_long;		/* one has just failed, after all patience */
 
 	/* checkpoint.c */
 	struct okv_root roots[OKV_NR_ROOTS];

@@ -192,8 +192,10 @@ static void maintain(struct okv_partition *p)
 /* Packs first: batches that have failed may wait for them, and all else for these. */
 static void changed(struct okv_partition *p)
 {
-	if (okv_outage_is_long(p, &p->pack_outage))
+	if (p->packs_fail_long) {
+		p->packs_fail_long = false;
 		okv_log_stop(p);
+	}
 	okv_packs_retry(p, false);
 	okv_log_send(p);
 	maintain(p);

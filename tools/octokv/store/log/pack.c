@@ -136,6 +136,7 @@ static void written(struct okv_io *io)
 	if (io->result) {
 		okv_failed(p, OKV_EVENT_WRITE_ERROR, io);
 		okv_outage_note(p, &p->pack_outage);
+		p->packs_fail_long |= okv_outage_is_long(p, &p->pack_outage);
 	} else {
 		pack->is_written = true;
 		if (!has_failed(p))

@@ -243,6 +243,34 @@ static void test_root_waits(void)
 	printf("ok store_journal: a root waits for the packs that were begun before it\n");
 }
 
+/* An outage that ends in time is no reason to refuse writes, while the next try has not begun. */
+static void test_patience(void)
+{
+	struct okv_partition *p;
+	uint64_t now_ms = 1;
+
+	make_store(0);
+	p = okv_store_partition(store, 0);
+	put(0, NR_KEYS);
+	wait_idle(&disk);
+	disk.outage = SIM_WRITES_FAIL;
+	okv_pack_close(p);
+	for (; now_ms < OKV_PATIENCE_MS; now_ms += 50) {
+		wait_idle(&disk);
+		okv_partition_tick(p, now_ms);
+	}
+	wait_idle(&disk);
+	EXPECT(p->packs);
+	disk.outage = SIM_NO_OUTAGE;
+	for (; p->packs; now_ms += 50) {
+		okv_partition_tick(p, now_ms);
+		EXPECT(!p->refusing);
+		wait_idle(&disk);
+	}
+	end();
+	printf("ok store_journal: an outage of a pack that ends in time refuses nothing\n");
+}
+
 /* Let the clock tick until nothing is under way any more. */
 static void pass_time(void)
 {
@@ -358,7 +386,7 @@ static void test_unreadable(void)
 	put(0, NR_KEYS);
 	cut();
 	disk.has_bad = true;
-	disk.bad_offset_bytes = okv_journal_offset((void *)disk.cache, 1);
+	disk.bad_offset_bytes = okv_journal_offset((void *)disk.cache, 1) - BLOCK_BYTES;
 	EXPECT(try_open(&other, 1, false) == -EIO);
 	/* What can be read is not lost. */
 	EXPECT(!try_open(&store, 1, true) && !store->journal);
@@ -494,6 +522,7 @@ int main(void)
 	test_former();
 	test_ring();
 	test_root_waits();
+	test_patience();
 	test_headers();
 	test_export();
 	test_salvage();
