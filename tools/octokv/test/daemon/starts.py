@@ -12,6 +12,7 @@ NR_SUPERS = 4
 # struct okv_super_disk: sum, magic, version, copy, generation, uuid, key, secret, size, offset of
 # the data, four counts.
 SUPER = struct.Struct("<QQIIQ16s16sQQQIIII")
+MORE_BYTES = 24        # behind it since version 8
 
 
 def case_wrong_start():
@@ -71,23 +72,31 @@ def case_first_start():
         return "3 ways"
 
 
-def case_later_version():
-    """a store of a later version: octokvd, --check and --format refuse it and do not change it"""
+def set_version(image, change):
+    """Give all superblocks of @image the version that @change makes of theirs.
+
+    What only later ones have is zeros: an earlier octokvd writes nothing there.
+    """
     libxxhash = ctypes.CDLL("libxxhash.so.0")
     libxxhash.XXH3_64bits_withSeed.restype = ctypes.c_uint64
     libxxhash.XXH3_64bits_withSeed.argtypes = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64
+    with open(image, "r+b") as handle:
+        for copy in range(NR_SUPERS):
+            handle.seek(copy * STRIDE)
+            _, magic, version, *rest = SUPER.unpack(handle.read(SUPER.size))
+            changed = SUPER.pack(0, magic, change(version), *rest)
+            handle.seek(copy * STRIDE)
+            handle.write(struct.pack("<Q", libxxhash.XXH3_64bits_withSeed(
+                changed[8:], SUPER.size - 8, magic + copy)) + changed[8:] + bytes(MORE_BYTES))
+
+
+def case_later_version():
+    """a store of a later version: octokvd, --check and --format refuse it and do not change it"""
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
         image = os.path.join(folder, "later.img")
         run_once("--data", image, "--format", "--size", "256m")
-        with open(image, "r+b") as handle:
-            for copy in range(NR_SUPERS):
-                handle.seek(copy * STRIDE)
-                _, magic, version, *rest = SUPER.unpack(handle.read(SUPER.size))
-                later = SUPER.pack(0, magic, version + 100, *rest)
-                handle.seek(copy * STRIDE)
-                handle.write(struct.pack( "<Q", libxxhash.XXH3_64bits_withSeed(later[8:],
-                             SUPER.size - 8, magic + copy)) + later[8:])
-            handle.seek(0)
+        set_version(image, lambda version: version + 100)
+        with open(image, "rb") as handle:
             before = handle.read(SUPER.size)
         for more in ([], ["--check"], ["--format"]):
             said = run_once("--data", image, *more, status=1)
@@ -96,6 +105,32 @@ def case_later_version():
         with open(image, "rb") as handle:
             expect(handle.read(SUPER.size) == before, "the superblock was changed")
         return "refused"
+
+
+def case_add_journals():
+    """--add-journals: an earlier store keeps its keys and gets journals, which are used"""
+    with daemon() as d:
+        d.client().set("k", "old")
+        expect(d.end() == 0, "the exit status")
+        set_version(d.data, lambda version: version - 2)
+        expect("format 6" in run_once("--data", d.data, "--check"), "not an earlier store")
+        d.start()
+        d.client().set("bare", "new")
+        expect(d.client().info("all")["journaled_batches"] == 0 and d.end() == 0, "journals")
+        expect("has journals now" in run_once("--data", d.data, "--add-journals"), "the first time")
+        expect("already" in run_once("--data", d.data, "--add-journals"), "the second time")
+        d.start()
+        c = d.client()
+        pipe = c.pipeline(transaction=False)
+        for i in range(200):
+            pipe.set(f"k{i}", i)
+        pipe.execute()
+        nr = c.info("all")["journaled_batches"]
+        expect(nr > 0 and c.get("k") == b"old" and c.get("bare") == b"new", f"{nr} journaled")
+        absent = d.data + ".absent"
+        expect("no store" in run_once("--data", absent, "--add-journals", status=1), "no store")
+        expect(not os.path.exists(absent), "a file is left")
+        return f"{nr} batches of 200 puts journaled"
 
 
 def refuse_io_uring():
