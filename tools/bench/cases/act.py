@@ -106,6 +106,11 @@ def rows(step, jobs):
             row("large", 100 * large / asked["large"], "%", 1)]
 
 
+def needs(_one, _cases):
+    """Whether a figure needs a step: a rating needs those of all loads."""
+    return True
+
+
 def is_borne(result, case, name):
     """Whether the load of @case is; None: it was not measured."""
     got = {metric: report.value(result, case, name, metric)

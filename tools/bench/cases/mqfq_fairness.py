@@ -99,6 +99,11 @@ def plans(quick):
     return [plan for plan in found if plan]
 
 
+def needs(step, cases):
+    """Whether a figure of @cases needs @step: on another drive, a case has another name."""
+    return step["case"] in cases and step["on"] == "ssdsim"
+
+
 def rows(step, answer):
     """The rows of one case; @answer: fio's jobs of a reaction, else the bytes of each tenant."""
     if "reaction" in step:

@@ -73,6 +73,11 @@ def steps(quick):
                   for name in (QUICK_NAMES if quick else NAMES)]
 
 
+def needs(step, cases):
+    """Whether a figure of @cases needs @step: each does those alone."""
+    return step["case"] in ("alone", *cases)
+
+
 def rows(step, got, alone):
     """The figures of one step: @got and @alone are MB/s by tenant."""
     if step["case"] == "alone":
@@ -96,6 +101,7 @@ def run(args):
     ran, results = lab.measure_virtual(args.kernel, CPUS, plans)
     got = {step["label"]: {who: fio.bandwidth_of_mb_s(jobs, who) for who in step["who"]}
            for step, jobs in lab.flat(plans, results)}
+    todo = [step for step in todo if step["label"] in got]
     alone = {who: value for step in todo if step["case"] == "alone"
              for who, value in got[step["label"]].items()}
     parameters = {"device": "ssdsim, default profile, 2 GiB, half filled, 4 hardware queues",

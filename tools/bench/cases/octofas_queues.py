@@ -162,7 +162,7 @@ def run(args):
     """Measure; the result dictionary."""
     todo = plans(args.quick)
     ran, results = lab.measure_virtual(args.kernel, QUEUES, todo)
-    found = [entry for plan, answers in zip(todo, results) for entry in all_rows(plan, answers)]
+    found = all_rows(*zip(*lab.flat(todo, results)))
     cases = [case_name(rw, threads) for rw in ("randread", "randwrite")
              for threads in (*THREADS, 0)]
     cases.append(case_name("randread", CROWD) + ", NVMe/TCP")

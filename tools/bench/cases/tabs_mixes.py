@@ -54,6 +54,11 @@ def plans(quick):
     return [todo[0::2], todo[1::2]]
 
 
+def needs(step, cases):
+    """Whether a figure of @cases needs @step: each does those alone."""
+    return step["case"] in cases or not (step["readers"] and step["writers"])
+
+
 def got_mb_s(step, jobs):
     """{"reads": ..., "writes": ...}: bandwidth of the types that the case has."""
     return {kind: fio.bandwidth_of_mb_s(jobs, kind)
@@ -98,6 +103,7 @@ def run(args):
                   "tunables": TUNABLES}
     return report.result("tabs", ran, parameters,
                          [entry for step in steps(args.quick)
+                          if step["label"] in answers
                           for entry in rows(step, answers[step["label"]], alone)])
 
 

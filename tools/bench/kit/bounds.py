@@ -32,7 +32,7 @@ def plan(pattern, bounds, drive, stock=STOCK):
     cases = [("none", "none", {})]
     cases += [(f"mq-k2-{bound}", "mq-k2", {"max_inflight": bound}) for bound in bounds]
     cases += [(name, name, {}) for name in stock]
-    return [{"label": f"{PATTERNS[pattern]}, {label}", "name": label, "pattern": pattern,
+    return [{"label": f"{PATTERNS[pattern]}, {label}", "name": label, "case": pattern,
              "scheduler": scheduler, "tunables": tunables, "device": drive, "fresh": True,
              "measure": "fio", "job": os.path.join(lab.JOBS, "latency", f"rt-{pattern}.fio")}
             for label, scheduler, tunables in cases]
@@ -44,7 +44,7 @@ def rows(step, jobs):
     if nr < MIN_SAMPLES:
         raise BenchError(f"{step['label']}: only {nr} real-time requests")
     latency = fio.latency_us(jobs, RT_JOB)
-    where = (step["pattern"], step["name"])
+    where = (step["case"], step["name"])
     out = [report.row(*where, f"rt_{metric}", [latency[metric]], "us") for metric in METRICS]
     return [*out, report.row(*where, "bandwidth", [fio.bandwidth_mb_s(jobs)], "MB/s")]
 

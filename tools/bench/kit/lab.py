@@ -76,19 +76,28 @@ class Guest:
         return self.backend + (" --virtual-time" if self.virtual_time else "")
 
 
-class _Seed:
-    """The seed of the guests that are made from now on."""
-    now = 1
+class _Now:
+    """What holds for the guests that are made from now on, and for their steps."""
+    seed = 1
+    wanted = None
 
 
 def set_seed(seed):
     """Guests under virtual time have this seed from now on."""
-    _Seed.now = seed
+    _Now.seed = seed
+
+
+def choose(wanted):
+    """From now on measure() leaves out steps for which @wanted(step) is false; None: it does not.
+
+    They have the answer None, like those that were lost.
+    """
+    _Now.wanted = wanted
 
 
 def virtual(kernel, cpus):
     """A guest under virtual time."""
-    return Guest("vm", kernel, cpus, virtual_time=True, seed=_Seed.now)
+    return Guest("vm", kernel, cpus, virtual_time=True, seed=_Now.seed)
 
 
 def counted(kernel, cpus, path, slice_insns, repeat=0):
@@ -97,7 +106,7 @@ def counted(kernel, cpus, path, slice_insns, repeat=0):
     Each @repeat has a seed of its own, which is none of those of --seeds.
     """
     return Guest("vm", kernel, cpus, virtual_time=True, coherence=path, slice_insns=slice_insns,
-                 mem="2G" if cpus <= 16 else "4G", seed=_Seed.now + 1000 * repeat)
+                 mem="2G" if cpus <= 16 else "4G", seed=_Now.seed + 1000 * repeat)
 
 
 @dataclass(frozen=True)
@@ -296,13 +305,31 @@ def run_plans(pairs, may_lose=False):
     return results[0][0], [found for _, found in results]
 
 
+def _chosen(pairs):
+    """@pairs with the steps that choose() wants; those of one plan become two, for both cores."""
+    if _Now.wanted is None:
+        return pairs
+    found = [(guest, [step for step in plan if _Now.wanted(step)]) for guest, plan in pairs]
+    found = [pair for pair in found if pair[1]]
+    if len(found) == 1 and len(found[0][1]) > 1:
+        guest, plan = found[0]
+        found = [(guest, plan[0::2]), (guest, plan[1::2])]
+    if not found:
+        raise BenchError("no step is of a case that was chosen")
+    return found
+
+
 def measure(pairs, may_lose=False):
     """run_plans(), with its description for the result: (Run, a list of answers per plan)."""
     started = time.monotonic()
-    release, results = run_plans(pairs, may_lose)
-    lost = tuple(step["label"] for (_, plan), answers in zip(pairs, results)
-                 for step, answer in zip(plan, answers) if answer is None)
-    return Run(pairs[0][0].words(), release, started, lost), results
+    chosen = _chosen(pairs)
+    release, results = run_plans(chosen, may_lose)
+    steps = [(step, answer) for (_, plan), answers in zip(chosen, results)
+             for step, answer in zip(plan, answers)]
+    lost = tuple(step["label"] for step, answer in steps if answer is None)
+    answer_of = {id(step): answer for step, answer in steps}
+    return (Run(pairs[0][0].words(), release, started, lost),
+            [[answer_of.get(id(step)) for step in plan] for _, plan in pairs])
 
 
 def measure_virtual(kernel, cpus, plans, may_lose=False):
@@ -311,6 +338,6 @@ def measure_virtual(kernel, cpus, plans, may_lose=False):
 
 
 def flat(plans, results):
-    """[(step, answer)] of all plans, without those that were lost."""
+    """[(step, answer)] of all plans, without those that were lost or not chosen."""
     return [(step, answer) for plan, answers in zip(plans, results)
             for step, answer in zip(plan, answers) if answer is not None]

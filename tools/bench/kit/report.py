@@ -12,19 +12,22 @@ from . import lab
 from .say import BenchError
 
 ROW_KEYS = ("case", "scheduler", "metric", "value", "unit", "repeats", "spread")
+BAND_KEYS = ("low", "high")     # of a row with repeats; older ones lack them
 
 
 def row(case, scheduler, metric, values, unit, digits=1):
-    """One row from its repeats: the median, and (highest - lowest) / median as spread.
+    """One row from its repeats: the median, (highest - lowest) / median as spread, and the band.
 
-    The spread is None if there was one run.
+    The band is the lowest and the highest. With one run it is left out, and the spread is None.
     """
     if not values:
         raise BenchError(f"{case}, {scheduler}: no value of {metric}")
     middle = statistics.median(values)
     spread = round((max(values) - min(values)) / middle, 4) if len(values) > 1 and middle else None
+    band = dict(zip(BAND_KEYS, (round(min(values), digits), round(max(values), digits))))
     return {"case": case, "scheduler": scheduler, "metric": metric, "value": round(middle, digits),
-            "unit": unit, "repeats": len(values), "spread": spread}
+            "unit": unit, "repeats": len(values), "spread": spread,
+            **(band if len(values) > 1 else {})}
 
 
 def result(name, run, parameters, rows, **more):
@@ -36,23 +39,34 @@ def result(name, run, parameters, rows, **more):
             "parameters": {**parameters, "wall_s": wall_s}, **more, "rows": rows}
 
 
-def merge(found):
+def merge(found, part=False):
     """One result from several, each with another seed: the median of each figure, and the band.
 
     What a result has beside rows and parameters is the first one's. A figure that one seed has lost
-    is lost.
+    is lost. With @part, all but the first result have some of the figures, and the others stay as
+    the first has them.
     """
     def key(entry):
         return entry["case"], entry["scheduler"], entry["metric"]
 
     tables = [{key(entry): entry["value"] for entry in one["rows"]} for one in found]
     lost = sorted({label for one in found for label in one.get("lost", ())})
-    if not lost and len({tuple(table) for table in tables}) != 1:
+    alike = tables[1:] if part else tables
+    if not lost and (len({tuple(table) for table in alike}) != 1 or set(alike[0]) - set(tables[0])):
         raise BenchError("two seeds do not have the same figures")
-    rows = [row(*key(entry), [table[key(entry)] for table in tables], entry["unit"], 6)
-            for entry in found[0]["rows"] if all(key(entry) in table for table in tables)]
+    if len({one["kernel"] for one in found}) != 1:
+        raise BenchError("two seeds do not have the same kernel")
+    rows = []
+    for entry in found[0]["rows"]:
+        values_of = [table[key(entry)] for table in tables if key(entry) in table]
+        if len(values_of) == len(tables):
+            rows.append(row(*key(entry), values_of, entry["unit"], 6))
+        elif part and not any(key(entry) in table for table in alike):
+            rows.append(entry)
     wall_s = sum(one["parameters"]["wall_s"] for one in found)
     parameters = {**found[0]["parameters"], "seeds": len(found), "wall_s": wall_s}
+    if part:
+        parameters["seeds_of"] = "headline cases"
     return {**found[0], "parameters": parameters, **({"lost": lost} if lost else {}), "rows": rows}
 
 
@@ -64,8 +78,12 @@ def check(found):
     if not found["rows"]:
         raise BenchError("the result has no rows")
     for entry in found["rows"]:
-        if tuple(entry) != ROW_KEYS:
+        if tuple(entry) not in (ROW_KEYS, ROW_KEYS + BAND_KEYS):
             raise BenchError(f"a row has {', '.join(entry)} instead of {', '.join(ROW_KEYS)}")
+        if "low" in entry and (entry["repeats"] < 2
+                               or not entry["low"] <= entry["value"] <= entry["high"]):
+            raise BenchError(f"{entry['case']}, {entry['scheduler']}: the band of "
+                             f"{entry['metric']} is not one")
         if not isinstance(entry["value"], (int, float)) or entry["value"] < 0:
             raise BenchError(f"{entry['case']}, {entry['scheduler']}: "
                              f"{entry['metric']} is {entry['value']}")

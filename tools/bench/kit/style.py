@@ -84,6 +84,9 @@ def conditions(result, *sentences, each="case"):
         where += f", {parameters['cpus']} CPUs"
     if "runtime_s" in parameters:
         where += f", {parameters['runtime_s']} s per {each}"
+    if "seeds" in parameters:
+        of = f" for the {parameters['seeds_of']}" if "seeds_of" in parameters else ""
+        where += f", median of {parameters['seeds']} seeds{of}"
     return " ".join([*sentences, f"Device: {parameters['device']}. {where}."])
 
 
