@@ -181,9 +181,23 @@ SERVED = {f"{metric} queue {queue}": "{:.0f}" for metric in ("home", "served")
           for queue in range(QUEUES)}
 
 
+def _by_threads(result):
+    """F and requests per second by the number of flow 2's threads, which read."""
+    shown = {threads: case_name("randread", threads) for threads in (*THREADS, 0)
+             if case_name("randread", threads) in report.unique(result, "case")}
+    lines = [[f"{name}: {words}", *(form.format(report.value(result, case, name, metric))
+                                    for case in shown.values())]
+             for words, metric, form in (("F", "F", "{:.3f}"),
+                                         ("requests/s", "throughput", "{:.0f}"))
+             for name in SERIES_WAYS]
+    return report.table(["reads, threads of flow 2",
+                         *(str(threads) if threads else "6 against 6" for threads in shown)],
+                        lines)
+
+
 def table(result):
     """The figures as text."""
-    out = []
+    out = [_by_threads(result)]
     for case in report.unique(result, "case"):
         out.append(report.table([case, *METRICS], report.by_metric(result, case, METRICS)))
         served = report.by_metric(result, case, SERVED)
