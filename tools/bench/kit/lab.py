@@ -306,17 +306,25 @@ def run_plans(pairs, may_lose=False):
 
 
 def _chosen(pairs):
-    """@pairs with the steps that choose() wants; those of one plan become two, for both cores."""
+    """@pairs with the steps that choose() wants, in plans of alike length, two for both cores.
+
+    Steps that need a model of the drive stay where they are: one guest measures it.
+    """
     if _Now.wanted is None:
         return pairs
     found = [(guest, [step for step in plan if _Now.wanted(step)]) for guest, plan in pairs]
     found = [pair for pair in found if pair[1]]
-    if len(found) == 1 and len(found[0][1]) > 1:
-        guest, plan = found[0]
-        found = [(guest, plan[0::2]), (guest, plan[1::2])]
     if not found:
         raise BenchError("no step is of a case that was chosen")
-    return found
+    if len(found) == 1:
+        found.append((found[0][0], []))
+    while True:
+        least, most = (how((plan for _, plan in found), key=len) for how in (min, max))
+        free = [step for step in most if "qos" not in step.get("cgroups", ())]
+        if len(most) - len(least) < 2 or not free:
+            return [pair for pair in found if pair[1]]
+        most.remove(free[-1])
+        least.append(free[-1])
 
 
 def measure(pairs, may_lose=False):
