@@ -405,6 +405,25 @@ static void test_unreadable(void)
 	printf("ok store_journal: a ring that cannot be read fails an open after a crash only\n");
 }
 
+/* A collection would not find the heads of a pack on the device. */
+static void test_victim(void)
+{
+	struct okv_partition *p;
+	uint32_t segment;
+
+	make_store(0);
+	put(0, NR_KEYS);
+	wait_idle(&disk);
+	p = okv_store_partition(store, 0);
+	segment = p->open_segment;
+	okv_log_seal(p);
+	EXPECT(p->packs && okv_gc_victim(p, UINT32_MAX) == p->nr_segments);
+	wait_idle(&disk);
+	EXPECT(!p->packs && okv_gc_victim(p, UINT32_MAX) == segment);
+	end();
+	printf("ok store_journal: a segment whose pack is not written is no victim\n");
+}
+
 static struct okv_store *open_one(uint32_t partition)
 {
 	struct okv_open_options options = {
@@ -527,6 +546,7 @@ int main(void)
 	test_export();
 	test_salvage();
 	test_unreadable();
+	test_victim();
 	test_moves();
 	test_converts();
 	return 0;
