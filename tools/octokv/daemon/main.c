@@ -28,6 +28,7 @@
 #include "log.h"
 #include "memory.h"
 #include "offline.h"
+#include "probe.h"
 #include "reactor.h"
 #include "scrape.h"
 #include "cluster/map.h"
@@ -698,6 +699,7 @@ static uint32_t prepare_store(struct options *o, int fd, bool created, struct cl
 	result = okv_device_index_bytes(&b.disk.disk, &need.index_bytes);
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));
+	o->config.has_journals = info.has_journals && probe_gains_by_journals(&b.disk.disk);
 	need.nr_partitions = info.nr_partitions;
 	need.segment_bytes = info.segment_bytes;
 	if (memory_start(o->memory_bytes, &need, &o->config, why, sizeof(why)))

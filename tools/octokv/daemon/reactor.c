@@ -515,9 +515,11 @@ static bool open_store(struct reactor *r)
 		.event = note_event, .owner = r,
 		.nr_known = s->config.nr_known, .leaves_damaged = s->config.serves_damaged,
 		.trims = s->config.trims,
-		.journal = r->worker.id < OKV_NR_JOURNALS ? r->worker.id + 1 : 0,
 	};
 	int result = disk_uring_init(&r->disk, &r->ring, r->all->data_fd);
+
+	if (s->config.has_journals && r->worker.id < OKV_NR_JOURNALS)
+		options.journal = r->worker.id + 1;
 
 	for (uint32_t i = 0; i < s->nr_partitions; i++) {
 		if (server_first_owner(s, i) != r->worker.id)

@@ -279,6 +279,7 @@ static void fill_info(const struct okv_layout *layout, struct okv_device_info *i
 	memcpy(info->uuid, super->uuid, sizeof(info->uuid));
 	info->version = super->version;
 	info->has_slots = okv_has_slots(super);
+	info->has_journals = super->journal_bytes != 0;
 	info->block_bytes = super->block_bytes;
 	info->nr_partitions = super->nr_partitions;
 	info->segment_bytes = super->segment_bytes;

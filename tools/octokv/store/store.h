@@ -309,6 +309,7 @@ struct okv_device_info {
 	uint8_t uuid[16];
 	uint32_t version;
 	bool has_slots;
+	bool has_journals;
 	uint32_t block_bytes;
 	uint32_t nr_partitions;
 	uint32_t segment_bytes;
