@@ -26,7 +26,7 @@ struct okv_store {
 	struct okv_partition partitions[NR_PARTITIONS];
 	struct okv_op *held;
 	struct okv_scan *held_scans[NR_PARTITIONS];
-	bool hold, works, has_slots, is_fenced, is_lost;
+	bool hold, works, has_slots, is_fenced, is_lost, sticks;
 	enum okv_status fail;
 	uint64_t now_ms;
 	uint64_t nr_records;
@@ -274,10 +274,14 @@ void memstore_work(struct okv_store *store, bool works)
 	store->works = works;
 }
 
+void memstore_stick(struct okv_store *store, bool sticks)
+{
+	store->sticks = sticks;
+}
+
 bool okv_partition_is_stuck(const struct okv_partition *p)
 {
-	(void)p;
-	return false;
+	return p->store->sticks;
 }
 
 bool okv_partition_is_working(const struct okv_partition *p)
@@ -515,7 +519,7 @@ int okv_store_open(struct okv_store **store, struct okv_disk *disk,
 
 bool okv_partition_quiesce(struct okv_partition *p)
 {
-	return !p->store->held;
+	return !p->store->held && !p->store->sticks;
 }
 
 struct okv_partition *okv_store_detach(struct okv_store *store, uint32_t partition)

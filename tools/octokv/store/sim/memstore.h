@@ -17,6 +17,7 @@ struct okv_store *memstore_new(void);
 void memstore_set_slots(struct okv_store *store);
 void memstore_free(struct okv_store *store);
 void memstore_work(struct okv_store *store, bool works);	/* at a checkpoint */
+void memstore_stick(struct okv_store *store, bool sticks);	/* it does not come to rest */
 void memstore_hold(struct okv_store *store, bool hold);
 void memstore_release(struct okv_store *store);
 void memstore_release_oldest(struct okv_store *store);	/* one operation */

@@ -169,6 +169,21 @@ static void test_working(void)
 	printf("ok server_mover: a partition moves when its checkpoint or collection has ended\n");
 }
 
+/* While the device fails, a partition whose move has begun stays, and is not held up. */
+static void test_stuck(void)
+{
+	struct conn *c = begin();
+
+	memstore_stick(workers[0].store, true);
+	EXPECT(mover_begin(&workers[OLD], 0, NEW));
+	deliver_all();
+	for (uint32_t i = 0; i < NR_WORKERS; i++)
+		EXPECT(workers[i].routes[0].owner == OLD && !workers[i].routes[0].paused &&
+		       !mover_is_busy(&workers[i]));
+	end(c);
+	printf("ok server_mover: a partition that cannot come to rest stays where it is\n");
+}
+
 /* GETs of a key of that partition. They come to OLD. */
 static void get(struct conn *c, uint32_t partition, uint32_t nr)
 {
@@ -330,6 +345,7 @@ static void test_off(void)
 int main(void)
 {
 	test_working();
+	test_stuck();
 	test_waiting();
 	test_dense();
 	test_off();
