@@ -337,8 +337,7 @@ static int judge_super(const struct okv_super_disk *super, uint32_t copy)
 {
 	if (super->magic != OKV_SUPER_MAGIC && super->magic != OKV_SEALED_MAGIC)
 		return -ENODATA;
-	if (super->sum != super_sum(super, copy) ||
-	    super->copy != copy)
+	if (super->sum != super_sum(super, copy) || super->copy != copy)
 		return -EUCLEAN;
 	if (super->magic == OKV_SEALED_MAGIC)
 		return super->is_converting ? -ESTALE : -EINPROGRESS;

@@ -172,8 +172,8 @@ static int read_segment(struct recovery *r, uint32_t segment, uint64_t life)
 }
 
 /*
- * What came from a journal has to lie in its place before the journal is written again: all the
- * blocks of a pack that have something of it, or none.
+ * What came from a journal has to lie in its place before the journal is written again: each block
+ * with something of it is written as a whole.
  */
 static int put_in_place(struct recovery *r, uint32_t segment)
 {

@@ -110,4 +110,3 @@ void okv_batch_write(struct okv_batch *b, uint64_t durable)
 	location = okv_location(p, b->segment, b->offset_bytes);
 	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, location));
 }
-

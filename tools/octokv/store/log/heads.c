@@ -178,11 +178,9 @@ static uint64_t first_of(const struct okv_heads *heads, uint32_t partition, uint
 	return from;
 }
 
-bool okv_heads_overlay(const struct okv_heads *heads, const struct okv_partition *p,
+void okv_heads_overlay(const struct okv_heads *heads, const struct okv_partition *p,
 		       uint32_t segment, uint64_t life, char *buf, bool *changed)
 {
-	bool any = false;
-
 	for (uint64_t i = first_of(heads, p->number, segment); i < heads->nr; i++) {
 		const struct okv_head_disk *disk = &heads->sorted[i]->disk;
 		uint32_t at = disk->offset_bytes, block_bytes = p->disk->block_bytes;
@@ -194,10 +192,8 @@ bool okv_heads_overlay(const struct okv_heads *heads, const struct okv_partition
 		    !memcmp(buf + at, heads->sorted[i]->bytes, disk->bytes))
 			continue;
 		memcpy(buf + at, heads->sorted[i]->bytes, disk->bytes);
-		any = true;
 		for (uint32_t block = at / block_bytes;
 		     changed && block <= (at + disk->bytes - 1) / block_bytes; block++)
 			changed[block] = true;
 	}
-	return any;
 }

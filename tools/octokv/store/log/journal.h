@@ -82,9 +82,9 @@ void okv_heads_free(struct okv_heads *heads);
 
 /*
  * Put the heads of a segment in that life into what was read of it, where they are not. @changed,
- * if not NULL, has a bool for each block, which becomes true. Returns whether anything was put.
+ * if not NULL, has a bool for each block, which becomes true.
  */
-bool okv_heads_overlay(const struct okv_heads *heads, const struct okv_partition *p,
+void okv_heads_overlay(const struct okv_heads *heads, const struct okv_partition *p,
 		       uint32_t segment, uint64_t life, char *buf, bool *changed);
 
 #endif
