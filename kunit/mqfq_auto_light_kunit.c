@@ -67,6 +67,7 @@ static void light_test(struct kunit *test)
 	unsigned int i;
 
 	window(c, requests, 3);
+	window(c, requests, 3);
 	KUNIT_EXPECT_EQ(test, c->law.shares.nr, 2ULL);
 	for (i = 0; i < 40; i++)
 		window(c, requests, 1 | i % 2 << 1);
@@ -78,6 +79,80 @@ static void light_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, c->law.shares.nr, 2ULL);
 	KUNIT_EXPECT_EQ(test, c->law.nr_asking, 2U);
 }
+
+/*
+ * A flow that comes for six windows of ten, and has its share while it is there. What it has of the
+ * windows in which it comes and goes says nothing.
+ */
+static void visits_test(struct kunit *test)
+{
+	static const u32 both[NR_FLOWS] = { REQUESTS, REQUESTS }, one[NR_FLOWS] = { 2 * REQUESTS },
+			 coming[NR_FLOWS] = { 2 * REQUESTS, 1 };
+	struct context *c = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < 100 || c->law.probing; i++) {
+		bool is_there = i % 10 > 0 && i % 10 < 6;
+
+		window(c, is_there ? both : i % 10 ? one : coming, i % 10 < 6 ? 3 : 1);
+	}
+	KUNIT_EXPECT_EQ(test, c->law.nr_known, 2U);
+	KUNIT_EXPECT_GE(test, c->law.jain_ppm, 999000U);
+}
+
+/* One that has nothing of its share, and is away when a leg could end, is waited for. */
+static void short_of_all_test(struct kunit *test)
+{
+	static const u32 one[NR_FLOWS] = { REQUESTS }, both[NR_FLOWS] = { REQUESTS, 1 };
+	struct context *c = test->priv;
+	unsigned int i;
+
+	window(c, both, 3);
+	for (i = 0; i < 10; i++)
+		window(c, one, 1);
+	KUNIT_EXPECT_TRUE(test, c->law.is_new);
+	KUNIT_EXPECT_EQ(test, c->law.first.ns, 0ULL);
+	for (i = 0; i < 3; i++)
+		window(c, both, 3);
+	KUNIT_EXPECT_EQ(test, c->law.knob[MQFQ_AUTO_SLOTS].base, (u32)SLOTS / 2);
+	/* But not for ever. */
+	while (c->law.knob[MQFQ_AUTO_SLOTS].base == SLOTS / 2 && c->law.is_new)
+		window(c, one, 1);
+	KUNIT_EXPECT_FALSE(test, c->law.is_new);
+}
+
+/* A flow that comes to others, in the middle of a comparison or at rest, makes them new again. */
+static void comes_to_others_test(struct kunit *test)
+{
+	static const u32 two[NR_FLOWS] = { REQUESTS, REQUESTS },
+			 three[NR_FLOWS] = { REQUESTS, REQUESTS, REQUESTS };
+	bool at_rest = *(const bool *)test->param_value;
+	struct context *c = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < 20 || !(at_rest ? c->law.wait : c->law.probing); i++)
+		window(c, two, 3);
+	KUNIT_EXPECT_FALSE(test, c->law.is_new);
+	window(c, three, 7);
+	KUNIT_EXPECT_TRUE(test, c->law.is_new);
+	for (i = 0; i < 20 || c->law.is_new; i++)
+		window(c, three, 7);
+	KUNIT_EXPECT_EQ(test, c->law.nr_known, 3U);
+	/* One that is known is not. */
+	window(c, two, 3);
+	window(c, three, 7);
+	KUNIT_EXPECT_FALSE(test, c->law.is_new);
+	/* A D that is given is not looked for. */
+	mqfq_auto_on(&c->law, MQFQ_AUTO_THROTTLE_KB);
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, SLOTS);
+	window(c, three, 7);
+	window(c, three, 7);
+	KUNIT_EXPECT_EQ(test, c->law.skip, 0U);
+}
+
+static const bool comes_at_rest[] = { false, true };
+
+KUNIT_ARRAY_PARAM(comes, comes_at_rest, NULL);
 
 /* Flows for which D was found, and that come back, are not new; one more is. */
 static void back_test(struct kunit *test)
@@ -141,6 +216,9 @@ static void amid_halving_test(struct kunit *test)
 
 static struct kunit_case mqfq_auto_light_cases[] = {
 	KUNIT_CASE(light_test),
+	KUNIT_CASE(visits_test),
+	KUNIT_CASE(short_of_all_test),
+	KUNIT_CASE_PARAM(comes_to_others_test, comes_gen_params),
 	KUNIT_CASE(back_test),
 	KUNIT_CASE(amid_comparison_test),
 	KUNIT_CASE(amid_halving_test),

@@ -22,7 +22,9 @@
  * bytes, fewer requests, and no gain; it is less fairness. One rate suffices if a flow is short of
  * its share with both values, and not by the larger one: beside large writes, a reader with one
  * request at a time waits for a slot and for nothing else. A flow that has nothing outstanding at a
- * quarter of the windows' ends has what it asks for, and does not count in Jain's index. While time
+ * quarter of the windows' ends has what it asks for, and does not count in Jain's index. Another
+ * one counts in the windows that begin and end with requests of it: while it is away, it is not
+ * short of its share, and the others have more without displacing it. While time
  * is shared, bytes are time and count alone: what displaces something else takes as much of it, and
  * requests are more or fewer by the pattern in which costs are varied (mqfq_cost.c). A flow that
  * displaces one of its like shows in Jain's index of the flows' service over their weights. A
@@ -66,7 +68,9 @@
  * Tenants seldom come at once. If the flows become an eighth more, halving begins again where it
  * began: a D that suits the first few would hold back those who came later, and legs with
  * different flows cannot be compared. What is halved is only tried. If the phase does not come to
- * its end, since the flows go again, what was in force before it is.
+ * its end, since the flows go again, what was in force before it is. Flows that come later, beside
+ * those that D was found for, make all of them new. A leg waits for flows that have been there and
+ * are away, a tenth of a second: without them it would look fair.
  *
  * A step is tried only if it can mean something. D up: a queue waited for a slot, and so large a D
  * was not unfair under this load. D down: so many requests are at the device that half of D would
@@ -129,6 +133,8 @@ enum {
 	/* With new flows, a leg has so many, and one that has so much less of the first ends it. */
 	MQFQ_AUTO_NEW_REQUESTS	= 5 * MQFQ_AUTO_LEG_LEAST,
 	MQFQ_AUTO_NEW_COST_PPM	= 500000,
+	/* A flow that is away is waited for in so many windows. */
+	MQFQ_AUTO_AWAY_WINDOWS	= 100 / MQFQ_AUTO_WINDOW_MS,
 	/* If there are more by one part in so many, they are new once more. */
 	MQFQ_AUTO_MORE_PART	= 8,
 
@@ -181,35 +187,73 @@ static void mqfq_auto_note_beside(struct mqfq_auto_leg *leg, const struct mqfq_a
 
 /*
  * A flow that often has nothing outstanding has what it asks for: less than others, but not less
- * than its share.
+ * than its share. While it is away, it asks for nothing.
  */
-static bool mqfq_auto_asks_for_more(struct mqfq_auto_flow *note, bool is_outstanding)
+static bool mqfq_auto_asks_for_more(struct mqfq_auto_flow *note, bool is_outstanding, u64 share)
 {
-	note->idle += (is_outstanding ? 0 : MQFQ_AUTO_IDLE_UNIT) - note->idle / MQFQ_AUTO_IDLE_PART;
+	if (is_outstanding || share)
+		note->idle += (is_outstanding ? 0 : MQFQ_AUTO_IDLE_UNIT) -
+			      note->idle / MQFQ_AUTO_IDLE_PART;
 	return note->idle < MQFQ_AUTO_IDLE_ENOUGH;
+}
+
+/*
+ * What the flow would have of a leg if it had been there all the time. While it was away, others
+ * had more: what they had on average then is not counted for it. The window that ends is taken to
+ * be like the last one, which all flows have in common.
+ */
+static u64 mqfq_auto_of_leg(const struct mqfq_auto *a, const struct mqfq_auto_flow *note,
+			    enum mqfq_auto_side side, u64 share)
+{
+	u64 last = side == a->side ? a->mean : 0;
+	u64 all = a->leg[side].means + last;
+	u64 missed = note->missed[side] + (note->misses && note->side == side ? last : 0);
+
+	return missed < all ? mul_u64_u64_div_u64(share, all, all - missed) : share;
+}
+
+/* The leg under way: what the flow was served in the window counts if it was there all along. */
+static void mqfq_auto_count_share(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 share,
+				  u64 unit, bool is_there)
+{
+	struct mqfq_auto_leg *leg = &a->leg[a->side];
+
+	if (note->period != a->period) {
+		note->period = a->period;
+		memset(note->share, 0, sizeof(note->share));
+		memset(note->missed, 0, sizeof(note->missed));
+	}
+	note->misses = !is_there;
+	note->side = a->side;
+	if (is_there)
+		note->share[a->side] += share;
+	share = mqfq_auto_of_leg(a, note, a->side, note->share[a->side]);
+	unit = mqfq_auto_of_leg(a, note, a->side, unit);
+	if (mqfq_auto_add_share(&leg->shares, note, share, unit))
+		leg->beside = mqfq_auto_of_leg(a, note, !a->side, note->share[!a->side]);
+	mqfq_auto_note_beside(&a->leg[!a->side], note, share);
+	mqfq_auto_note_beside(&a->first, note, share);
+	mqfq_auto_note_beside(&a->best, note, share);
 }
 
 void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt, u64 unit_vt,
 		    bool is_outstanding)
 {
 	u64 share = service_vt >> MQFQ_AUTO_SHARE_SHIFT, unit = unit_vt >> MQFQ_AUTO_SHARE_SHIFT;
-	struct mqfq_auto_leg *leg = &a->leg[a->side];
+	bool is_there = note->was_outstanding && is_outstanding;
 
-	if (!mqfq_auto_asks_for_more(note, is_outstanding))
+	note->was_outstanding = is_outstanding;
+	if (note->misses) {
+		note->missed[note->side] += a->mean;
+		note->misses = false;
+	}
+	if (!mqfq_auto_asks_for_more(note, is_outstanding, share))
 		return;
-	a->nr_asking += is_outstanding || share;
-	mqfq_auto_add_share(&a->shares, note, share, unit);
-	if (a->skip)
-		return;
-	if (note->period != a->period)
-		*note = (struct mqfq_auto_flow) { .period = a->period, .idle = note->idle };
-	note->share[a->side] += share;
-	share = note->share[a->side];
-	if (mqfq_auto_add_share(&leg->shares, note, share, unit))
-		leg->beside = note->share[!a->side];
-	mqfq_auto_note_beside(&a->leg[!a->side], note, share);
-	mqfq_auto_note_beside(&a->first, note, share);
-	mqfq_auto_note_beside(&a->best, note, share);
+	a->nr_asking += is_outstanding;
+	if (is_there)
+		mqfq_auto_add_share(&a->shares, note, share, unit);
+	if (!a->skip)
+		mqfq_auto_count_share(a, note, share, unit, is_there);
 }
 
 /* ---- which steps there are ---- */
@@ -574,24 +618,41 @@ static void mqfq_auto_halve(struct mqfq_auto *a, const struct mqfq_auto_window *
 	mqfq_auto_new_leg(a, d->best, t->best);
 }
 
-static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window *w)
+/* So many more flows are another load. */
+static bool mqfq_auto_are_more(u32 nr_flows, u32 nr_before)
+{
+	return nr_flows > nr_before + nr_before / MQFQ_AUTO_MORE_PART;
+}
+
+/*
+ * Does the leg of new flows tell enough? A flow that has had nothing yet does not show in Jain's
+ * index. One that comes and goes is waited for, a while. What was sent at once is completed flow by
+ * flow.
+ */
+static bool mqfq_auto_new_leg_tells(const struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	const struct mqfq_auto_leg *leg = &a->leg[MQFQ_AUTO_BASE];
 	u64 needs = max_t(u64, MQFQ_AUTO_NEW_REQUESTS, MQFQ_AUTO_LEG_EACH * w->nr_flows);
 
+	if (a->turn.windows >= MQFQ_AUTO_LEG_WINDOWS)
+		return true;
+	if (mqfq_auto_turn_tells(&a->turn) < needs || leg->requests < a->in_flight)
+		return false;
+	return leg->shares.nr >= (a->turn.windows < MQFQ_AUTO_AWAY_WINDOWS ? a->nr_came :
+									     a->nr_asking);
+}
+
+static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window *w)
+{
 	if (!a->nr_new) {
 		a->nr_new = w->nr_flows;
-	} else if (w->nr_flows > a->nr_new + a->nr_new / MQFQ_AUTO_MORE_PART) {
+	} else if (mqfq_auto_are_more(w->nr_flows, a->nr_new)) {
 		mqfq_auto_begin_new(a, w->nr_flows);
 		return;
 	}
 	mqfq_auto_count(a, w);
-	/*
-	 * A flow that has had nothing yet does not show in Jain's index. What was sent at once is
-	 * completed flow by flow.
-	 */
-	if ((mqfq_auto_turn_tells(&a->turn) >= needs && leg->requests >= a->in_flight &&
-	     leg->shares.nr >= a->nr_asking) || a->turn.windows >= MQFQ_AUTO_LEG_WINDOWS)
+	a->nr_came = max(a->nr_came, a->nr_asking);
+	if (mqfq_auto_new_leg_tells(a, w))
 		mqfq_auto_halve(a, w);
 }
 
@@ -601,7 +662,7 @@ static void mqfq_auto_rest(struct mqfq_auto *a, const struct mqfq_auto_window *w
 {
 	a->felt = mqfq_auto_felt(w);
 	a->in_flight = w->in_flight;
-	a->period++;
+	mqfq_auto_begin_legs(a);
 	if (++a->nr_unfair_rests == MQFQ_AUTO_UNFAIR_RESTS)
 		a->unfair_slots = U32_MAX;
 	if (!a->has_stepped)
@@ -670,6 +731,7 @@ static bool mqfq_auto_is_time(struct mqfq_auto *a, const struct mqfq_auto_window
 		return false;
 	if (!a->wait)
 		return true;
+	mqfq_auto_add(&a->leg[MQFQ_AUTO_BASE], w);
 	a->jain_ppm = mqfq_auto_leg_jain_ppm(&a->leg[MQFQ_AUTO_BASE]);
 	a->wait--;
 	if (!mqfq_auto_is_unusual(a, w))
@@ -698,8 +760,16 @@ static void mqfq_auto_restart(struct mqfq_auto *a)
 	}
 	a->is_new = a->knob[MQFQ_AUTO_SLOTS].is_on;
 	a->nr_new = 0;
+	a->nr_came = a->nr_asking;
 	a->first = a->best = (struct mqfq_auto_leg) {};
 	mqfq_auto_begin_legs(a);
+}
+
+/* Have so many flows come, after D was brought down, that it would be another one for them? */
+static bool mqfq_auto_have_come(const struct mqfq_auto *a)
+{
+	return a->knob[MQFQ_AUTO_SLOTS].is_on && !a->is_new &&
+	       mqfq_auto_are_more(a->nr_asking, a->nr_known);
 }
 
 /* Flows for which the values were found are back: nothing is tried for a while. */
@@ -736,15 +806,17 @@ void mqfq_auto_window(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 	u32 slots = mqfq_auto_value(a, MQFQ_AUTO_SLOTS);
 	u32 throttle_kb = mqfq_auto_value(a, MQFQ_AUTO_THROTTLE_KB);
 
+	a->mean = mqfq_auto_mean(&a->shares);
 	if (a->skip) {
 		a->drain -= min(a->drain, w->requests);
 		a->skip = a->drain ? a->skip - 1 : 0;
 		return;
 	}
+	a->leg[a->side].means += a->mean;
 	if (!a->probing)
 		a->in_flight = max(a->in_flight, w->in_flight);
 	if (!mqfq_auto_is_for_one(a, w)) {
-		if (a->probing && mqfq_auto_is_void(a, w))
+		if (mqfq_auto_have_come(a) || (a->probing && mqfq_auto_is_void(a, w)))
 			mqfq_auto_restart(a);
 		else if (a->probing)
 			mqfq_auto_compare(a, w);

@@ -76,6 +76,7 @@ struct mqfq_auto_knob {
  * @drain:	requests that were sent before the last change, and have not been completed
  * @is_new:	the flows are new: D is brought down without comparisons
  * @nr_new:	so many
+ * @nr_came:	the most that asked for more than they had, while they are new
  * @nr_known:	flows that D was brought down for: if they return, it is found
  * @first:	service before the first step of that
  * @best:	and with the best value so far
@@ -85,6 +86,7 @@ struct mqfq_auto_knob {
  * @way:	which way
  * @leg:	service with the base, and with the value that is tried
  * @shares:	of the flows in this window
+ * @mean:	what a flow had on average in the last one
  * @nr_asking:	of the flows in this window, those that ask for more than they have
  * @period:	counts comparisons and rests
  * @jain_ppm:	Jain's index with the base, in the last comparison or in this rest; 0: not known
@@ -116,6 +118,7 @@ struct mqfq_auto {
 	u64 drain;
 	bool is_new;
 	u32 nr_new;
+	u32 nr_came;
 	u32 nr_known;
 	struct mqfq_auto_leg first, best;
 	u32 last_slots;
@@ -124,6 +127,7 @@ struct mqfq_auto {
 	enum mqfq_auto_way way;
 	struct mqfq_auto_leg leg[MQFQ_AUTO_NR_SIDES];
 	struct mqfq_auto_shares shares;
+	u64 mean;
 	u32 nr_asking;
 	u32 period;
 	u32 jain_ppm;

@@ -70,13 +70,20 @@ struct mqfq_auto_shares {
 /**
  * struct mqfq_auto_flow - what the law remembers of a flow; all 0 at first
  * @share:	its service over its weight, with each side of the comparison; or at rest
+ * @missed:	what flows had on average in those windows of each that it was not there for
  * @period:	number of that comparison, or rest
- * @idle:	how many of the last windows have ended without a request of it
+ * @idle:	how many of the last windows that it had a request in have ended without one
+ * @was_outstanding: it had requests outstanding when the last window ended
+ * @misses:	the last window is to be counted in @missed
+ * @side:	of that one
  */
 struct mqfq_auto_flow {
 	u64 share[MQFQ_AUTO_NR_SIDES];
+	u64 missed[MQFQ_AUTO_NR_SIDES];
 	u32 period;
-	u32 idle;
+	u16 idle;
+	bool was_outstanding;
+	u8 misses : 1, side : 1;
 };
 
 /**
@@ -89,6 +96,7 @@ struct mqfq_auto_flow {
  * @rates:	sum of their bytes per millisecond
  * @squares:	and of the squares of these
  * @shares:	of the flows
+ * @means:	sum of what a flow had on average in each window
  * @beside:	what its poorest flow has in the leg that it is compared with; 0: nothing any more
  */
 struct mqfq_auto_leg {
@@ -100,6 +108,7 @@ struct mqfq_auto_leg {
 	u64 rates;
 	u64 squares;
 	struct mqfq_auto_shares shares;
+	u64 means;
 	u64 beside;
 };
 
@@ -126,6 +135,12 @@ static inline u32 mqfq_auto_jain_ppm(const struct mqfq_auto_shares *s)
 		return 1000000;
 	ppm = div64_u64(mul_u64_u64_div_u64(1000 * s->sum, 1000 * s->sum, s->squares), s->nr);
 	return min_t(u64, ppm, 1000000);
+}
+
+/* What a flow had on average. */
+static inline u64 mqfq_auto_mean(const struct mqfq_auto_shares *s)
+{
+	return s->nr ? div64_u64(s->sum, s->nr) : 0;
 }
 
 /* Counts the share of the flow of @note; true if it is the least so far. */
