@@ -421,20 +421,22 @@ static void end_light(struct kunit *test, int id)
 /* One entry of it passes, although all slots are taken and the queue waits for one. */
 static void nothing_out_test(struct kunit *test)
 {
-	int id[3], waiting;
+	int id[4], waiting;
 
-	make_up(test, 0, SLOTS);
+	make_up(test, 0, 2 * SLOTS);
+	fill(test, 0, false);
 	fill(test, 0, false);
 	waiting = put(test, 0, 1);
 	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
 	id[0] = put_light(test, 0, 0);
 	id[1] = put_light(test, 0, 0);
-	id[2] = put_light(test, 1, 0);
 	KUNIT_EXPECT_EQ(test, run(test, 0), id[0]);
 	KUNIT_EXPECT_TRUE(test, has_pass(test, id[0]));
+	id[2] = put_light(test, 0, 0);
 	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
 	/* What goes through another queue is counted there. */
-	KUNIT_EXPECT_EQ(test, run(test, 1), id[2]);
+	id[3] = put_light(test, 1, 0);
+	KUNIT_EXPECT_EQ(test, run(test, 1), id[3]);
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 2);
 
 	/* That one is back: the next. */
@@ -442,7 +444,9 @@ static void nothing_out_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, run(test, 0), id[1]);
 	KUNIT_EXPECT_TRUE(test, has_pass(test, id[1]));
 	end_light(test, id[1]);
+	KUNIT_EXPECT_EQ(test, run(test, 0), id[2]);
 	end_light(test, id[2]);
+	end_light(test, id[3]);
 	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
 	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 0);
 
@@ -452,12 +456,35 @@ static void nothing_out_test(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, has_pass(test, waiting));
 }
 
+/* One pass is to spare for each SPARE_PART of D, so none with fewer slots. */
+static void to_spare_test(struct kunit *test)
+{
+	int id[2];
+
+	make_up(test, 0, SLOTS);
+	fill(test, 0, false);
+	id[0] = put_light(test, 0, 0);
+	id[1] = put_light(test, 1, 0);
+	KUNIT_EXPECT_EQ(test, run(test, 0), id[0]);
+	KUNIT_EXPECT_EQ(test, run(test, 1), (int)NOTHING);
+	end_light(test, id[0]);
+	release(test, 0);
+	KUNIT_EXPECT_EQ(test, run(test, 1), id[1]);
+	KUNIT_EXPECT_FALSE(test, has_pass(test, id[1]));
+
+	mqfq_set_slots(&context(test)->policy, SLOTS - 1);
+	id[0] = put_light(test, 0, 0);
+	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
+	KUNIT_EXPECT_EQ(test, nr_passes_out(test), 0);
+}
+
 /* It does so also behind what waits in its queue, if it is within the window. */
 static void behind_test(struct kunit *test)
 {
 	int waiting, near, far;
 
-	make_up(test, 0, SLOTS);
+	make_up(test, 0, 2 * SLOTS);
+	fill(test, 0, false);
 	fill(test, 0, false);
 	waiting = put(test, 0, 1);
 	KUNIT_EXPECT_EQ(test, run(test, 0), (int)NOTHING);
@@ -530,6 +557,7 @@ static struct kunit_case mqfq_rt_cases[] = {
 	KUNIT_CASE(stopped_test),
 	KUNIT_CASE(stuck_test),
 	KUNIT_CASE(nothing_out_test),
+	KUNIT_CASE(to_spare_test),
 	KUNIT_CASE(behind_test),
 	KUNIT_CASE(no_pass_test),
 	KUNIT_CASE(ahead_test),

@@ -36,8 +36,9 @@
  * pass, if there is no slot, nothing that its flow has sent through the queue is at the device, and
  * a pass is to spare: when it comes to a queue that waits for a slot, when it is first and its
  * queue finds none, or when the flow's pass comes back. It becomes the head, and goes with a slot
- * if that comes first. The bound is the same. And these entries wait for virtual time as all do; a
- * queue that was throttled waits for a slot afterwards.
+ * if that comes first. These entries have as many passes as a quarter of D at most, since a small D
+ * is meant to keep the device's queue short. They wait for virtual time as all do; a queue that was
+ * throttled waits for a slot afterwards.
  *
  * A queue that has passes has its flag is_recalled set, by which mqfq_has_work() says yes. A queue
  * that is away (mqfq_stuck.c) has none. Passes of entries that do not come back are lent like
@@ -48,6 +49,11 @@
 #include <linux/minmax.h>
 
 #include "mqfq_rt.h"
+
+enum {
+	/* Entries that are of no class RT have passes for one part in so many of D, at most. */
+	MQFQ_RT_SPARE_PART	= 4,
+};
 
 static int mqfq_nr_passes(const struct mqfq_policy *p)
 {
@@ -184,13 +190,19 @@ static bool mqfq_rt_has_none_out(const struct mqfq_queue *mq, const struct flow 
 	return nr && nr <= mqfq_nr_queued(mq, f);
 }
 
+/* So many entries that are of no class RT may have passes. */
+static int mqfq_rt_nr_to_spare(const struct mqfq_policy *p)
+{
+	return min_t(int, mqfq_nr_passes(p), READ_ONCE(p->tokens.slots) / MQFQ_RT_SPARE_PART);
+}
+
 bool mqfq_rt_may_pass(const struct mqfq_queue *mq, const struct mqfq_entry *e)
 {
 	const struct mqfq_policy *p = mq->policy;
 
 	return !(e->flow & (MQFQ_ENTRY_SLOW | MQFQ_ENTRY_DIRECT | MQFQ_ENTRY_RT)) &&
 	       !mq->rt.head && !mq->rt.nr && !mq->is_away &&
-	       atomic_read(&p->passes.nr_out) < READ_ONCE(p->nr_passes) &&
+	       atomic_read(&p->passes.nr_out) < mqfq_rt_nr_to_spare(p) &&
 	       ready_set_is_empty(&p->passes.parked) &&
 	       mqfq_rt_has_none_out(mq, mqfq_entry_flow(e));
 }
