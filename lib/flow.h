@@ -56,7 +56,7 @@ enum {
 	/* Costs in bytes are at most two to this. */
 	FLOW_COST_SHIFT_MAX	= 36,
 
-	FLOW_NR_NOTES		= 8,
+	FLOW_NR_NOTES		= 9,
 	FLOW_DEAD		= -1,
 };
 

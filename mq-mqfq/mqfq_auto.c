@@ -21,18 +21,22 @@
  * Both rates must rise. With a larger D, large requests may displace small ones. That is more
  * bytes, fewer requests, and no gain; it is less fairness. One rate suffices if a flow is short of
  * its share with both values, and not by the larger one: beside large writes, a reader with one
- * request at a time waits for a slot and for nothing else. A flow that has nothing outstanding at a
- * quarter of the windows' ends has what it asks for, and does not count in Jain's index. Another
- * one counts in the windows that begin and end with requests of it: while it is away, it is not
- * short of its share, and the others have more without displacing it. While time
- * is shared, bytes are time and count alone: what displaces something else takes as much of it, and
- * requests are more or fewer by the pattern in which costs are varied (mqfq_cost.c). A flow that
- * displaces one of its like shows in Jain's index of the flows' service over their weights. A
- * hundredth of that index, all that a fixed setting may be better by, is worth 4% of throughput,
- * and 16% where the index is less than 0.99. But where both rates rise, fairness counts only if the
- * smaller value gives the flow that has least of its share at least half, in percent, of what it
- * takes from the total. Otherwise the device is not what they compete for, and a smaller D would
- * only hold all of them back.
+ * request at a time waits for a slot and for nothing else.
+ *
+ * A flow whose requests often come and are back within a window has what it asks for, and does not
+ * count in Jain's index. Every other flow counts in those windows only that begin and end with
+ * requests of it. While it is away, others have more. So its service is compared with what flows
+ * have had on average in its windows, and a flow that comes and goes is as well off as one that
+ * stays if it has as much while it is there.
+ *
+ * While time is shared, bytes are time and count alone: what displaces something else takes as much
+ * of it, and requests are more or fewer by the pattern in which costs are varied (mqfq_cost.c). A
+ * flow that displaces one of its like shows in Jain's index of the flows' service over their
+ * weights. A hundredth of that index, all that a fixed setting may be better by, is worth 4% of
+ * throughput, and 16% where the index is less than 0.99. But where both rates rise, fairness counts
+ * only if the smaller value gives the flow that has least of its share at least half, in percent,
+ * of what it takes from the total. Otherwise the device is not what they compete for, and a smaller
+ * D would only hold all of them back.
  *
  *	up:	if the gain of twice the value is at least RISE, 2%.
  *	down:	if the gain over half the value, together with those of the steps down before, is at
@@ -69,8 +73,9 @@
  * began: a D that suits the first few would hold back those who came later, and legs with
  * different flows cannot be compared. What is halved is only tried. If the phase does not come to
  * its end, since the flows go again, what was in force before it is. Flows that come later, beside
- * those that D was found for, make all of them new. A leg waits for flows that have been there and
- * are away, a tenth of a second: without them it would look fair.
+ * those that D was found for, make all of them new, if they are an eighth more; they begin with as
+ * many slots for each as there were. A leg waits for flows that have been there and are away, a
+ * tenth of a second: without them it would look fair.
  *
  * A step is tried only if it can mean something. D up: a queue waited for a slot, and so large a D
  * was not unfair under this load. D down: so many requests are at the device that half of D would
@@ -148,11 +153,11 @@ enum {
 	/* In a comparison, a window of fewer requests may be off as much by chance. */
 	MQFQ_AUTO_LOAD_REQUESTS	= 100,
 
-	/* A flow's windows without a request, the last IDLE_PART or so, in IDLE_UNITs. */
-	MQFQ_AUTO_IDLE_UNIT	= 16,
-	MQFQ_AUTO_IDLE_PART	= 16,
-	/* If there is none in a quarter of them, it asks for no more than it has. */
-	MQFQ_AUTO_IDLE_ENOUGH	= MQFQ_AUTO_IDLE_UNIT * MQFQ_AUTO_IDLE_PART / 4,
+	/* A flow's visits, in its last VISIT_PART windows or so, in VISIT_UNITs. */
+	MQFQ_AUTO_VISIT_UNIT	= 256,
+	MQFQ_AUTO_VISIT_PART	= 64,
+	/* If a sixteenth of them are visits, it asks for no more than it has. */
+	MQFQ_AUTO_VISITS_ENOUGH	= MQFQ_AUTO_VISIT_UNIT * MQFQ_AUTO_VISIT_PART / 16,
 
 	/* Units of virtual time in a unit of mqfq_auto_flow.share, as a power of two. */
 	MQFQ_AUTO_SHARE_SHIFT	= VT_SHIFT + 6,
@@ -160,17 +165,56 @@ enum {
 
 /* ---- measuring ---- */
 
-static bool mqfq_auto_is_up(enum mqfq_auto_way way)
-{
-	return way == MQFQ_AUTO_UP || way == MQFQ_AUTO_RAISE;
-}
-
 void mqfq_auto_begin_window(struct mqfq_auto *a)
 {
 	a->shares = (struct mqfq_auto_shares) {};
+	a->nr_here = 0;
 	a->nr_asking = 0;
-	if (a->skip)
+}
+
+/*
+ * A visit is a window with requests of the flow that begins and ends without one. A flow that has
+ * visits again and again has what it asks for: less than others, but not less than its share. If it
+ * has something outstanding three quarters of the time, a sixteenth of its windows are visits. A
+ * flow that stays for some windows, and is away for others, has none. Long windows do not tell.
+ */
+static bool mqfq_auto_asks_for_more(const struct mqfq_auto *a, struct mqfq_auto_flow *note,
+				    bool is_here, bool is_outstanding)
+{
+	bool is_visit = !note->was_outstanding && !is_outstanding;
+
+	if (is_here && mqfq_auto_window_ms(a) == MQFQ_AUTO_WINDOW_MS)
+		note->visits += (is_visit ? MQFQ_AUTO_VISIT_UNIT : 0) -
+				note->visits / MQFQ_AUTO_VISIT_PART;
+	return note->visits < MQFQ_AUTO_VISITS_ENOUGH;
+}
+
+void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt,
+		    bool is_outstanding)
+{
+	bool is_here = is_outstanding || service_vt;
+	bool asks = mqfq_auto_asks_for_more(a, note, is_here, is_outstanding);
+
+	note->now = service_vt >> MQFQ_AUTO_SHARE_SHIFT;
+	note->counts = asks && note->was_outstanding && is_outstanding;
+	note->was_outstanding = is_outstanding;
+	a->nr_here += is_here;
+	a->nr_asking += asks && is_outstanding;
+	if (note->counts)
+		mqfq_auto_add_share(&a->shares, note, note->now, 0);
+}
+
+/* Does the window say what flows have beside others? */
+static bool mqfq_auto_is_shared(const struct mqfq_auto *a)
+{
+	return !a->skip && a->nr_here > 1;
+}
+
+void mqfq_auto_begin_shares(struct mqfq_auto *a)
+{
+	if (!mqfq_auto_is_shared(a))
 		return;
+	a->leg[a->side].means += mqfq_auto_mean(&a->shares);
 	a->leg[a->side].shares = (struct mqfq_auto_shares) {};
 	a->leg[!a->side].beside = 0;
 	a->first.beside = 0;
@@ -185,78 +229,38 @@ static void mqfq_auto_note_beside(struct mqfq_auto_leg *leg, const struct mqfq_a
 		leg->beside = share;
 }
 
-/*
- * A flow that often has nothing outstanding has what it asks for: less than others, but not less
- * than its share. While it is away, it asks for nothing.
- */
-static bool mqfq_auto_asks_for_more(struct mqfq_auto_flow *note, bool is_outstanding, u64 share)
+void mqfq_auto_share(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 unit_vt)
 {
-	if (is_outstanding || share)
-		note->idle += (is_outstanding ? 0 : MQFQ_AUTO_IDLE_UNIT) -
-			      note->idle / MQFQ_AUTO_IDLE_PART;
-	return note->idle < MQFQ_AUTO_IDLE_ENOUGH;
-}
+	struct mqfq_auto_leg *leg = &a->leg[a->side], *other = &a->leg[!a->side];
+	u64 due, share, unit;
 
-/*
- * What the flow would have of a leg if it had been there all the time. While it was away, others
- * had more: what they had on average then is not counted for it. The window that ends is taken to
- * be like the last one, which all flows have in common.
- */
-static u64 mqfq_auto_of_leg(const struct mqfq_auto *a, const struct mqfq_auto_flow *note,
-			    enum mqfq_auto_side side, u64 share)
-{
-	u64 last = side == a->side ? a->mean : 0;
-	u64 all = a->leg[side].means + last;
-	u64 missed = note->missed[side] + (note->misses && note->side == side ? last : 0);
-
-	return missed < all ? mul_u64_u64_div_u64(share, all, all - missed) : share;
-}
-
-/* The leg under way: what the flow was served in the window counts if it was there all along. */
-static void mqfq_auto_count_share(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 share,
-				  u64 unit, bool is_there)
-{
-	struct mqfq_auto_leg *leg = &a->leg[a->side];
-
+	if (!mqfq_auto_is_shared(a) || note->visits >= MQFQ_AUTO_VISITS_ENOUGH)
+		return;
 	if (note->period != a->period) {
 		note->period = a->period;
 		memset(note->share, 0, sizeof(note->share));
-		memset(note->missed, 0, sizeof(note->missed));
+		memset(note->due, 0, sizeof(note->due));
 	}
-	note->misses = !is_there;
-	note->side = a->side;
-	if (is_there)
-		note->share[a->side] += share;
-	share = mqfq_auto_of_leg(a, note, a->side, note->share[a->side]);
-	unit = mqfq_auto_of_leg(a, note, a->side, unit);
+	if (note->counts) {
+		note->share[a->side] += note->now;
+		note->due[a->side] += mqfq_auto_mean(&a->shares);
+	}
+	due = note->due[a->side];
+	share = mqfq_auto_of_leg(leg, due, note->share[a->side]);
+	unit = mqfq_auto_of_leg(leg, due, unit_vt >> MQFQ_AUTO_SHARE_SHIFT);
 	if (mqfq_auto_add_share(&leg->shares, note, share, unit))
-		leg->beside = mqfq_auto_of_leg(a, note, !a->side, note->share[!a->side]);
-	mqfq_auto_note_beside(&a->leg[!a->side], note, share);
+		leg->beside = mqfq_auto_of_leg(other, note->due[!a->side], note->share[!a->side]);
+	mqfq_auto_note_beside(other, note, share);
 	mqfq_auto_note_beside(&a->first, note, share);
 	mqfq_auto_note_beside(&a->best, note, share);
 }
 
-void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt, u64 unit_vt,
-		    bool is_outstanding)
-{
-	u64 share = service_vt >> MQFQ_AUTO_SHARE_SHIFT, unit = unit_vt >> MQFQ_AUTO_SHARE_SHIFT;
-	bool is_there = note->was_outstanding && is_outstanding;
-
-	note->was_outstanding = is_outstanding;
-	if (note->misses) {
-		note->missed[note->side] += a->mean;
-		note->misses = false;
-	}
-	if (!mqfq_auto_asks_for_more(note, is_outstanding, share))
-		return;
-	a->nr_asking += is_outstanding;
-	if (is_there)
-		mqfq_auto_add_share(&a->shares, note, share, unit);
-	if (!a->skip)
-		mqfq_auto_count_share(a, note, share, unit, is_there);
-}
-
 /* ---- which steps there are ---- */
+
+static bool mqfq_auto_is_up(enum mqfq_auto_way way)
+{
+	return way == MQFQ_AUTO_UP || way == MQFQ_AUTO_RAISE;
+}
 
 static unsigned int mqfq_auto_step(enum mqfq_auto_which which, enum mqfq_auto_way way)
 {
@@ -559,10 +563,10 @@ static void mqfq_auto_new_leg(struct mqfq_auto *a, u32 slots, u32 throttle_kb)
 	mqfq_auto_begin_legs(a);
 }
 
-/* So many flows are new, more than before: what was found so far was found for fewer. */
-static void mqfq_auto_begin_new(struct mqfq_auto *a, u32 nr_flows)
+/* More flows are new than before: what was found so far was found for fewer. */
+static void mqfq_auto_begin_new(struct mqfq_auto *a)
 {
-	a->nr_new = nr_flows;
+	a->nr_new = a->nr_asking;
 	a->unfair_slots = U32_MAX;
 	a->first = a->best = (struct mqfq_auto_leg) {};
 	mqfq_auto_new_leg(a, a->knob[MQFQ_AUTO_SLOTS].first, a->knob[MQFQ_AUTO_THROTTLE_KB].first);
@@ -638,20 +642,19 @@ static bool mqfq_auto_new_leg_tells(const struct mqfq_auto *a, const struct mqfq
 		return true;
 	if (mqfq_auto_turn_tells(&a->turn) < needs || leg->requests < a->in_flight)
 		return false;
-	return leg->shares.nr >= (a->turn.windows < MQFQ_AUTO_AWAY_WINDOWS ? a->nr_came :
+	return leg->shares.nr >= (a->turn.windows < MQFQ_AUTO_AWAY_WINDOWS ? a->nr_new :
 									     a->nr_asking);
 }
 
 static void mqfq_auto_be_fair(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 {
 	if (!a->nr_new) {
-		a->nr_new = w->nr_flows;
-	} else if (mqfq_auto_are_more(w->nr_flows, a->nr_new)) {
-		mqfq_auto_begin_new(a, w->nr_flows);
+		a->nr_new = a->nr_asking;
+	} else if (mqfq_auto_are_more(a->nr_asking, a->nr_new)) {
+		mqfq_auto_begin_new(a);
 		return;
 	}
 	mqfq_auto_count(a, w);
-	a->nr_came = max(a->nr_came, a->nr_asking);
 	if (mqfq_auto_new_leg_tells(a, w))
 		mqfq_auto_halve(a, w);
 }
@@ -759,8 +762,7 @@ static void mqfq_auto_restart(struct mqfq_auto *a)
 		k->first = k->base;
 	}
 	a->is_new = a->knob[MQFQ_AUTO_SLOTS].is_on;
-	a->nr_new = 0;
-	a->nr_came = a->nr_asking;
+	a->nr_new = a->nr_asking;
 	a->first = a->best = (struct mqfq_auto_leg) {};
 	mqfq_auto_begin_legs(a);
 }
@@ -770,6 +772,17 @@ static bool mqfq_auto_have_come(const struct mqfq_auto *a)
 {
 	return a->knob[MQFQ_AUTO_SLOTS].is_on && !a->is_new &&
 	       mqfq_auto_are_more(a->nr_asking, a->nr_known);
+}
+
+/* All are new, with as many slots for each flow as there were. */
+static void mqfq_auto_begin_with_more(struct mqfq_auto *a)
+{
+	struct mqfq_auto_knob *d = &a->knob[MQFQ_AUTO_SLOTS];
+
+	if (a->nr_known)
+		d->base = min(div_u64((u64)d->base * a->nr_asking, a->nr_known),
+			      (u64)max(a->open_slots, d->base));
+	mqfq_auto_restart(a);
 }
 
 /* Flows for which the values were found are back: nothing is tried for a while. */
@@ -790,8 +803,8 @@ static bool mqfq_auto_is_for_one(struct mqfq_auto *a, const struct mqfq_auto_win
 		bool was_alone = mqfq_auto_is_alone(a);
 
 		a->nr_alone = 0;
-		if (was_alone && (a->is_new || w->nr_flows > a->nr_known))
-			mqfq_auto_restart(a);
+		if (was_alone && (a->is_new || a->nr_asking > a->nr_known))
+			mqfq_auto_begin_with_more(a);
 		else if (was_alone)
 			mqfq_auto_go_on(a);
 		return was_alone;
@@ -806,17 +819,17 @@ void mqfq_auto_window(struct mqfq_auto *a, const struct mqfq_auto_window *w)
 	u32 slots = mqfq_auto_value(a, MQFQ_AUTO_SLOTS);
 	u32 throttle_kb = mqfq_auto_value(a, MQFQ_AUTO_THROTTLE_KB);
 
-	a->mean = mqfq_auto_mean(&a->shares);
 	if (a->skip) {
 		a->drain -= min(a->drain, w->requests);
 		a->skip = a->drain ? a->skip - 1 : 0;
 		return;
 	}
-	a->leg[a->side].means += a->mean;
 	if (!a->probing)
 		a->in_flight = max(a->in_flight, w->in_flight);
 	if (!mqfq_auto_is_for_one(a, w)) {
-		if (mqfq_auto_have_come(a) || (a->probing && mqfq_auto_is_void(a, w)))
+		if (mqfq_auto_have_come(a))
+			mqfq_auto_begin_with_more(a);
+		else if (a->probing && mqfq_auto_is_void(a, w))
 			mqfq_auto_restart(a);
 		else if (a->probing)
 			mqfq_auto_compare(a, w);

@@ -75,8 +75,7 @@ struct mqfq_auto_knob {
  * @nr_void:	windows in a row with a load that the comparison is not about
  * @drain:	requests that were sent before the last change, and have not been completed
  * @is_new:	the flows are new: D is brought down without comparisons
- * @nr_new:	so many
- * @nr_came:	the most that asked for more than they had, while they are new
+ * @nr_new:	so many of them, as @nr_asking counts
  * @nr_known:	flows that D was brought down for: if they return, it is found
  * @first:	service before the first step of that
  * @best:	and with the best value so far
@@ -86,8 +85,8 @@ struct mqfq_auto_knob {
  * @way:	which way
  * @leg:	service with the base, and with the value that is tried
  * @shares:	of the flows in this window
- * @mean:	what a flow had on average in the last one
- * @nr_asking:	of the flows in this window, those that ask for more than they have
+ * @nr_here:	flows that had a request in this window
+ * @nr_asking:	of them, those that have one at its end and ask for more than they have
  * @period:	counts comparisons and rests
  * @jain_ppm:	Jain's index with the base, in the last comparison or in this rest; 0: not known
  * @side:	which leg this window counts for
@@ -118,7 +117,6 @@ struct mqfq_auto {
 	u64 drain;
 	bool is_new;
 	u32 nr_new;
-	u32 nr_came;
 	u32 nr_known;
 	struct mqfq_auto_leg first, best;
 	u32 last_slots;
@@ -127,7 +125,7 @@ struct mqfq_auto {
 	enum mqfq_auto_way way;
 	struct mqfq_auto_leg leg[MQFQ_AUTO_NR_SIDES];
 	struct mqfq_auto_shares shares;
-	u64 mean;
+	u32 nr_here;
 	u32 nr_asking;
 	u32 period;
 	u32 jain_ppm;
@@ -213,7 +211,10 @@ static inline unsigned int mqfq_auto_window_ms(const struct mqfq_auto *a)
 								MQFQ_AUTO_WINDOW_MS;
 }
 
-/* A window is over: mqfq_auto_flow() follows for each flow, then mqfq_auto_window(). */
+/*
+ * A window is over: mqfq_auto_flow() follows for each flow, then mqfq_auto_begin_shares(),
+ * mqfq_auto_share() for each flow once more, and mqfq_auto_window().
+ */
 void mqfq_auto_begin_window(struct mqfq_auto *a);
 
 /**
@@ -221,11 +222,21 @@ void mqfq_auto_begin_window(struct mqfq_auto *a);
  * @a:		law
  * @note:	the law's, of this flow
  * @service_vt:	in units of virtual time; may be 0
- * @unit_vt:	what MQFQ_AUTO_UNIT_BYTES would add to that
  * @is_outstanding: it has requests that are not back, now that the window ends
  */
-void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt, u64 unit_vt,
+void mqfq_auto_flow(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 service_vt,
 		    bool is_outstanding);
+
+/* What all flows were served in the window is known. */
+void mqfq_auto_begin_shares(struct mqfq_auto *a);
+
+/**
+ * mqfq_auto_share() - what the flow has of the leg under way, beside the others
+ * @a:		law
+ * @note:	the law's, of this flow
+ * @unit_vt:	virtual time that MQFQ_AUTO_UNIT_BYTES take
+ */
+void mqfq_auto_share(struct mqfq_auto *a, struct mqfq_auto_flow *note, u64 unit_vt);
 
 /**
  * mqfq_auto_window() - a window is over

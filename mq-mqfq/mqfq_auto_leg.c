@@ -24,6 +24,8 @@ enum {
 	MQFQ_AUTO_UNFAIR_PPM	= 100000,
 	/* The flow that has least gains by a value if it has so much more. */
 	MQFQ_AUTO_POOREST_PPM	= 100000,
+	/* A flow that was there for less than one part in so many of a leg does not count in it. */
+	MQFQ_AUTO_DUE_PART	= 8,
 };
 
 void mqfq_auto_add(struct mqfq_auto_leg *leg, const struct mqfq_auto_window *w)
@@ -99,6 +101,13 @@ bool mqfq_auto_add_share(struct mqfq_auto_shares *s, const struct mqfq_auto_flow
 	s->units += unit * unit;
 	s->squares = min(s->squares, U64_MAX - square) + square;
 	return least;
+}
+
+u64 mqfq_auto_of_leg(const struct mqfq_auto_leg *leg, u64 due, u64 share)
+{
+	if (!due || due < leg->means / MQFQ_AUTO_DUE_PART)
+		return 0;
+	return mul_u64_u64_div_u64(share, leg->means, due);
 }
 
 s64 mqfq_auto_poorest_rise_ppm(const struct mqfq_auto_leg *now, const struct mqfq_auto_leg *then)

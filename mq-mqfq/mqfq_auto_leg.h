@@ -70,20 +70,21 @@ struct mqfq_auto_shares {
 /**
  * struct mqfq_auto_flow - what the law remembers of a flow; all 0 at first
  * @share:	its service over its weight, with each side of the comparison; or at rest
- * @missed:	what flows had on average in those windows of each that it was not there for
- * @period:	number of that comparison, or rest
- * @idle:	how many of the last windows that it had a request in have ended without one
+ * @due:	what flows had on average in the windows of @share
+ * @now:	its service over its weight in the window that ends
+ * @period:	number of the comparison, or rest
+ * @visits:	how many of its last windows it came to and went from, as mqfq_auto.c counts
  * @was_outstanding: it had requests outstanding when the last window ended
- * @misses:	the last window is to be counted in @missed
- * @side:	of that one
+ * @counts:	it was there throughout the window that ends, and asks for more than it has
  */
 struct mqfq_auto_flow {
 	u64 share[MQFQ_AUTO_NR_SIDES];
-	u64 missed[MQFQ_AUTO_NR_SIDES];
+	u64 due[MQFQ_AUTO_NR_SIDES];
+	u64 now;
 	u32 period;
-	u16 idle;
+	u16 visits;
 	bool was_outstanding;
-	u8 misses : 1, side : 1;
+	bool counts;
 };
 
 /**
@@ -146,6 +147,13 @@ static inline u64 mqfq_auto_mean(const struct mqfq_auto_shares *s)
 /* Counts the share of the flow of @note; true if it is the least so far. */
 bool mqfq_auto_add_share(struct mqfq_auto_shares *s, const struct mqfq_auto_flow *note, u64 share,
 			 u64 unit);
+
+/*
+ * What a flow would have of a leg if it had been there all the time: @share is what it has had, and
+ * @due what flows had on average meanwhile. When others are alone, each has more. 0 if it was there
+ * for too little of the leg to tell.
+ */
+u64 mqfq_auto_of_leg(const struct mqfq_auto_leg *leg, u64 due, u64 share);
 
 /* Counts a window for a turn. */
 void mqfq_auto_turn_add(struct mqfq_auto_turn *turn, const struct mqfq_auto_window *w);

@@ -36,9 +36,9 @@
  * pass, if there is no slot, nothing that its flow has sent through the queue is at the device, and
  * a pass is to spare: when it comes to a queue that waits for a slot, when it is first and its
  * queue finds none, or when the flow's pass comes back. It becomes the head, and goes with a slot
- * if that comes first. These entries have as many passes as a quarter of D at most, since a small D
- * is meant to keep the device's queue short. They wait for virtual time as all do; a queue that was
- * throttled waits for a slot afterwards.
+ * if that comes first. A pass is to spare while fewer are out than a quarter of D, since a small D
+ * is meant to keep the device's queue short. Class RT has all passes, with any D. These entries
+ * wait for virtual time as all do; a queue that was throttled waits for a slot afterwards.
  *
  * A queue that has passes has its flag is_recalled set, by which mqfq_has_work() says yes. A queue
  * that is away (mqfq_stuck.c) has none. Passes of entries that do not come back are lent like
@@ -51,7 +51,7 @@
 #include "mqfq_rt.h"
 
 enum {
-	/* Entries that are of no class RT have passes for one part in so many of D, at most. */
+	/* A pass is to spare while fewer are out than one part in so many of D. */
 	MQFQ_RT_SPARE_PART	= 4,
 };
 
@@ -190,7 +190,7 @@ static bool mqfq_rt_has_none_out(const struct mqfq_queue *mq, const struct flow 
 	return nr && nr <= mqfq_nr_queued(mq, f);
 }
 
-/* So many entries that are of no class RT may have passes. */
+/* A pass is to spare for an entry of another class while fewer than so many are out. */
 static int mqfq_rt_nr_to_spare(const struct mqfq_policy *p)
 {
 	return min_t(int, mqfq_nr_passes(p), READ_ONCE(p->tokens.slots) / MQFQ_RT_SPARE_PART);

@@ -75,11 +75,20 @@ static void mqfq_tuner_flow(void *context, struct flow *f)
 	note->service_bytes = service_bytes;
 	note->passed_bytes = passed_bytes;
 	all->window->bytes += bytes;
-	if (mqfq_tuner_is_apart(f, bytes, passed))
+	if (mqfq_tuner_is_apart(f, bytes, passed)) {
+		/* As if it had not been there. */
+		mqfq_auto_flow(all->law, &note->law, 0, false);
 		return;
+	}
 	all->window->nr_flows += bytes || is_outstanding;
-	mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes),
-		       flow_cost_vt(f, MQFQ_AUTO_UNIT_BYTES), is_outstanding);
+	mqfq_auto_flow(all->law, &note->law, flow_cost_vt(f, bytes), is_outstanding);
+}
+
+static void mqfq_tuner_share_of(void *context, struct flow *f)
+{
+	struct mqfq_auto *law = context;
+
+	mqfq_auto_share(law, &mqfq_tuner_note(f)->law, flow_cost_vt(f, MQFQ_AUTO_UNIT_BYTES));
 }
 
 /*
@@ -219,6 +228,18 @@ static void mqfq_tuner_begin_again(struct mqfq_data *md)
 			mqfq_auto_on(law, which);
 }
 
+/* Tells the law. A flow that has come since the window was measured counts with nothing. */
+static void mqfq_tuner_tell(struct mqfq_data *md)
+{
+	struct mqfq_tuner *t = &md->tuner;
+
+	mqfq_auto_begin_shares(&t->law);
+	rcu_read_lock();
+	flow_table_for_each(&md->flows, mqfq_tuner_share_of, &t->law);
+	rcu_read_unlock();
+	mqfq_auto_window(&t->law, &t->window);
+}
+
 static void mqfq_tuner_end_window(struct mqfq_data *md)
 {
 	struct mqfq_tuner *t = &md->tuner;
@@ -231,7 +252,7 @@ static void mqfq_tuner_end_window(struct mqfq_data *md)
 		t->window.bytes = mqfq_charge_window(&md->charge, was_late ? 0 : t->window.ns,
 						     mqfq_tuner_is_full(md), t->window.bytes);
 	if (!was_late && mqfq_auto_is_any_on(&t->law) && !t->was_held_down)
-		mqfq_auto_window(&t->law, &t->window);
+		mqfq_tuner_tell(md);
 	mqfq_target_tick(md, t->window.in_flight);
 	if (mqfq_tuner_is_held_down(md) != t->was_held_down) {
 		t->was_held_down = !t->was_held_down;

@@ -465,10 +465,14 @@ static void end_window(struct machine *m)
 		sum.bytes += bytes;
 		sum.largest_kb = max(sum.largest_kb, t->now->kb);
 		mqfq_auto_flow(&m->law, &t->note, flow_cost_vt(t->flow, bytes - t->seen),
-			       flow_cost_vt(t->flow, MQFQ_AUTO_UNIT_BYTES), t->outstanding);
+			       t->outstanding);
 		sum.nr_flows += t->outstanding || bytes != t->seen;
 		t->seen = bytes;
 	}
+	mqfq_auto_begin_shares(&m->law);
+	for (i = 0; i < m->nr_tenants; i++)
+		mqfq_auto_share(&m->law, &m->tenant[i].note,
+				flow_cost_vt(m->tenant[i].flow, MQFQ_AUTO_UNIT_BYTES));
 	for (i = 0; i < m->world->nr_queues; i++) {
 		sum.slot_waits += atomic64_read(&m->policy.queue[i].slot_waits);
 		sum.throttles += m->policy.queue[i].throttles;
