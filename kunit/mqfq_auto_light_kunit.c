@@ -62,6 +62,26 @@ static void window(struct context *c, const u32 *requests, unsigned int outstand
 	mqfq_auto_window(&c->law, &w);
 }
 
+/* From the next window on, the leg that there is at rest is another one. */
+static void begin_leg(struct context *c)
+{
+	c->law.period++;
+	c->law.leg[MQFQ_AUTO_BASE] = (struct mqfq_auto_leg) {};
+}
+
+/* Nothing is looked for, and the law is at rest with the flows of two bits, for a long time. */
+static void rest(struct context *c, const u32 *requests)
+{
+	unsigned int i;
+
+	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, SLOTS);
+	for (i = 0; i < 3; i++)
+		window(c, requests, 3);
+	c->law.wait = 1000;
+	c->law.felt = ~0U;
+	begin_leg(c);
+}
+
 /* A flow that has something outstanding half of the time asks for no more. */
 static void light_test(struct kunit *test)
 {
@@ -132,7 +152,7 @@ static void away_test(struct kunit *test)
 /* A flow that comes to others, in the middle of a comparison or at rest, makes them new again. */
 static void comes_to_others_test(struct kunit *test)
 {
-	static const u32 two[NR_FLOWS] = { REQUESTS, REQUESTS },
+	static const u32 one[NR_FLOWS] = { REQUESTS }, two[NR_FLOWS] = { REQUESTS, REQUESTS },
 			 three[NR_FLOWS] = { REQUESTS, REQUESTS, REQUESTS };
 	bool at_rest = *(const bool *)test->param_value;
 	struct context *c = test->priv;
@@ -162,6 +182,12 @@ static void comes_to_others_test(struct kunit *test)
 	window(c, three, 7);
 	window(c, three, 7);
 	KUNIT_EXPECT_EQ(test, c->law.skip, 0U);
+	/* Nor does it become more when more come to one that was alone than were known before. */
+	c->law.nr_known = 2;
+	while (!mqfq_auto_is_alone(&c->law))
+		window(c, one, 1);
+	window(c, three, 7);
+	KUNIT_EXPECT_EQ(test, *slots, (u32)SLOTS);
 }
 
 static const bool comes_at_rest[] = { false, true };
@@ -251,13 +277,7 @@ static void alone_meanwhile_test(struct kunit *test)
 	struct mqfq_auto_leg *leg = &c->law.leg[MQFQ_AUTO_BASE];
 	unsigned int i;
 
-	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, SLOTS);
-	for (i = 0; i < 3; i++)
-		window(c, both, 3);
-	c->law.wait = 1000;
-	c->law.felt = ~0U;
-	c->law.period++;
-	*leg = (struct mqfq_auto_leg) {};
+	rest(c, both);
 	for (i = 0; i < 40; i++)
 		window(c, i % 8 < 4 ? both : one, i % 8 < 4 ? 3 : 1);
 	/* Of each four windows one is that in which the other one comes, but for the first four. */
@@ -272,11 +292,7 @@ static void long_windows_test(struct kunit *test)
 	struct context *c = test->priv;
 	unsigned int i;
 
-	mqfq_auto_off(&c->law, MQFQ_AUTO_SLOTS, SLOTS);
-	for (i = 0; i < 3; i++)
-		window(c, requests, 3);
-	c->law.wait = 1000;
-	c->law.felt = ~0U;
+	rest(c, requests);
 	for (i = 0; i < 100; i++)
 		window(c, requests, 1);
 	KUNIT_EXPECT_EQ(test, c->flow[1].visits, 0);
@@ -285,8 +301,7 @@ static void long_windows_test(struct kunit *test)
 	window(c, requests, 3);
 	KUNIT_EXPECT_EQ(test, c->law.leg[MQFQ_AUTO_BASE].shares.nr, 1ULL);
 	/* What it had of a leg counts no more when it turns out to be light. */
-	c->law.period++;
-	c->law.leg[MQFQ_AUTO_BASE] = (struct mqfq_auto_leg) {};
+	begin_leg(c);
 	window(c, requests, 3);
 	KUNIT_EXPECT_EQ(test, c->law.leg[MQFQ_AUTO_BASE].shares.nr, 2ULL);
 	c->flow[1].visits = U16_MAX;

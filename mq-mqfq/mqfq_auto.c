@@ -99,7 +99,7 @@
  * What it costs
  * =============
  * Hooks do nothing for it: bytes per flow, completions, waits and throttlings are counted anyway.
- * While flows exist, a work item looks at them once per window, which is 50 ms at rest and with
+ * While flows exist, a work item goes over them twice per window, which is 50 ms at rest and with
  * one flow.
  *
  * The theorems hold with the largest T and D that were in force in the interval; mqfq_theorems has
@@ -774,12 +774,12 @@ static bool mqfq_auto_have_come(const struct mqfq_auto *a)
 	       mqfq_auto_are_more(a->nr_asking, a->nr_known);
 }
 
-/* All are new, with as many slots for each flow as there were. */
+/* All are new, with as many slots for each flow as there were, unless D was given. */
 static void mqfq_auto_begin_with_more(struct mqfq_auto *a)
 {
 	struct mqfq_auto_knob *d = &a->knob[MQFQ_AUTO_SLOTS];
 
-	if (a->nr_known)
+	if (d->is_on && a->nr_known)
 		d->base = min(div_u64((u64)d->base * a->nr_asking, a->nr_known),
 			      (u64)max(a->open_slots, d->base));
 	mqfq_auto_restart(a);
