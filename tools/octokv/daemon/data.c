@@ -182,23 +182,23 @@ void data_print_info(const struct data *d, const struct okv_device_info *info)
 		printf("%s: it has slots; as a node of a cluster it is %s\n", d->path, id);
 }
 
-void data_add_journals(const struct data *d, struct opened *b, bool created)
+void data_upgrade(const struct data *d, struct opened *b, bool created)
 {
-	int result = created ? -ENODATA : okv_device_add_journals(&b->disk.disk);
+	int result = created ? -ENODATA : okv_device_upgrade(&b->disk.disk);
 
 	switch (result) {
 	case 0:
-		printf("%s: it has journals now; an earlier octokvd cannot open it\n", d->path);
+		printf("%s: it is of this version now: no earlier octokvd opens it\n", d->path);
 		break;
 	case -EALREADY:
-		printf("%s: it has journals already\n", d->path);
+		printf("%s: it is of this version already\n", d->path);
 		break;
 	case -EOPNOTSUPP:
-		die("%s: it is of a version without room for them: dump it, and load the dump into "
+		die("%s: it is of a version too early for that: dump it, and load the dump into "
 		    "a new store", d->path);
 	case -ENOSPC:
-		die("%s: there is no room behind its last segment: make it %d MiB larger", d->path,
-		    OKV_NR_JOURNALS * 4);
+		die("%s: there is no room for journals behind its last segment: make it %d MiB "
+		    "larger", d->path, OKV_NR_JOURNALS * 4);
 	default:
 		die("%s: %s", d->path, store_refusal(-result));
 	}

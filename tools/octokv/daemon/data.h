@@ -42,8 +42,8 @@ void data_format(const struct data *d, struct opened *b);
 
 void data_print_info(const struct data *d, const struct okv_device_info *info);
 
-/* Gives journals to a store that has none, and says so. */
-void data_add_journals(const struct data *d, struct opened *b, bool created);
+/* Makes a store of an earlier version one of this version, and says so. */
+void data_upgrade(const struct data *d, struct opened *b, bool created);
 
 /* Until it is finished a file that was made is removed by die(). NULL: it is. */
 void data_set_unfinished(const char *path);

@@ -218,7 +218,7 @@ const char *store_refusal(int error)
 		return "a load of it has not ended: octokvd --format --force makes it an empty "
 		       "store; then load again";
 	case ESTALE:
-		return "octokvd --add-journals has not ended: give it again";
+		return "octokvd --upgrade has not ended: give it again";
 	case EUCLEAN:
 		return "the store is damaged: octokvd --check reports more";
 	case EIO:

@@ -75,8 +75,7 @@ struct options {
 static const char usage_text[] =
 	"usage: octokvd --data FILE-OR-DEVICE [options]   serve it; a missing file is created\n"
 	"       octokvd --data FILE-OR-DEVICE --format    make an empty store on it\n"
-	"       octokvd --data FILE-OR-DEVICE --add-journals\n"
-	"                                                 give journals to an earlier store\n"
+	"       octokvd --data FILE-OR-DEVICE --upgrade   give an older store what new ones have\n"
 	"       octokvd --data FILE-OR-DEVICE --check     read it all; say what is there and\n"
 	"                                                 what is damaged; change nothing\n"
 	"       octokvd --data FILE-OR-DEVICE --dump RDB-FILE\n"
@@ -152,7 +151,7 @@ enum {
 	OPT_USER, OPT_HELP, OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID,
 	OPT_STRINGS_ONLY, OPT_SERVE_DAMAGED, OPT_SALVAGE, OPT_METRICS, OPT_SLOW_US, OPT_SLOW_LEN,
 	OPT_PREEMPT, OPT_NO_FENCE, OPT_TRIM, OPT_TLS, OPT_TLS_CERT, OPT_TLS_KEY, OPT_TLS_CA,
-	OPT_TLS_CLUSTER_CA, OPT_CLUSTER, OPT_SLOTS, OPT_ADD_JOURNALS,
+	OPT_TLS_CLUSTER_CA, OPT_CLUSTER, OPT_SLOTS, OPT_UPGRADE,
 };
 
 static const struct option long_options[] = {
@@ -184,7 +183,7 @@ static const struct option long_options[] = {
 	{ "tls-cluster-ca-cert-file", 1, NULL, OPT_TLS_CLUSTER_CA },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
 	{ "version", 0, NULL, OPT_VERSION }, { "cluster", 1, NULL, OPT_CLUSTER },
-	{ "fair", 1, NULL, OPT_FAIR }, { "add-journals", 0, NULL, OPT_ADD_JOURNALS }, { NULL },
+	{ "fair", 1, NULL, OPT_FAIR }, { "upgrade", 0, NULL, OPT_UPGRADE }, { NULL },
 };
 
 __attribute__((noreturn)) static void wrong_use(const char *why)
@@ -284,7 +283,7 @@ static void parse_file(struct options *o, int option)
 	case OPT_SAVE_TO:
 		o->config.save_to = optarg;
 		break;
-	case OPT_ADD_JOURNALS:
+	case OPT_UPGRADE:
 		set_mode(o, MODE_ADD_JOURNALS);
 		break;
 	case OPT_SALVAGE:
@@ -537,14 +536,14 @@ static void run_format(const struct options *o)
 	data_end(&b);
 }
 
-static void run_add_journals(const struct options *o)
+static void run_upgrade(const struct options *o)
 {
 	struct data d = data_of(o);
 	struct opened b;
 	bool created;
 
 	data_begin(&b, &d, data_open(&d, &created));
-	data_add_journals(&d, &b, created);
+	data_upgrade(&d, &b, created);
 	data_end(&b);
 }
 
@@ -872,7 +871,7 @@ int main(int argc, char **argv)
 		run_format(&o);
 		break;
 	case MODE_ADD_JOURNALS:
-		run_add_journals(&o);
+		run_upgrade(&o);
 		break;
 	case MODE_CHECK:
 		run_check(&o);

@@ -583,20 +583,16 @@ static void start_setrange(struct request *r)
 
 enum { EXPIRE_NX = 1, EXPIRE_XX = 2, EXPIRE_GT = 4, EXPIRE_LT = 8 };
 
-/* The new expiry is in kv.number. The value stays: it is written again with another expiry. */
+/* The new expiry is in kv.number. */
 static enum okv_status update_expire(struct okv_op *op)
 {
 	struct kv_op *kv = op->owner;
 	uint64_t old_ms = op->expire_ms, fresh_ms = kv->number;
 
-	if (!op->out)
-		return OKV_NOT_FOUND;
 	if ((kv->how & EXPIRE_NX && old_ms) || (kv->how & EXPIRE_XX && !old_ms) ||
 	    (kv->how & EXPIRE_GT && (!old_ms || fresh_ms <= old_ms)) ||
 	    (kv->how & EXPIRE_LT && old_ms && fresh_ms >= old_ms))
 		return OKV_ABORTED;
-	op->value = op->out;
-	op->value_len = op->out_len;
 	op->expire_ms = fresh_ms;
 	return OKV_OK;
 }
@@ -636,9 +632,8 @@ static void start_expire(struct request *r)
 	}
 	request_ops(r, 1);
 	if (how) {
-		kv = request_key(r, 0, 1, OKV_OP_UPDATE);
+		kv = request_key(r, 0, 1, OKV_OP_TOUCH);
 		kv->op.update = update_expire;
-		kv->op.flags = OKV_IF_PRESENT;
 		kv->number = expire_ms;
 		kv->how = how;
 	} else if (expire_ms <= r->conn->worker->now_ms) {
@@ -652,8 +647,7 @@ static void start_expire(struct request *r)
 static void start_persist(struct request *r)
 {
 	request_ops(r, 1);
-	request_key(r, 0, 1, OKV_OP_UPDATE)->op.update = update_expire;
-	r->ops->op.flags = OKV_IF_PRESENT;
+	request_key(r, 0, 1, OKV_OP_TOUCH)->op.update = update_expire;
 	r->ops->how = EXPIRE_XX;
 	request_submit(r);
 }
@@ -677,8 +671,8 @@ static void start_getex(struct request *r)
 		return;
 	}
 	request_ops(r, 1);
-	request_key(r, 0, 1, OKV_OP_UPDATE)->op.update = update_expire;
-	r->ops->op.flags = OKV_IF_PRESENT;
+	request_key(r, 0, 1, OKV_OP_TOUCH)->op.update = update_expire;
+	r->ops->op.flags = OKV_WANT_OLD;
 	r->ops->number = expire_ms;
 	r->ops->how = persist ? EXPIRE_XX : 0;
 	r->ops->want_value = true;

@@ -35,8 +35,6 @@ static enum okv_status set_expiry(struct okv_op *op)
 
 	if (!is_owner(op) || (kv->how & ADDS_MS && !op->expire_ms))
 		return OKV_ABORTED;
-	op->value = op->out;
-	op->value_len = op->out_len;
 	op->expire_ms = kv->how & ADDS_MS ? op->expire_ms + kv->number : (uint64_t)kv->number;
 	return OKV_OK;
 }
@@ -59,8 +57,8 @@ static void start_expiry(struct request *r)
 		return;
 	}
 	request_ops(r, 1);
-	request_key(r, 0, ARG_KEY, OKV_OP_UPDATE)->op.update = set_expiry;
-	r->ops->op.flags = OKV_IF_PRESENT;
+	request_key(r, 0, ARG_KEY, OKV_OP_TOUCH)->op.update = set_expiry;
+	r->ops->op.flags = OKV_WANT_OLD;
 	r->ops->how = adds ? ADDS_MS : 0;
 	r->ops->number = adds ? ms : (int64_t)r->conn->worker->now_ms + ms;
 	request_submit(r);

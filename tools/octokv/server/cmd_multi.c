@@ -192,7 +192,14 @@ static enum okv_status apply(struct state *s, struct okv_op *op)
 		status = op->update(op);
 		return status == OKV_OK ? set_value(s, op, op->expire_ms) : status;
 	case OKV_OP_TOUCH:
-		s->changed |= s->found;
+		if (!s->found)
+			return OKV_NOT_FOUND;
+		if (op->update)
+			op->expire_ms = op->out_expire_ms;
+		status = op->update ? op->update(op) : OKV_OK;
+		if (status != OKV_OK)
+			return status;
+		s->changed = true;
 		s->expire_ms = op->expire_ms;
 		break;
 	case OKV_OP_DELETE:

@@ -292,8 +292,14 @@ static bool keep_doubtful(struct kv_op *kv)
 		kv->update = op->update;
 		op->update = update_no_sooner;
 		return true;
-	case OKV_OP_PUT:
 	case OKV_OP_TOUCH:
+		if (op->update) {
+			kv->update = op->update;
+			op->update = update_no_sooner;
+			return true;
+		}
+		/* fall through */
+	case OKV_OP_PUT:
 		if (!op->expire_ms || op->flags & OKV_KEEP_TTL)
 			return true;
 		op->status = keep_key(op);

@@ -136,6 +136,7 @@ static void write_persistence(struct page *p)
 	line(p, "write_batches:%" PRIu64, p->store->nr_batches);
 	line(p, "journaled_batches:%" PRIu64, p->store->nr_journaled);
 	line(p, "write_batch_bytes:%" PRIu64, p->store->batch_bytes);
+	line(p, "expiry_records:%" PRIu64, p->store->nr_expiries);
 	line(p, "joined_writes:%" PRIu64, p->store->nr_joined);
 	line(p, "flushes:%" PRIu64, p->store->nr_flushes);
 	line(p, "checkpoints:%" PRIu64, p->store->nr_checkpoints);

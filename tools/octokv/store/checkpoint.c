@@ -71,7 +71,7 @@ static uint64_t due_bytes(const struct okv_partition *p)
 {
 	uint64_t share_bytes = TAIL_BYTES / p->layout->super.nr_partitions;
 	uint64_t most_bytes = p->nr_segments / 8 * (uint64_t)p->segment_bytes;
-	uint64_t index_bytes = p->index.nr_entries * sizeof(struct okv_entry);
+	uint64_t index_bytes = okv_index_disk_bytes(&p->index);
 	uint64_t bytes = share_bytes > 4 * index_bytes ? share_bytes : 4 * index_bytes;
 
 	/* Recovery reads whole segments. */
@@ -236,10 +236,22 @@ static uint32_t put_segments(const struct okv_partition *p, char *to)
 	return p->nr_segments * sizeof(struct okv_segment_disk);
 }
 
+/* What a shard takes in a checkpoint. */
+static uint32_t shard_bytes(const struct okv_partition *p, const struct okv_shard *s)
+{
+	uint32_t bytes = sizeof(struct okv_shard_disk) + s->nr_entries * sizeof(struct okv_entry);
+
+	if (okv_has_expiries(&p->layout->super))
+		bytes += sizeof(uint64_t) +
+			 (s->expiries ? s->expiries->nr * sizeof(struct okv_expiry) : 0);
+	return bytes;
+}
+
 static uint32_t put_shard(const struct okv_partition *p, uint32_t shard, char *to)
 {
 	const struct okv_shard *s = &p->index.shards[shard];
 	struct okv_shard_disk disk = { .shard = shard, .nr_entries = s->nr_entries };
+	uint64_t nr_expiries = s->expiries ? s->expiries->nr : 0;
 
 	memcpy(to, &disk, sizeof(disk));
 	to += sizeof(disk);
@@ -249,7 +261,13 @@ static uint32_t put_shard(const struct okv_partition *p, uint32_t shard, char *t
 			to += sizeof(s->entries[i]);
 		}
 	}
-	return sizeof(disk) + s->nr_entries * sizeof(struct okv_entry);
+	if (okv_has_expiries(&p->layout->super)) {
+		memcpy(to, &nr_expiries, sizeof(nr_expiries));
+		if (nr_expiries)
+			memcpy(to + sizeof(nr_expiries), s->expiries->at,
+			       nr_expiries * sizeof(s->expiries->at[0]));
+	}
+	return shard_bytes(p, s);
 }
 
 /* Send the next chunk, with all its shards as they are now. */
@@ -263,8 +281,7 @@ static bool send_chunk(struct okv_partition *p)
 		bytes += p->nr_segments * sizeof(struct okv_segment_disk);
 	while (c->root->nr_chunks && last < okv_index_nr_shards(&p->index) &&
 	       bytes < okv_chunk_limit(p))
-		bytes += sizeof(struct okv_shard_disk) +
-			 p->index.shards[last++].nr_entries * sizeof(struct okv_entry);
+		bytes += shard_bytes(p, &p->index.shards[last++]);
 	sent_bytes = okv_round_up(bytes, p->disk->block_bytes);
 	if (!find_place(p, sent_bytes))
 		return false;
@@ -278,7 +295,8 @@ static bool send_chunk(struct okv_partition *p)
 		bytes += put_shard(p, c->next_shard, c->buf + bytes);
 	header = (void *)c->buf;
 	*header = (struct okv_chunk_disk){
-		.magic = OKV_CHUNK_MAGIC, .partition = p->number,
+		.magic = okv_has_expiries(&p->layout->super) ? OKV_CHUNK_MAGIC : OKV_CHUNK_MAGIC_1,
+		.partition = p->number,
 		.attempt = c->root->attempt, .chunk = c->root->nr_chunks++, .bytes = bytes,
 	};
 	header->payload_sum = okv_sum(header + 1, bytes - sizeof(*header),
@@ -565,13 +583,32 @@ static int load_segments(struct okv_partition *p, const char *payload, uint32_t 
 	return 0;
 }
 
+/* The expiries of a shard; returns how many bytes they are, or -EUCLEAN. */
+static int load_expiries(struct okv_partition *p, uint32_t shard, const char *payload, size_t bytes)
+{
+	struct okv_expiry e;
+	uint64_t nr;
+
+	if (bytes < sizeof(nr))
+		return -EUCLEAN;
+	memcpy(&nr, payload, sizeof(nr));
+	if ((bytes - sizeof(nr)) / sizeof(e) < nr || nr > p->index.shards[shard].nr_entries)
+		return -EUCLEAN;
+	for (uint64_t i = 0; i < nr; i++) {
+		memcpy(&e, payload + sizeof(nr) + i * sizeof(e), sizeof(e));
+		okv_index_set_expiry(&p->index, shard, e.location, e.expire_ms);
+	}
+	return sizeof(nr) + nr * sizeof(e);
+}
+
 /* Shards come in order, each once; @next_shard is the first that may come. */
 static int load_shards(struct okv_partition *p, const char *payload, uint32_t bytes,
-		       uint32_t *next_shard)
+		       bool has_expiries, uint32_t *next_shard)
 {
 	const char *to = payload + bytes;
 	struct okv_shard_disk disk;
 	struct okv_entry e;
+	int more = 0;
 
 	while (payload < to) {
 		if ((size_t)(to - payload) < sizeof(disk))
@@ -588,6 +625,11 @@ static int load_shards(struct okv_partition *p, const char *payload, uint32_t by
 			if (!okv_map_load(p, disk.shard, &e))
 				return -EUCLEAN;
 		}
+		if (has_expiries)
+			more = load_expiries(p, disk.shard, payload, to - payload);
+		if (more < 0)
+			return more;
+		payload += more;
 	}
 	return 0;
 }
@@ -612,7 +654,7 @@ static int read_chunk(struct okv_partition *p, const struct okv_root_disk *root,
 		goto out;
 	h = *header;
 	error = -EUCLEAN;
-	if (h.magic != OKV_CHUNK_MAGIC ||
+	if ((h.magic != OKV_CHUNK_MAGIC && h.magic != OKV_CHUNK_MAGIC_1) ||
 	    h.sum != okv_chunk_sum(&p->layout->super, header, p->number,
 				   okv_location(p, segment, offset), root->attempt) ||
 	    h.partition != p->number || h.chunk != chunk || h.bytes < sizeof(h) ||
@@ -640,6 +682,7 @@ int okv_checkpoint_load(struct okv_partition *p, const struct okv_root_disk *roo
 	uint32_t offset = 0, at = 0, next_shard = 0;
 
 	for (uint32_t i = 0; i < root->nr_chunks; i++) {
+		const struct okv_chunk_disk *header;
 		const char *payload;
 		char *chunk;
 		uint32_t bytes;
@@ -654,11 +697,13 @@ int okv_checkpoint_load(struct okv_partition *p, const struct okv_root_disk *roo
 		}
 		if (error)
 			return error;
-		bytes = ((struct okv_chunk_disk *)chunk)->bytes - sizeof(struct okv_chunk_disk);
-		payload = chunk + sizeof(struct okv_chunk_disk);
-		error = i ? load_shards(p, payload, bytes, &next_shard) :
+		header = (const void *)chunk;
+		bytes = header->bytes - sizeof(*header);
+		payload = chunk + sizeof(*header);
+		error = i ? load_shards(p, payload, bytes, header->magic == OKV_CHUNK_MAGIC,
+					&next_shard) :
 			    load_segments(p, payload, bytes);
-		offset += okv_round_up(bytes + sizeof(struct okv_chunk_disk), p->disk->block_bytes);
+		offset += okv_round_up(header->bytes, p->disk->block_bytes);
 		mem_free(chunk);
 		if (error)
 			return error;

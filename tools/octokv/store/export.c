@@ -69,7 +69,7 @@ static void show(struct walk *w, const struct okv_record_disk *record, uint32_t 
 	struct okv_exported x = {
 		.partition = p->number, .tenant = record->tenant, .key_len = record->key_len,
 		.value_len = record->value_len, .key = record + 1, .value = value,
-		.expire_ms = record->expire_ms,
+		.expire_ms = okv_map_expiry(p, record->hash, location, record->expire_ms),
 		.offset_bytes = p->offset_bytes + location * OKV_ALIGN_BYTES,
 	};
 

@@ -293,6 +293,7 @@ static uint32_t version_of(const struct okv_format_options *options)
 		{ OKV_VERSION, OKV_VERSION_SLOTS },
 		{ OKV_VERSION_BARE, OKV_VERSION_BARE_SLOTS },
 		{ OKV_VERSION_NEAR, OKV_VERSION_NEAR_SLOTS },
+		{ OKV_VERSION_WHOLE, OKV_VERSION_WHOLE_SLOTS },
 	};
 
 	return versions[options->former][options->has_slots];
@@ -467,7 +468,7 @@ int okv_device_seal(struct okv_disk *disk, bool sealed)
 	return okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
 }
 
-/* ---- journals for a store that has none ---- */
+/* ---- what later versions have, for a store of an earlier one ---- */
 
 /* What a conversion that was interrupted was to write: the last copy that has it. */
 static int read_converting(struct okv_disk *disk, struct okv_super_disk *super)
@@ -488,29 +489,39 @@ static int read_converting(struct okv_disk *disk, struct okv_super_disk *super)
 	return error;
 }
 
-/* Give journals what is behind the last segment. */
+/* A store of a version without journals gets them, in what is behind its last segment. */
 static int plan_journals(const struct okv_disk *disk, struct okv_super_disk *super)
 {
 	uint64_t begin_bytes, bytes;
 
-	if (super->journal_bytes)
-		return -EALREADY;
-	if (okv_has_near_roots(super))
-		return -EOPNOTSUPP;
+	if (okv_may_have_journals(super))
+		return 0;
 	begin_bytes = okv_journal_offset(super, 0);
 	bytes = (disk->size_bytes - begin_bytes) / OKV_NR_JOURNALS / OKV_PAGE_BYTES *
 		OKV_PAGE_BYTES;
 	super->journal_bytes = bytes < OKV_JOURNAL_BYTES_MAX ? bytes : OKV_JOURNAL_BYTES_MAX;
-	super->version = okv_has_slots(super) ? OKV_VERSION_SLOTS : OKV_VERSION;
 	super->size_bytes = disk->size_bytes;
 	return bytes < OKV_JOURNAL_BYTES_MIN ? -ENOSPC : 0;
+}
+
+static int plan_upgrade(const struct okv_disk *disk, struct okv_super_disk *super)
+{
+	int error;
+
+	if (okv_has_expiries(super))
+		return -EALREADY;
+	if (okv_has_near_roots(super))
+		return -EOPNOTSUPP;
+	error = plan_journals(disk, super);
+	super->version = okv_has_slots(super) ? OKV_VERSION_SLOTS : OKV_VERSION;
+	return error;
 }
 
 /*
  * Until two copies are sealed, the others say what the store was. From then on neither this octokvd
  * nor an earlier one opens it, until two copies say what it is.
  */
-int okv_device_add_journals(struct okv_disk *disk)
+int okv_device_upgrade(struct okv_disk *disk)
 {
 	struct okv_layout layout = { 0 };
 	struct okv_super_disk *super = &layout.super;
@@ -520,7 +531,7 @@ int okv_device_add_journals(struct okv_disk *disk)
 	if (error == -ESTALE)
 		error = read_converting(disk, super);
 	else if (!error)
-		error = plan_journals(disk, super);
+		error = plan_upgrade(disk, super);
 	if (error)
 		return error;
 	page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);

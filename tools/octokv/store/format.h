@@ -26,8 +26,10 @@
 #endif
 
 enum {
-	OKV_VERSION		= 8,
-	OKV_VERSION_SLOTS	= 9,		/* as 8, but hashes have slots: hash.c */
+	OKV_VERSION		= 10,
+	OKV_VERSION_SLOTS	= 11,		/* as 10, but hashes have slots: hash.c */
+	OKV_VERSION_WHOLE	= 8,		/* as 10, but without OKV_RECORD_EXPIRY */
+	OKV_VERSION_WHOLE_SLOTS	= 9,		/* the same of 11 */
 	OKV_VERSION_BARE	= 6,		/* as 8, but without journals */
 	OKV_VERSION_BARE_SLOTS	= 7,		/* the same of 9 */
 	OKV_VERSION_NEAR	= 2,		/* as 6, but with both roots side by side */
@@ -61,7 +63,8 @@ enum {
 #define OKV_ROOT_MAGIC_1	0x746f6f72U		/* "root": without an attempt */
 #define OKV_BATCH_MAGIC		0x63746162U		/* "batc" */
 #define OKV_RECORD_MAGIC	0x64636572U		/* "recd" */
-#define OKV_CHUNK_MAGIC		0x6b6e6863U		/* "chnk" */
+#define OKV_CHUNK_MAGIC		0x326e6863U		/* "chn2" */
+#define OKV_CHUNK_MAGIC_1	0x6b6e6863U		/* "chnk": its shards have no expiries */
 #define OKV_JOURNAL_MAGIC	0x6c6e726aU		/* "jrnl" */
 #define OKV_NOWHERE		((1ULL << 40) - 1)	/* a location that no record has */
 
@@ -82,7 +85,7 @@ struct okv_super_disk {
 	uint32_t nr_segments;
 	/* @sum ends here, so that an earlier octokvd knows that the version is another one. */
 	uint64_t journal_bytes;	/* of each; 0: there are none */
-	uint64_t is_converting;	/* 1: sealed by okv_device_add_journals(), which has not ended */
+	uint64_t is_converting;	/* 1: sealed by okv_device_upgrade(), which has not ended */
 	uint64_t more_sum;	/* of these two, with @sum as the seed */
 };
 static_assert(sizeof(struct okv_super_disk) == 128, "superblock has holes");
@@ -138,9 +141,13 @@ struct okv_segment_disk {
 	uint64_t life;
 };
 
+/*
+ * @nr_entries entries follow, 16 bytes each, then the number of expiries in 8 bytes, and these, 16
+ * bytes each.
+ */
 struct okv_shard_disk {
 	uint32_t shard;
-	uint32_t nr_entries;	/* that follow, 16 bytes each */
+	uint32_t nr_entries;
 };
 
 /*
@@ -189,6 +196,7 @@ static_assert(sizeof(struct okv_head_disk) == 24, "head of the journal has holes
 enum okv_record_kind {
 	OKV_RECORD_PUT		= 1,
 	OKV_RECORD_DELETE	= 2,
+	OKV_RECORD_EXPIRY	= 3,	/* the record at @prev has this expiry from now on */
 };
 
 /*
@@ -205,7 +213,7 @@ struct okv_record_disk {
 	uint32_t value_len;
 	uint64_t hash;
 	uint64_t expire_ms;
-	uint64_t prev;		/* location of the record that this one replaces, or OKV_NOWHERE */
+	uint64_t prev;		/* location of the record that this one is about, or OKV_NOWHERE */
 	uint64_t value_sum;
 	uint64_t seq;
 };
@@ -213,8 +221,13 @@ static_assert(sizeof(struct okv_record_disk) == 64, "record header has holes");
 
 static inline bool okv_has_slots(const struct okv_super_disk *super)
 {
-	return super->version == OKV_VERSION_SLOTS || super->version == OKV_VERSION_BARE_SLOTS ||
-	       super->version == OKV_VERSION_NEAR_SLOTS;
+	return super->version == OKV_VERSION_SLOTS || super->version == OKV_VERSION_WHOLE_SLOTS ||
+	       super->version == OKV_VERSION_BARE_SLOTS || super->version == OKV_VERSION_NEAR_SLOTS;
+}
+
+static inline bool okv_has_expiries(const struct okv_super_disk *super)
+{
+	return super->version == OKV_VERSION || super->version == OKV_VERSION_SLOTS;
 }
 
 static inline bool okv_has_near_roots(const struct okv_super_disk *super)
@@ -224,7 +237,8 @@ static inline bool okv_has_near_roots(const struct okv_super_disk *super)
 
 static inline bool okv_may_have_journals(const struct okv_super_disk *super)
 {
-	return super->version == OKV_VERSION || super->version == OKV_VERSION_SLOTS;
+	return okv_has_expiries(super) || super->version == OKV_VERSION_WHOLE ||
+	       super->version == OKV_VERSION_WHOLE_SLOTS;
 }
 
 /* The device as the superblock describes it. */

@@ -38,8 +38,10 @@ void okv_index_init(struct okv_index *ix, uint32_t partition_bits, uint64_t part
 
 void okv_index_free(struct okv_index *ix)
 {
-	for (uint32_t i = 0; ix->shards && i < okv_index_nr_shards(ix); i++)
+	for (uint32_t i = 0; ix->shards && i < okv_index_nr_shards(ix); i++) {
 		mem_free(ix->shards[i].entries);
+		mem_free(ix->shards[i].expiries);
+	}
 	mem_free(ix->shards);
 	ix->shards = NULL;
 }
@@ -151,6 +153,92 @@ void okv_index_add(struct okv_index *ix, uint32_t shard, const struct okv_entry 
 	ix->nr_entries++;
 }
 
+/* ---- expiries ---- */
+
+/* The place of the first expiry of @e that is not before @location. */
+static uint32_t expiry_slot(const struct okv_expiries *e, uint64_t location)
+{
+	uint32_t from = 0, to = e ? e->nr : 0;
+
+	while (from < to) {
+		uint32_t middle = from + (to - from) / 2;
+
+		if (e->at[middle].location < location)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+static bool has_expiry(const struct okv_expiries *e, uint32_t slot, uint64_t location)
+{
+	return e && slot < e->nr && e->at[slot].location == location;
+}
+
+/* With room for so many. */
+static void resize_expiries(struct okv_index *ix, struct okv_shard *s, uint32_t nr_max)
+{
+	struct okv_expiries *e = s->expiries;
+	uint32_t nr = e ? e->nr : 0;
+
+	ix->nr_expiries_max += nr_max;
+	ix->nr_expiries_max -= e ? e->nr_max : 0;
+	if (!nr_max) {
+		mem_free(e);
+		s->expiries = NULL;
+		return;
+	}
+	e = mem_grow(e, sizeof(*e) + nr_max * sizeof(e->at[0]));
+	e->nr = nr;
+	e->nr_max = nr_max;
+	s->expiries = e;
+}
+
+const struct okv_expiry *okv_index_expiry(const struct okv_index *ix, uint64_t hash,
+					  uint64_t location)
+{
+	const struct okv_expiries *e = ix->shards[okv_index_shard(ix, hash)].expiries;
+	uint32_t slot = expiry_slot(e, location);
+
+	return has_expiry(e, slot, location) ? &e->at[slot] : NULL;
+}
+
+void okv_index_set_expiry(struct okv_index *ix, uint32_t shard, uint64_t location,
+			  uint64_t expire_ms)
+{
+	struct okv_shard *s = &ix->shards[shard];
+	uint32_t slot = expiry_slot(s->expiries, location);
+
+	if (!has_expiry(s->expiries, slot, location)) {
+		uint32_t nr = s->expiries ? s->expiries->nr : 0;
+
+		if (!nr || nr == s->expiries->nr_max)
+			resize_expiries(ix, s, nr + nr / 4 + 1);
+		memmove(&s->expiries->at[slot + 1], &s->expiries->at[slot],
+			(nr - slot) * sizeof(s->expiries->at[0]));
+		s->expiries->nr++;
+		ix->nr_expiries++;
+	}
+	s->expiries->at[slot] = (struct okv_expiry){
+		.location = location, .expire_ms = expire_ms,
+	};
+}
+
+static void remove_expiry(struct okv_index *ix, struct okv_shard *s, uint64_t location)
+{
+	struct okv_expiries *e = s->expiries;
+	uint32_t slot = expiry_slot(e, location);
+
+	if (!has_expiry(e, slot, location))
+		return;
+	e->nr--;
+	ix->nr_expiries--;
+	memmove(&e->at[slot], &e->at[slot + 1], (e->nr - slot) * sizeof(e->at[0]));
+	if (!e->nr || e->nr < e->nr_max / 2)
+		resize_expiries(ix, s, e->nr + e->nr / 4);
+}
+
 /* May an entry move from @slot back to @gap? Not if its home lies between them. */
 static bool may_move(uint32_t home, uint32_t gap, uint32_t slot)
 {
@@ -162,6 +250,7 @@ void okv_index_remove(struct okv_index *ix, uint32_t shard, struct okv_entry *en
 	struct okv_shard *s = &ix->shards[shard];
 	uint32_t gap = entry - s->entries;
 
+	remove_expiry(ix, s, entry->location);
 	for (uint32_t slot = after(s, gap); s->entries[slot].size; slot = after(s, slot)) {
 		if (may_move(home_of(s, s->entries[slot].tag), gap, slot)) {
 			s->entries[gap] = s->entries[slot];
@@ -243,5 +332,6 @@ void okv_index_places(const struct okv_index *ix, uint32_t shard, const struct o
 uint64_t okv_index_bytes(const struct okv_index *ix)
 {
 	return ix->nr_slots * sizeof(struct okv_entry) +
+	       ix->nr_expiries_max * sizeof(struct okv_expiry) +
 	       ((uint64_t)sizeof(*ix->shards) << ix->shard_bits);
 }

@@ -10,7 +10,10 @@
  * is an array of its own with open addressing. It grows by a sixth when it is 7/8 full and shrinks
  * below 11/16, so an entry costs 18.3 to 23.3 bytes. With thousands of entries to a shard a rebuild
  * is short, no operation waits for a rebuild of the whole table, and nothing needs twice the
- * memory. The directory adds 24 bytes for each MiB of the device.
+ * memory. The directory adds 32 bytes for each MiB of the device.
+ *
+ * An entry says whether its record expires, and not when. Where that has changed since the record
+ * was written, the shard has its expiry beside the entries, in 16 bytes or some more.
  *
  * Shard and tag are all that the index knows of a hash: the identity. Operations with the same
  * identity exclude each other (op.c). So a caller can walk candidates in the order of their
@@ -44,9 +47,22 @@ struct okv_entry {
 	uint64_t tag : OKV_TAG_BITS;
 };
 
+/* What the log has said of a record's expiry since: the same in memory and in a checkpoint. */
+struct okv_expiry {
+	uint64_t location;
+	uint64_t expire_ms;
+};
+
+/* In the order of their locations. */
+struct okv_expiries {
+	uint32_t nr, nr_max;
+	struct okv_expiry at[];
+};
+
 /* @due_ms: no record of the shard expires before that Unix time; 0: not known. */
 struct okv_shard {
 	struct okv_entry *entries;
+	struct okv_expiries *expiries;	/* NULL: none */
 	uint32_t nr_slots;
 	uint32_t nr_entries;
 	uint64_t due_ms;
@@ -58,6 +74,8 @@ struct okv_index {
 	uint32_t shard_bits;
 	uint64_t nr_entries;
 	uint64_t nr_slots;
+	uint64_t nr_expiries;		/* that there are, and that there is memory for */
+	uint64_t nr_expiries_max;
 };
 
 void okv_index_init(struct okv_index *ix, uint32_t partition_bits, uint64_t partition_bytes);
@@ -88,7 +106,17 @@ struct okv_entry *okv_index_at(const struct okv_index *ix, uint64_t hash, uint64
 /* Make room for so many entries in an empty shard. */
 void okv_index_reserve(struct okv_index *ix, uint32_t shard, uint32_t nr_entries);
 void okv_index_add(struct okv_index *ix, uint32_t shard, const struct okv_entry *entry);
+
+/* Its expiry goes along. */
 void okv_index_remove(struct okv_index *ix, uint32_t shard, struct okv_entry *entry);
+
+/* The expiry of the record at @location, if that is another than the record says; else NULL. */
+const struct okv_expiry *okv_index_expiry(const struct okv_index *ix, uint64_t hash,
+					  uint64_t location);
+
+/* Set it. The shard has the entry of that record. */
+void okv_index_set_expiry(struct okv_index *ix, uint32_t shard, uint64_t location,
+			  uint64_t expire_ms);
 
 /*
  * A walk over a shard goes by places. A place is a tag whose low half, which says where an entry
@@ -124,5 +152,12 @@ void okv_index_places(const struct okv_index *ix, uint32_t shard, const struct o
 		      uint64_t from, uint32_t nr_wanted, struct okv_places *found);
 
 uint64_t okv_index_bytes(const struct okv_index *ix);
+
+/* What its entries and expiries take in a checkpoint. */
+static inline uint64_t okv_index_disk_bytes(const struct okv_index *ix)
+{
+	return ix->nr_entries * sizeof(struct okv_entry) +
+	       ix->nr_expiries * sizeof(struct okv_expiry);
+}
 
 #endif

@@ -50,7 +50,7 @@ const struct okv_known *okv_known_find(const struct okv_known_table *t, uint64_t
 }
 
 void okv_known_set(struct okv_known_table *t, uint64_t location,
-		   const struct okv_record_disk *record, const void *key)
+		   const struct okv_record_disk *record, const void *key, uint64_t expire_ms)
 {
 	struct okv_known *known = find(t, location, location + 1);
 
@@ -62,10 +62,18 @@ void okv_known_set(struct okv_known_table *t, uint64_t location,
 		known = set_of(t, location) + t->next_victim++ % OKV_KNOWN_WAYS;
 	*known = (struct okv_known){
 		.location = location + 1, .value_len = record->value_len,
-		.expire_ms = record->expire_ms, .value_sum = record->value_sum,
+		.expire_ms = expire_ms, .value_sum = record->value_sum,
 		.key_len = record->key_len,
 	};
 	memcpy(known->key, key, record->key_len);
+}
+
+void okv_known_expires(struct okv_known_table *t, uint64_t location, uint64_t expire_ms)
+{
+	struct okv_known *known = find(t, location, location + 1);
+
+	if (known)
+		known->expire_ms = expire_ms;
 }
 
 void okv_known_drop(struct okv_known_table *t, uint64_t location)

@@ -49,9 +49,12 @@ void okv_known_free(struct okv_known_table *t);
 /* What lies at @location, which the index has, or NULL; valid until the next okv_known_set(). */
 const struct okv_known *okv_known_find(const struct okv_known_table *t, uint64_t location);
 
-/* @record has all but the key, of which it has the length. */
+/* @record has all but the key, of which it has the length, and the expiry. */
 void okv_known_set(struct okv_known_table *t, uint64_t location,
-		   const struct okv_record_disk *record, const void *key);
+		   const struct okv_record_disk *record, const void *key, uint64_t expire_ms);
+
+/* If the record at @location is known: it has that expiry from now on. */
+void okv_known_expires(struct okv_known_table *t, uint64_t location, uint64_t expire_ms);
 
 /* The record at @location is not in the index any more. */
 void okv_known_drop(struct okv_known_table *t, uint64_t location);

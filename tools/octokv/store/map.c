@@ -58,6 +58,28 @@ bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location)
 	return true;
 }
 
+bool okv_map_set_expiry(struct okv_partition *p, uint64_t hash, uint64_t location,
+			uint64_t expire_ms)
+{
+	struct okv_entry *e = okv_index_at(&p->index, hash, location);
+
+	if (!e)
+		return false;
+	e->expires = expire_ms != 0;
+	okv_index_set_expiry(&p->index, okv_index_shard(&p->index, hash), location, expire_ms);
+	if (expire_ms)
+		okv_map_expires(p, hash, expire_ms);
+	return true;
+}
+
+uint64_t okv_map_expiry(const struct okv_partition *p, uint64_t hash, uint64_t location,
+			uint64_t expire_ms)
+{
+	const struct okv_expiry *e = okv_index_expiry(&p->index, hash, location);
+
+	return e ? e->expire_ms : expire_ms;
+}
+
 /* May an entry say this? The record has to lie within one segment. */
 static bool is_possible(const struct okv_partition *p, const struct okv_entry *e)
 {

@@ -21,6 +21,17 @@ bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location);
  */
 void okv_map_expires(struct okv_partition *p, uint64_t hash, uint64_t expire_ms);
 
+/*
+ * The record at @location has that expiry from now on, or none with 0; false if the index does not
+ * have it.
+ */
+bool okv_map_set_expiry(struct okv_partition *p, uint64_t hash, uint64_t location,
+			uint64_t expire_ms);
+
+/* The expiry of the record at @location, which itself says @expire_ms. */
+uint64_t okv_map_expiry(const struct okv_partition *p, uint64_t hash, uint64_t location,
+			uint64_t expire_ms);
+
 /* Add an entry of a checkpoint to @shard; false if no record can be where it says. */
 bool okv_map_load(struct okv_partition *p, uint32_t shard, const struct okv_entry *entry);
 

@@ -39,6 +39,10 @@
  * spoilt. If a record is not in memory, its header and its apart value are read at the same time:
  * the index knows where both are.
  *
+ * Expiries. To give a record with an apart value another expiry, the value is neither read nor
+ * written: a record of its own says so (OKV_RECORD_EXPIRY). The index keeps the expiry until the
+ * record goes or moves. A move takes it along.
+ *
  * A record in the log names the one that it replaces. So the log alone, without reading keys, says
  * what the index is (recover.c).
  *
@@ -178,10 +182,17 @@ static const struct okv_record_disk *record_of(const struct okv_op *op)
 	return (const void *)((const char *)op->buf + offset_bytes % p->disk->read_align_bytes);
 }
 
-static bool wants_value(const struct okv_op *op)
+/* "Expiries" above: may the value stay where it is, of a record that @apart is of? */
+static bool may_leave_value(const struct okv_op *op, uint32_t apart)
 {
-	return op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH ||
-	       op->flags & OKV_WANT_OLD;
+	return op->kind == OKV_OP_TOUCH && apart &&
+	       okv_has_expiries(&op->partition->layout->super);
+}
+
+static bool wants_value(const struct okv_op *op, uint32_t apart)
+{
+	return op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE || op->flags & OKV_WANT_OLD ||
+	       (op->kind == OKV_OP_TOUCH && !may_leave_value(op, apart));
 }
 
 static void op_probe(struct okv_op *op, uint64_t from);
@@ -243,6 +254,7 @@ static void op_judge_record(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
 	const struct okv_record_disk *record = record_of(op);
+	uint64_t expire_ms;
 	bool same;
 
 	if (op->io.result) {
@@ -258,25 +270,26 @@ static void op_judge_record(struct okv_op *op)
 		op_probe(op, op->at + 1);
 		return;
 	}
+	expire_ms = okv_map_expiry(p, record->hash, op->at, record->expire_ms);
 	if (op->kind == OKV_OP_KEYS) {
-		if (!okv_is_expired(record->expire_ms, p->now_ms))
-			op->seen(op, record);
+		if (!okv_is_expired(expire_ms, p->now_ms))
+			op->seen(op, record, expire_ms);
 		else
 			op->expired = true;
 		op_probe(op, op->at + 1);
 		return;
 	}
-	okv_known_set(&p->known, op->at, record, record + 1);
-	if (op->kind == OKV_OP_EXPIRE && record->expire_ms &&
-	    (!op->expire_ms || record->expire_ms < op->expire_ms))
-		op->expire_ms = record->expire_ms;
-	same = op->kind == OKV_OP_EXPIRE ? okv_is_expired(record->expire_ms, p->now_ms) :
+	okv_known_set(&p->known, op->at, record, record + 1, expire_ms);
+	if (op->kind == OKV_OP_EXPIRE && expire_ms &&
+	    (!op->expire_ms || expire_ms < op->expire_ms))
+		op->expire_ms = expire_ms;
+	same = op->kind == OKV_OP_EXPIRE ? okv_is_expired(expire_ms, p->now_ms) :
 	       is_key_of(op, record + 1, record->key_len);
 	if (!same) {
 		op_probe(op, op->at + 1);
 		return;
 	}
-	op_has_found(op, record->expire_ms);
+	op_has_found(op, expire_ms);
 	if (op->kind == OKV_OP_EXPIRE) {
 		op->tenant = record->tenant;
 		op->key = record + 1;
@@ -284,7 +297,7 @@ static void op_judge_record(struct okv_op *op)
 		op->hash = record->hash;
 	}
 	op->out_len = op->found ? record->value_len : 0;
-	if (op->found && wants_value(op))
+	if (op->found && wants_value(op, op->apart))
 		op_take(op, record);
 	else
 		op_decide(op);
@@ -356,7 +369,7 @@ static void op_read(struct okv_op *op, uint32_t record_bytes, uint32_t value_byt
 static const struct okv_known *op_known(const struct okv_op *op, const struct okv_entry *entry)
 {
 	if (op->kind == OKV_OP_KEYS || op->kind == OKV_OP_EXPIRE ||
-	    (wants_value(op) && !entry->apart))
+	    (wants_value(op, entry->apart) && !entry->apart))
 		return NULL;
 	return okv_known_find(&op->partition->known, entry->location);
 }
@@ -367,7 +380,7 @@ static void op_use_known(struct okv_op *op, const struct okv_known *known)
 	op_has_found(op, known->expire_ms);
 	op->out_len = op->found ? known->value_len : 0;
 	op->sum = known->value_sum;
-	if (op->found && wants_value(op))
+	if (op->found && wants_value(op, op->apart))
 		op_read(op, 0, known->value_len);
 	else
 		op_decide(op);
@@ -383,9 +396,9 @@ static void op_read_candidate(struct okv_op *op, const struct okv_entry *entry)
 	uint32_t own_bytes = okv_round_up(sizeof(struct okv_record_disk) + op->key_len,
 					  OKV_ALIGN_BYTES);
 
-	if (wants_value(op) && entry->apart && bytes > own_bytes)
+	if (wants_value(op, entry->apart) && entry->apart && bytes > own_bytes)
 		value_bytes = bytes - own_bytes;
-	if ((!wants_value(op) || entry->apart) &&
+	if ((!wants_value(op, entry->apart) || entry->apart) &&
 	    bytes > sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX)
 		bytes = sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX;
 	op_read(op, bytes, value_bytes);
@@ -420,6 +433,21 @@ static void op_probe(struct okv_op *op, uint64_t from)
 
 /* ---- what a write needs ---- */
 
+/* @old is the value of what there is, NULL if op->leaves_value and nobody wants it. */
+static enum okv_status op_judge_touch(struct okv_op *op, const void *old)
+{
+	enum okv_status status;
+
+	if (!op->found)
+		return OKV_NOT_FOUND;
+	if (op->update)
+		op->expire_ms = op->out_expire_ms;
+	status = op->update ? op->update(op) : OKV_OK;
+	op->value = old;
+	op->value_len = op->leaves_value ? 0 : op->out_len;
+	return status;
+}
+
 /* May a PUT, UPDATE or TOUCH write what it wants to, by what there is? @old is the value. */
 static enum okv_status op_judge(struct okv_op *op, const void *old)
 {
@@ -430,9 +458,7 @@ static enum okv_status op_judge(struct okv_op *op, const void *old)
 		op->expire_ms = op->out_expire_ms;
 		return op->update(op);
 	case OKV_OP_TOUCH:
-		op->value = old;
-		op->value_len = op->out_len;
-		return op->found ? OKV_OK : OKV_NOT_FOUND;
+		return op_judge_touch(op, old);
 	default:
 		if (op->flags & OKV_IF_ABSENT && op->found)
 			return OKV_EXISTS;
@@ -477,12 +503,19 @@ static bool keeps_old(const struct okv_op *op)
 	return op->kind == OKV_OP_UPDATE || op->flags & OKV_WANT_OLD;
 }
 
+/* Of the value that there is when the record of @op is durable. */
+static uint32_t len_after(const struct okv_op *op)
+{
+	return op->leaves_value ? op->out_len : op->value_len;
+}
+
 /* "Joining" above: may @op, which waits for the lock, join @before, and copy so much? */
 static bool joins(const struct okv_op *op, const struct okv_op *before, uint32_t room_bytes)
 {
 	return (op->kind == OKV_OP_PUT || op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH) &&
 	       op->tenant == before->tenant && is_key_of(op, before->key, before->key_len) &&
-	       (!keeps_old(op) || before->value_len <= room_bytes);
+	       (!keeps_old(op) ||
+		(len_after(before) <= room_bytes && (before->value || !len_after(before))));
 }
 
 /* @op finds what @before is about to write; op->status is its answer, if that becomes durable. */
@@ -492,7 +525,8 @@ static void op_decide_behind(struct okv_op *op, const struct okv_op *before)
 	op->present = before->present;
 	op->at = before->at;
 	op->found = !okv_is_expired(before->expire_ms, op->partition->now_ms);
-	op->out_len = op->found ? before->value_len : 0;
+	op->out_len = op->found ? len_after(before) : 0;
+	op->leaves_value = op->kind == OKV_OP_TOUCH && before->leaves_value;
 	op->out_expire_ms = op->found ? before->expire_ms : 0;
 	/* A copy: the memory of @before ends when it is answered. */
 	if (op->found && keeps_old(op)) {
@@ -515,7 +549,7 @@ static struct okv_op *op_join(struct okv_op *first)
 
 	while ((op = lock->waiting.head) && joins(op, writer, room_bytes)) {
 		okv_queue_take(&lock->waiting);
-		room_bytes -= keeps_old(op) ? writer->value_len : 0;
+		room_bytes -= keeps_old(op) ? len_after(writer) : 0;
 		lock->joined = first;
 		last->joined = op;
 		last = op;
@@ -586,6 +620,7 @@ static void op_decide(struct okv_op *op)
 	if (!op->present)
 		op->at = OKV_NOWHERE;
 	op->out_expire_ms = op->found ? op->old_expire_ms : 0;
+	op->leaves_value = op->found && may_leave_value(op, op->apart);
 	switch (op->kind) {
 	case OKV_OP_GET:
 	case OKV_OP_STAT:
@@ -619,6 +654,13 @@ void okv_op_applied(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
 
+	if (op->leaves_value) {
+		okv_map_set_expiry(p, op->hash, op->at, op->expire_ms);
+		okv_known_expires(&p->known, op->at, op->expire_ms);
+		p->stats.nr_expiries++;
+		okv_op_finish(op, OKV_OK);
+		return;
+	}
 	if (op->present) {
 		okv_map_remove(p, op->hash, op->at);
 		okv_known_drop(&p->known, op->at);
@@ -631,7 +673,7 @@ void okv_op_applied(struct okv_op *op)
 		};
 
 		okv_map_add(p, &record, op->to);
-		okv_known_set(&p->known, op->to, &record, op->key);
+		okv_known_set(&p->known, op->to, &record, op->key, op->expire_ms);
 	}
 	p->stats.nr_deletes += op->kind == OKV_OP_DELETE && op->found;
 	p->stats.nr_expired += okv_op_removes(op) && !op->found;
@@ -651,7 +693,10 @@ static void op_start(struct okv_op *op)
 		op_probe(op, 0);
 	} else if (okv_index_at(&p->index, op->hash, op->at)) {
 		op->present = true;
-		op->expired = okv_is_expired(op->expire_ms, p->now_ms);
+		op->expire_ms = okv_map_expiry(p, op->hash, op->at, op->expire_ms);
+		/* The writer that has yielded may be about to write a record about this one. */
+		op->expired = okv_is_expired(op->expire_ms, p->now_ms) &&
+			      !(op->yielder && op->yielder->leaves_value);
 		op_write(op);
 	} else {
 		okv_op_finish(op, OKV_NOT_FOUND);
@@ -782,7 +827,7 @@ static void op_begin(struct okv_partition *p, struct okv_op *op)
 	op->out = NULL;
 	op->out_len = 0;
 	op->out_expire_ms = 0;
-	op->found = op->present = op->expired = false;
+	op->found = op->present = op->expired = op->leaves_value = false;
 	op->nr_suspects = 0;
 	okv_stages_begin(p, &op->stages);
 	p->nr_ops++;

@@ -5,7 +5,8 @@
  * Replay. Records are applied in the order of the log: "remove the entry of the record that I
  * replace, if it is there; add my own, if it is not". Replay reads and compares no key. It does no
  * harm that the checkpoint shows some of it already. In the end there is an entry for each record
- * that was added, here or before, and that no record of the log removes.
+ * that was added, here or before, and that no record of the log removes. A record about the expiry
+ * of another one sets it, if the entry of that one is there.
  *
  * Where the log goes on. Segments have lives, numbered in the order of their use. The tail of the
  * log is the segment of the root, from the offset there, and all segments of later lives, in their
@@ -401,7 +402,9 @@ static void apply_batch(struct okv_partition *p, const struct okv_batch_disk *b,
 		const struct okv_record_disk *record = (const void *)((const char *)b + at);
 		uint64_t location = okv_location(p, segment, offset + at);
 
-		if (record->prev != OKV_NOWHERE)
+		if (record->kind == OKV_RECORD_EXPIRY)
+			okv_map_set_expiry(p, record->hash, record->prev, record->expire_ms);
+		else if (record->prev != OKV_NOWHERE)
 			okv_map_remove(p, record->hash, record->prev);
 		if (record->kind == OKV_RECORD_PUT &&
 		    !okv_index_at(&p->index, record->hash, location))

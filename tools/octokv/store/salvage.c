@@ -3,13 +3,14 @@
  * salvage.c - all records of a device, found without roots, checkpoints or an index
  *
  * Every segment of every partition is read twice. The first time, the latest record of each key is
- * noted: put or deleted, and when. Later means a later life of its segment, or a batch with a
+ * noted, which puts it or deletes it. Later means a later life of its segment, or a batch with a
  * greater number in the same life. The second time those that are puts are shown.
  *
  * It knows less than recovery does. A deletion whose segment has been used again is forgotten, and
  * an older record of the key may be left in a segment that has not: it comes back. A write that was
  * not acknowledged may be shown. Of a key whose latest value is damaged, that is said; an older
- * value does not come in its place.
+ * value does not come in its place. A record about another one's expiry is forgotten as a deletion
+ * is: then the expiry is that with which the value was written.
  */
 #include "log/journal.h"
 #include "mem.h"
@@ -18,11 +19,14 @@
 
 enum { TABLE_MIN = 1024 };
 
-/* The latest record of a key. @life: 0: none */
+/*
+ * The latest record of a key with a value, or that deletes it, and what was said of its expiry
+ * since. @life, @expiry_life: 0: none
+ */
 struct latest {
 	uint64_t hash, life, seq;
+	uint64_t expire_ms, expiry_life, expiry_seq;
 	uint16_t tenant;
-	bool is_put;
 };
 
 struct salvage {
@@ -35,11 +39,22 @@ struct salvage {
 	bool shows;
 };
 
+static bool is_used(const struct latest *latest)
+{
+	return latest->life || latest->expiry_life;
+}
+
+static bool is_later(uint64_t life, uint64_t seq, uint64_t than_life, uint64_t than_seq)
+{
+	return life > than_life || (life == than_life && seq > than_seq);
+}
+
 static struct latest *place_of(const struct salvage *s, uint64_t hash, uint16_t tenant)
 {
 	uint64_t at = (hash ^ (uint64_t)tenant << 32) * 0x9e3779b97f4a7c15ULL % s->nr_places;
 
-	while (s->table[at].life && (s->table[at].hash != hash || s->table[at].tenant != tenant))
+	while (is_used(&s->table[at]) &&
+	       (s->table[at].hash != hash || s->table[at].tenant != tenant))
 		at = (at + 1) % s->nr_places;
 	return &s->table[at];
 }
@@ -52,7 +67,7 @@ static void grow(struct salvage *s)
 	s->nr_places = nr_old ? 2 * nr_old : TABLE_MIN;
 	s->table = mem_zalloc(s->nr_places * sizeof(*s->table));
 	for (uint64_t i = 0; i < nr_old; i++)
-		if (old[i].life)
+		if (is_used(&old[i]))
 			*place_of(s, old[i].hash, old[i].tenant) = old[i];
 	mem_free(old);
 }
@@ -64,13 +79,19 @@ static void note(struct salvage *s, const struct okv_record_disk *record, uint64
 	if (2 * (s->nr_used + 1) > s->nr_places)
 		grow(s);
 	latest = place_of(s, record->hash, record->tenant);
-	if (latest->life > life || (latest->life == life && latest->seq >= record->seq))
-		return;
-	s->nr_used += !latest->life;
-	*latest = (struct latest){
-		.hash = record->hash, .life = life, .seq = record->seq, .tenant = record->tenant,
-		.is_put = record->kind == OKV_RECORD_PUT,
-	};
+	s->nr_used += !is_used(latest);
+	latest->hash = record->hash;
+	latest->tenant = record->tenant;
+	if (record->kind == OKV_RECORD_EXPIRY) {
+		if (!is_later(life, record->seq, latest->expiry_life, latest->expiry_seq))
+			return;
+		latest->expiry_life = life;
+		latest->expiry_seq = record->seq;
+		latest->expire_ms = record->expire_ms;
+	} else if (is_later(life, record->seq, latest->life, latest->seq)) {
+		latest->life = life;
+		latest->seq = record->seq;
+	}
 }
 
 static void show(struct salvage *s, const struct okv_record_disk *record, uint32_t segment,
@@ -85,7 +106,9 @@ static void show(struct salvage *s, const struct okv_record_disk *record, uint32
 		.expire_ms = record->expire_ms, .offset_bytes = okv_segment_offset(p, segment) + at,
 	};
 
-	if (latest->life != life || latest->seq != record->seq || !latest->is_put)
+	if (is_later(latest->expiry_life, latest->expiry_seq, life, record->seq))
+		x.expire_ms = latest->expire_ms;
+	if (record->kind != OKV_RECORD_PUT || latest->life != life || latest->seq != record->seq)
 		return;
 	if (!okv_value_is_good(p, x.value, record->value_len, record->value_sum))
 		x.value = NULL;

@@ -21,12 +21,12 @@
 
 enum { SCAN_SLOTS = 16384 };	/* some 100 us */
 
-static void op_seen(struct okv_op *op, const struct okv_record_disk *record)
+static void op_seen(struct okv_op *op, const struct okv_record_disk *record, uint64_t expire_ms)
 {
 	struct okv_scan *scan = op->owner;
 
 	scan->key_tenant = record->tenant;
-	scan->key(scan, record + 1, record->key_len, record->value_len, record->expire_ms);
+	scan->key(scan, record + 1, record->key_len, record->value_len, expire_ms);
 }
 
 static void end_one(struct okv_scan *scan)

@@ -234,8 +234,9 @@ void okv_segment_allocate(struct okv_partition *p, bool log_waits)
 
 uint32_t okv_segments_of_checkpoint(const struct okv_partition *p)
 {
-	uint64_t bytes = p->index.nr_entries * sizeof(struct okv_entry) +
-			 okv_index_nr_shards(&p->index) * sizeof(struct okv_shard_disk) +
+	uint64_t bytes = okv_index_disk_bytes(&p->index) +
+			 okv_index_nr_shards(&p->index) *
+			 (sizeof(struct okv_shard_disk) + sizeof(uint64_t)) +
 			 p->nr_segments * sizeof(struct okv_segment_disk) +
 			 2 * p->disk->block_bytes;
 

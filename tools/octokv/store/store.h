@@ -76,7 +76,7 @@ enum okv_op_kind {
 	OKV_OP_PUT,
 	OKV_OP_DELETE,
 	OKV_OP_UPDATE,		/* read, call update(), write */
-	OKV_OP_TOUCH,		/* set the expiry only */
+	OKV_OP_TOUCH,		/* set the expiry only; an apart value stays where it is */
 
 	/* Only the store submits these. */
 	OKV_OP_EXPIRE,
@@ -106,7 +106,7 @@ enum okv_op_flags {
 	OKV_IF_PRESENT	= 1 << 1,	/* PUT, UPDATE: else OKV_NOT_FOUND */
 
 	OKV_KEEP_TTL	= 1 << 2,	/* PUT: keep the expiry of the old record, if any */
-	OKV_WANT_OLD	= 1 << 3,	/* PUT, DELETE: out is the old value */
+	OKV_WANT_OLD	= 1 << 3,	/* PUT, DELETE, TOUCH: out is the old value */
 };
 
 /**
@@ -124,7 +124,8 @@ enum okv_op_flags {
  *			have @value, @value_len and @expire_ms written, set them and return OKV_OK.
  *			Any other status ends the operation with it. @value must stay until done();
  *			it may be within @out. DELETE with WANT_OLD, if not NULL: called if there is
- *			a record, which is deleted if it returns OKV_OK
+ *			a record, which is deleted if it returns OKV_OK. TOUCH, if not NULL: called
+ *			if there is a record, with its expiry in @expire_ms, which it may change
  * @done:		called once, perhaps before okv_partition_submit() returns. It may submit
  *			operations and, after okv_op_release(), free this one
  * @owner:		for the caller
@@ -173,6 +174,7 @@ struct okv_op {
 	uint64_t to;		/* location of the record that it wrote */
 	uint64_t sum;		/* checksum of the value; RELOCATE keeps it as it is */
 	uint64_t old_expire_ms;
+	bool leaves_value;	/* TOUCH: writes an OKV_RECORD_EXPIRY about the record at @at */
 	uint32_t record_bytes;
 	bool present;		/* @at is the key's, perhaps expired; HOLD: does not lend */
 	struct okv_op *yielder;	/* RELOCATE: the writer whose lock it has borrowed */
@@ -185,7 +187,7 @@ struct okv_op {
 	uint64_t suspect_at;	/* location of the last of them */
 
 	/* KEYS: called for each key. */
-	void (*seen)(struct okv_op *op, const struct okv_record_disk *record);
+	void (*seen)(struct okv_op *op, const struct okv_record_disk *record, uint64_t expire_ms);
 };
 
 /* Operations that become one batch. */
@@ -330,8 +332,9 @@ struct okv_device_info {
  *			their slot. OKV_SLOT_PARTITIONS_MIN partitions at least
  * @journal_bytes:	of each journal, 32 KiB to 4 MiB; default: a part of the device, none on a
  *			small one
- * @former:		for tests, as a former octokvd made it: 1: without journals; 2: with both
- *			roots of a partition side by side, too
+ * @former:		for tests, as a former octokvd made it: 1: without journals and records of
+ *			expiries; 2: with both roots of a partition side by side, too; 3: as 1, but
+ *			with journals
  */
 struct okv_format_options {
 	uint32_t nr_partitions;
@@ -422,6 +425,7 @@ struct okv_stats {
 	uint64_t known_bytes;		/* memory for keys, at most */
 	uint64_t nr_segments, nr_free_segments;
 	uint64_t nr_gets, nr_puts, nr_deletes;
+	uint64_t nr_expiries;		/* records that change an expiry, and leave the value */
 	uint64_t nr_joined;		/* operations answered with the write of another one */
 	uint64_t nr_batches, batch_bytes;
 	uint64_t nr_journaled;		/* of these, whose heads went to a journal */
@@ -458,7 +462,7 @@ int okv_device_format(struct okv_disk *disk, const struct okv_format_options *op
  *	-ENODATA		there is no store on the device
  *	-EPROTONOSUPPORT	there is one of another version
  *	-EINPROGRESS		it is sealed (okv_device_seal())
- *	-ESTALE			okv_device_add_journals() has not ended
+ *	-ESTALE			okv_device_upgrade() has not ended
  *	-EUCLEAN		there is one, but too few copies of the superblock agree
  *	-ENOSPC			the device has become smaller
  */
@@ -526,19 +530,20 @@ void okv_partition_pin(struct okv_partition *p, bool pinned);
 int okv_device_seal(struct okv_disk *disk, bool sealed);
 
 /**
- * okv_device_add_journals() - give journals to a store of an earlier version; blocks
+ * okv_device_upgrade() - make a store of an earlier version one of this version; blocks
  *
- * Takes the room behind the last segment, also where the device has grown. No store of the device
- * is open. An earlier octokvd cannot open it from then on. After a loss of power in between, the
- * store is as it was, or okv_device_info() is -ESTALE until this has been called again.
+ * One without journals gets them, in the room behind the last segment, also where the device has
+ * grown. No store of the device is open. An earlier octokvd cannot open it from then on. After a
+ * loss of power in between, the store is as it was, or okv_device_info() is -ESTALE until this has
+ * been called again.
  *
  * Return: as okv_device_info(), what a write returned, or
  *
- *	-EALREADY		it has journals
+ *	-EALREADY		it is of this version
  *	-EOPNOTSUPP		both roots of a partition lie side by side
  *	-ENOSPC			there is too little room behind the last segment
  */
-int okv_device_add_journals(struct okv_disk *disk);
+int okv_device_upgrade(struct okv_disk *disk);
 
 /**
  * okv_partition_quiesce() - bring a partition to rest, to move it to another store of the device

@@ -51,24 +51,26 @@ static uint32_t write_record(struct okv_batch *b, struct okv_op *op, uint32_t of
 	uint32_t block_bytes = p->disk->block_bytes;
 	uint32_t bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len);
 	struct okv_record_disk *r = (void *)((char *)b->buf + offset);
-	bool deletes = okv_op_removes(op), is_apart = okv_is_apart(block_bytes, op->value_len);
+	enum okv_record_kind kind = okv_op_removes(op) ? OKV_RECORD_DELETE :
+				    op->leaves_value ? OKV_RECORD_EXPIRY : OKV_RECORD_PUT;
+	bool is_apart = okv_is_apart(block_bytes, op->value_len);
 	char *inner;
 
 	op->apart = is_apart ? op->apart - (b->offset_bytes + offset) / block_bytes : 0;
 	/* A record that is moved keeps its sum: a value that was wrong must stay so. */
-	if (op->kind != OKV_OP_RELOCATE || deletes)
+	if (op->kind != OKV_OP_RELOCATE || kind == OKV_RECORD_DELETE)
 		op->sum = okv_sum(op->value, op->value_len, p->layout->super.secret);
 
 	op->to = okv_location(p, b->segment, b->offset_bytes + offset);
 	*r = (struct okv_record_disk){
 		.magic = OKV_RECORD_MAGIC,
-		.kind = deletes ? OKV_RECORD_DELETE : OKV_RECORD_PUT,
+		.kind = kind,
 		.tenant = op->tenant,
 		.key_len = op->key_len,
 		.apart = op->apart,
 		.value_len = op->value_len,
 		.hash = op->hash,
-		.expire_ms = deletes ? 0 : op->expire_ms,
+		.expire_ms = kind == OKV_RECORD_DELETE ? 0 : op->expire_ms,
 		.prev = op->present ? op->at : OKV_NOWHERE,
 		.value_sum = op->sum,
 		.seq = b->seq,

@@ -153,6 +153,21 @@ static enum okv_status run_update(struct okv_partition *p, struct record **at, s
 	return status;
 }
 
+static enum okv_status run_touch(struct record *record, struct okv_op *op)
+{
+	enum okv_status status = OKV_OK;
+
+	if (!record)
+		return OKV_NOT_FOUND;
+	if (op->update) {
+		op->expire_ms = op->out_expire_ms;
+		status = op->update(op);
+	}
+	if (status == OKV_OK)
+		record->expire_ms = op->expire_ms;
+	return status;
+}
+
 static uint64_t sum_of(const char *value, uint32_t len)
 {
 	uint64_t sum = 0;
@@ -194,9 +209,7 @@ static enum okv_status run(struct okv_partition *p, struct okv_op *op)
 			drop(at);
 		break;
 	case OKV_OP_TOUCH:
-		if (*at)
-			(*at)->expire_ms = op->expire_ms;
-		break;
+		return run_touch(*at, op);
 	default:
 		break;
 	}

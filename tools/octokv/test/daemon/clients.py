@@ -202,6 +202,27 @@ def case_hot_key():
         return f"4080 commands in {writes} writes"
 
 
+def case_large_expiry():
+    """three expiries of a value of 8 MiB write less than 64 KiB, and hold after kill -9"""
+    value = os.urandom(8 << 20)
+    with daemon() as d:
+        c = d.client()
+        c.set("large", value)
+        before = c.info()
+        expect(c.expire("large", 1000) and c.expire("large", 3000, gt=True) and
+               c.getex("large", ex=2000) == value, "the answers")
+        after = c.info()
+        written = after["write_batch_bytes"] - before["write_batch_bytes"]
+        expect(written < 64 << 10 and after["expiry_records"] - before["expiry_records"] == 3,
+               f"{written} bytes")
+        d.end(signal.SIGKILL)
+        d.start()
+        c = d.client()
+        expect(1900 < c.ttl("large") <= 2000 and c.persist("large"), "after kill -9")
+        expect(c.ttl("large") == -1 and c.get("large") == value, "PERSIST")
+        return f"{written} bytes of the log"
+
+
 def case_expiry():
     """an expired key is not served, however lately it expired"""
     with daemon() as d:

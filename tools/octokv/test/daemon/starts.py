@@ -107,18 +107,18 @@ def case_later_version():
         return "refused"
 
 
-def case_add_journals():
-    """--add-journals: an earlier store keeps its keys and gets journals"""
+def case_upgrade():
+    """--upgrade: an earlier store keeps its keys and gets journals"""
     with daemon() as d:
         d.client().set("k", "old")
         expect(d.end() == 0, "the exit status")
-        set_version(d.data, lambda version: version - 2)
+        set_version(d.data, lambda version: version - 4)
         expect("format 6" in run_once("--data", d.data, "--check"), "not an earlier store")
         d.start()
         d.client().set("bare", "new")
         expect(d.client().info("all")["journaled_batches"] == 0 and d.end() == 0, "journals")
-        expect("has journals now" in run_once("--data", d.data, "--add-journals"), "the first time")
-        expect("already" in run_once("--data", d.data, "--add-journals"), "the second time")
+        expect("of this version now" in run_once("--data", d.data, "--upgrade"), "the first time")
+        expect("already" in run_once("--data", d.data, "--upgrade"), "the second time")
         d.start()
         c = d.client()
         pipe = c.pipeline(transaction=False)
@@ -128,7 +128,7 @@ def case_add_journals():
         nr = c.info("all")["journaled_batches"]
         expect(c.get("k") == b"old" and c.get("bare") == b"new" and c.get("k199") == b"199", "keys")
         absent = d.data + ".absent"
-        expect("no store" in run_once("--data", absent, "--add-journals", status=1), "no store")
+        expect("no store" in run_once("--data", absent, "--upgrade", status=1), "no store")
         expect(not os.path.exists(absent), "a file is left")
         # None where the device does not gain by it.
         return f"{nr} batches of 200 puts journaled"

@@ -501,7 +501,7 @@ static void test_converts(void)
 		wait_idle(&disk);
 		okv_store_drop(store);
 		disk.cut_at = disk.nr_completed + nr;
-		error = okv_device_add_journals(&disk.disk);
+		error = okv_device_upgrade(&disk.disk);
 		wait_idle(&disk);
 		converted = !disk.is_dead;
 		EXPECT(!error == converted);
@@ -515,7 +515,7 @@ static void test_converts(void)
 			okv_store_close(store);
 		}
 		EXPECT(!error || error == -ESTALE);
-		error = okv_device_add_journals(&disk.disk);
+		error = okv_device_upgrade(&disk.disk);
 		EXPECT(!error || error == -EALREADY);
 		EXPECT(!try_open(&store, 1, false));
 		EXPECT(store->journal && store->info.version == OKV_VERSION);
@@ -528,7 +528,7 @@ static void test_converts(void)
 	}
 	make_store(2);
 	okv_store_close(store);
-	EXPECT(okv_device_add_journals(&disk.disk) == -EOPNOTSUPP);
+	EXPECT(okv_device_upgrade(&disk.disk) == -EOPNOTSUPP);
 	sim_disk_free(&disk);
 	printf("ok store_journal: an earlier store gets journals, or stays as it was\n");
 }
