@@ -9,9 +9,9 @@
  * its index as it is, which a process that shares the memory of another one has to (fork).
  */
 #include "log/pack.h"
+#include "log/record.h"
 #include "map.h"
 #include "mem.h"
-#include "record.h"
 #include "segment.h"
 
 static void nothing_more(struct okv_partition *p)

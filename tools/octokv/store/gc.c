@@ -32,10 +32,10 @@
  */
 #include <stdlib.h>
 
+#include "log/record.h"
 #include "map.h"
 #include "mem.h"
 #include "partition.h"
-#include "record.h"
 #include "segment.h"
 
 enum {

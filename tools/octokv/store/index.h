@@ -16,7 +16,7 @@
  * was written, the shard has its expiry beside the entries, in 16 bytes or some more.
  *
  * Shard and tag are all that the index knows of a hash: the identity. Operations with the same
- * identity exclude each other (op.c). So a caller can walk candidates in the order of their
+ * identity exclude each other (lock.c). So a caller can walk candidates in the order of their
  * locations, over any number of reads.
  */
 #ifndef OKV_INDEX_H

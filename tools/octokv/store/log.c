@@ -30,7 +30,7 @@
  * all writes that completed before it began, and the next flush begins when this one ends.
  *
  * In any order. A batch is acknowledged when it is durable, whatever became of those before it:
- * batches in flight together concern different keys (op.c), so none of them depends on the rest.
+ * batches in flight together concern different keys (lock.c), so none of them depends on the rest.
  * Recovery takes what it finds, and goes on behind what is missing. So that it looks there, the
  * first batch of a segment or its header has to be durable as well. Each batch says below which
  * number all are acknowledged. If one below it is missing, the device lost it, and recovery says

@@ -5,22 +5,12 @@
  *	submit -> lock by identity -> read candidates until one has the key -> decide
  *	       -> queue for the log -> applied -> done
  *
- * Locks. The index tells keys apart by identity only, so identities exclude each other: any number
- * of readers, or one writer, in the order of submission. A writer keeps its lock until its record
- * is durable. So no client reads what a power cut could take back. What a writer has found stays
- * true until it has written. A record under a reader does not move: garbage collection is a writer
- * as well, and a segment is used again only when nothing in it is live.
- *
  * Joining. A key that many write would have one write per latency of the device. So when a writer
  * has decided what to write, the writers right behind it that are for the same key join it. Each
  * decides by what the one before it has left, in memory. The last record that comes of this is
  * written. All are answered in their order when it is durable, or have failed with it. One that
  * joined and writes nothing, as a SET NX, has seen what is not durable: it waits, too. Readers do
  * not join, and deletions do not, since these go on when there is no room.
- *
- * Yielding. A writer that waits for room in the log would wait for ever if the move that makes room
- * is that of the record it has locked. So a move does not wait for such a writer: it borrows the
- * lock, and tells the writer where the record is now.
  *
  * Candidates. An index entry promises a record, not a key: the key is always compared. A record
  * with a wrong checksum may be that of the key, or of another key with the same identity. If no
@@ -52,123 +42,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock.h"
 #include "log/pack.h"
+#include "log/record.h"
 #include "map.h"
 #include "mem.h"
-#include "partition.h"
-#include "record.h"
-
-/* ---- locks ---- */
 
 enum { JOIN_BYTES_MAX = 256 << 10 };	/* of old values that operations copy which join one */
 
-static bool is_reader(const struct okv_op *op)
-{
-	return op->kind == OKV_OP_GET || op->kind == OKV_OP_STAT || op->kind == OKV_OP_KEYS;
-}
-
-static struct okv_lock **lock_slot(struct okv_partition *p, uint64_t identity)
-{
-	struct okv_lock **at = &p->locks[(identity ^ identity >> OKV_TAG_BITS) % OKV_NR_LOCK_LISTS];
-
-	while (*at && (*at)->identity != identity)
-		at = &(*at)->next;
-	return at;
-}
-
-static bool lock_admits(const struct okv_lock *lock, const struct okv_op *op)
-{
-	return !lock->writer && (!lock->nr_readers || (is_reader(op) && !lock->moves.head));
-}
-
-static void lock_hold(struct okv_lock *lock, struct okv_op *op)
-{
-	if (is_reader(op))
-		lock->nr_readers++;
-	else
-		lock->writer = op;
-}
-
-static void lock_lend(struct okv_lock *lock, struct okv_op *move)
-{
-	move->yielder = lock->writer;
-	lock->writer = move;
-}
-
-/* True if @op has the lock now. Else it waits and is made ready in its turn. */
-static bool lock_take(struct okv_partition *p, struct okv_op *op)
-{
-	uint64_t identity = okv_index_identity(&p->index, op->hash);
-	struct okv_lock **at = lock_slot(p, identity), *lock;
-
-	if (!*at) {
-		*at = mem_zalloc(sizeof(**at));
-		(*at)->identity = identity;
-	}
-	lock = *at;
-	op->lock = lock;
-	if (op->kind == OKV_OP_RELOCATE && lock->writer && !lock->is_ending &&
-	    lock->writer->kind == OKV_OP_HOLD && !lock->writer->present) {
-		lock->writer->lent = true;
-		lock_lend(lock, op);
-	} else if (op->kind == OKV_OP_RELOCATE && lock->writer && !lock->is_ending &&
-		   lock->writer->queued && lock->writer->kind != OKV_OP_HOLD &&
-		   lock->writer->kind != OKV_OP_RELOCATE) {
-		okv_log_withdraw(lock->writer);
-		lock_lend(lock, op);
-	} else if (op->kind == OKV_OP_RELOCATE && !lock_admits(lock, op)) {
-		okv_queue_add(&lock->moves, op);
-		return false;
-	} else if (lock->waiting.head || !lock_admits(lock, op)) {
-		okv_queue_add(&lock->waiting, op);
-		return false;
-	} else {
-		lock_hold(lock, op);
-	}
-	return true;
-}
-
 static void run_ready(struct okv_partition *p);
 
-/* "Yielding" above. Before @op waits for room: a move that waits for its lock goes first. */
+/* "Yielding" in lock.c. Before @op waits for room: a move that waits for its lock goes first. */
 bool okv_op_yields(struct okv_op *op)
 {
-	struct okv_op *move = op->kind == OKV_OP_RELOCATE || op->group ? NULL :
-			      okv_queue_take(&op->lock->moves);
-
-	if (!move)
+	if (!okv_lock_yield(op))
 		return false;
-	lock_lend(op->lock, move);
-	okv_queue_add(&op->partition->ready, move);
 	run_ready(op->partition);
 	return true;
-}
-
-static void lock_release(struct okv_partition *p, struct okv_lock *lock, bool reader)
-{
-	struct okv_lock **at;
-	struct okv_op *op;
-
-	lock->is_ending = false;
-	if (reader)
-		lock->nr_readers--;
-	else
-		lock->writer = NULL;
-	if (!lock->writer && !lock->nr_readers && lock->moves.head) {
-		op = okv_queue_take(&lock->moves);
-		lock_hold(lock, op);
-		okv_queue_add(&p->ready, op);
-	}
-	while (lock->waiting.head && lock_admits(lock, lock->waiting.head)) {
-		op = okv_queue_take(&lock->waiting);
-		lock_hold(lock, op);
-		okv_queue_add(&p->ready, op);
-	}
-	if (!lock->nr_readers && !lock->writer) {
-		at = lock_slot(p, lock->identity);
-		*at = lock->next;
-		mem_free(lock);
-	}
 }
 
 /* ---- looking records up ---- */
@@ -715,7 +605,7 @@ static void run_ready(struct okv_partition *p)
 	p->running = false;
 }
 
-/* "Yielding" above. The move has ended: the writer that yielded has its lock again. */
+/* "Yielding" in lock.c. The move has ended: the writer that yielded has its lock again. */
 static void give_back(struct okv_lock *lock, const struct okv_op *move)
 {
 	struct okv_op *writer = move->yielder;
@@ -732,7 +622,7 @@ static void hold_again(struct okv_op *hold)
 
 	hold->lent = move;
 	if (move) {
-		lock_lend(hold->lock, move);
+		okv_lock_lend(hold->lock, move);
 		okv_queue_add(&hold->partition->ready, move);
 	} else {
 		hold->update(hold);
@@ -776,7 +666,7 @@ void okv_op_finish(struct okv_op *op, enum okv_status status)
 	struct okv_partition *p = op->partition;
 	struct okv_lock *lock = op->lock;
 	struct okv_op *yielder = op->yielder, *joined = NULL;
-	bool reader = is_reader(op);
+	bool reader = okv_lock_is_shared(op);
 
 	op->status = status;
 	if (yielder) {
@@ -795,7 +685,7 @@ void okv_op_finish(struct okv_op *op, enum okv_status status)
 	else if (yielder)
 		op_write(yielder);
 	else if (lock)
-		lock_release(p, lock, reader);
+		okv_lock_release(p, lock, reader);
 	run_ready(p);
 }
 
@@ -851,7 +741,7 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
 		okv_op_finish(op, OKV_TOO_LARGE);
 		return;
 	}
-	if (lock_take(p, op)) {
+	if (okv_lock_take(p, op)) {
 		okv_queue_add(&p->ready, op);
 		run_ready(p);
 	}

@@ -10,7 +10,8 @@
  *	transact.c	several keys in one step
  *	gc.c		moves live records out of a segment; removes what has expired
  *	recover.c	opening: the checkpoint, then what the log has beyond it
- *	op.c		operations: locks by identity, looking records up, deciding what to write
+ *	op.c		operations: looking records up, deciding what to write
+ *	lock.c		which operation may go on with a key
  *	checkpoint.c	the index to the device, and from it
  *	log.c		operations in batches, batches in segments, acknowledging
  *	log/journal.c	heads of all partitions of a thread, durable in one write
@@ -18,7 +19,7 @@
  *	log/pack.c	heads of many batches that lie together, and are written late
  *	log/place.c	where in the open segment a batch goes
  *	log/batch.c	a batch, as it lies on the device
- *	record.c	whether a record or a batch that was read is good
+ *	log/record.c	whether a record or a batch that was read is good
  *	map.c		the entries of the index, and the sums that change with them
  *	segment.c	the space of the partition
  *	known.c		keys of records that were written or read not long ago
@@ -541,7 +542,7 @@ static inline bool okv_op_removes(const struct okv_op *op)
 	       (op->kind == OKV_OP_RELOCATE && op->expired);
 }
 
-/* ---- what its files ask of each other, beside segment.h, record.h and map.h ---- */
+/* ---- what its files ask of each other, beside segment.h, lock.h, log/record.h and map.h ---- */
 
 /* log.c */
 void okv_log_submit(struct okv_op *op);

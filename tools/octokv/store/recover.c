@@ -34,9 +34,9 @@
 #include <string.h>
 
 #include "log/journal.h"
+#include "log/record.h"
 #include "map.h"
 #include "mem.h"
-#include "record.h"
 #include "segment.h"
 
 struct tail_segment {

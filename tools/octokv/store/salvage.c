@@ -13,8 +13,8 @@
  * is: then the expiry is that with which the value was written.
  */
 #include "log/journal.h"
+#include "log/record.h"
 #include "mem.h"
-#include "record.h"
 #include "segment.h"
 
 enum { TABLE_MIN = 1024 };

@@ -5,7 +5,7 @@
  *	hold all identities -> read all keys -> decide() -> write one batch -> let go
  *
  * Identities are held in their order, so that two transactions never wait for each other. Until all
- * are held, a move may borrow the lock of any (op.c): a writer that this transaction waits for may
+ * are held, a move may borrow the lock of any (lock.c): a writer that this transaction waits for may
  * itself wait for the room that the move makes. From the first read on, nothing borrows a lock.
  *
  * The writes are one batch (log.c), so a loss of power leaves all of them or none. They never wait

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "../mem.h"
-#include "../record.h"
 #include "journal.h"
+#include "record.h"
 
 enum { READ_BYTES = 256 << 10 };
 

@@ -4,7 +4,7 @@
 #define STORE_USER_H
 
 #include "store/partition.h"
-#include "store/record.h"
+#include "store/log/record.h"
 #include "store/segment.h"
 #include "store/sim/sim_disk.h"
 #include "test/test.h"

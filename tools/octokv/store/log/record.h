@@ -5,7 +5,7 @@
 #ifndef OKV_RECORD_H
 #define OKV_RECORD_H
 
-#include "partition.h"
+#include "../partition.h"
 
 /* Header and key of the record at @location, of which @bytes are there, at least a header. */
 bool okv_record_is_good(const struct okv_partition *p, const struct okv_record_disk *record,
