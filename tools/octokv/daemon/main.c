@@ -45,7 +45,7 @@ enum {
 
 enum mode {
 	MODE_SERVE, MODE_FORMAT, MODE_CHECK, MODE_DUMP, MODE_LOAD, MODE_STATS, MODE_HEALTH,
-	MODE_HASH, MODE_ADD_JOURNALS,
+	MODE_HASH, MODE_UPGRADE,
 };
 
 struct options {
@@ -284,7 +284,7 @@ static void parse_file(struct options *o, int option)
 		o->config.save_to = optarg;
 		break;
 	case OPT_UPGRADE:
-		set_mode(o, MODE_ADD_JOURNALS);
+		set_mode(o, MODE_UPGRADE);
 		break;
 	case OPT_SALVAGE:
 		o->salvage = true;
@@ -698,6 +698,7 @@ static uint32_t prepare_store(struct options *o, int fd, bool created, struct cl
 	result = okv_device_index_bytes(&b.disk.disk, &need.index_bytes);
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));
+	o->config.can_clear = info.can_clear;
 	o->config.has_journals = info.has_journals && probe_gains_by_journals(&b.disk.disk);
 	need.nr_partitions = info.nr_partitions;
 	need.segment_bytes = info.segment_bytes;
@@ -870,7 +871,7 @@ int main(int argc, char **argv)
 	case MODE_FORMAT:
 		run_format(&o);
 		break;
-	case MODE_ADD_JOURNALS:
+	case MODE_UPGRADE:
 		run_upgrade(&o);
 		break;
 	case MODE_CHECK:

@@ -402,7 +402,7 @@ static void kv_op_stored(struct okv_op *op)
 		kv->value = take_value(op);
 		kv->held_bytes = op->out_len;
 	} else if (op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH) {
-		kv->held_bytes = op->out_len > op->value_len ? op->out_len : op->value_len;
+		kv->held_bytes = kv_op_bytes(op);
 	}
 	okv_op_release(op);
 	if (w->server->cluster)

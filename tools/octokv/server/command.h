@@ -106,6 +106,7 @@ struct job {
 	uint32_t nr;
 	uint32_t nr_pending;
 	struct okv_scan scan;
+	struct okv_op clear;
 	struct fair_pass pass;		/* of a step of a walk */
 	uint32_t nr_found;		/* keys, in this step */
 	enum okv_status status;		/* of the steps of a walk so far */

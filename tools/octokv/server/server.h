@@ -76,6 +76,7 @@ struct config {
 	uint32_t stall_timeout_s;	/* half a command, or replies that are not read */
 	uint64_t memory_bytes;		/* the limit */
 	bool has_journals;		/* they are used */
+	bool can_clear;			/* FLUSHALL is one record for each partition */
 	bool serves_damaged;		/* the partitions that are whole, if some are not */
 	bool ends_on_error;		/* instead of refusing writes until the device is back */
 	bool trims;			/* tells the device what is free */

@@ -241,7 +241,7 @@ static uint32_t shard_bytes(const struct okv_partition *p, const struct okv_shar
 {
 	uint32_t bytes = sizeof(struct okv_shard_disk) + s->nr_entries * sizeof(struct okv_entry);
 
-	if (okv_has_expiries(&p->layout->super))
+	if (okv_has_small_records(&p->layout->super))
 		bytes += sizeof(uint64_t) +
 			 (s->expiries ? s->expiries->nr * sizeof(struct okv_expiry) : 0);
 	return bytes;
@@ -261,7 +261,7 @@ static uint32_t put_shard(const struct okv_partition *p, uint32_t shard, char *t
 			to += sizeof(s->entries[i]);
 		}
 	}
-	if (okv_has_expiries(&p->layout->super)) {
+	if (okv_has_small_records(&p->layout->super)) {
 		memcpy(to, &nr_expiries, sizeof(nr_expiries));
 		if (nr_expiries)
 			memcpy(to + sizeof(nr_expiries), s->expiries->at,
@@ -295,7 +295,8 @@ static bool send_chunk(struct okv_partition *p)
 		bytes += put_shard(p, c->next_shard, c->buf + bytes);
 	header = (void *)c->buf;
 	*header = (struct okv_chunk_disk){
-		.magic = okv_has_expiries(&p->layout->super) ? OKV_CHUNK_MAGIC : OKV_CHUNK_MAGIC_1,
+		.magic = okv_has_small_records(&p->layout->super) ? OKV_CHUNK_MAGIC :
+								    OKV_CHUNK_MAGIC_1,
 		.partition = p->number,
 		.attempt = c->root->attempt, .chunk = c->root->nr_chunks++, .bytes = bytes,
 	};

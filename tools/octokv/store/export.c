@@ -101,7 +101,7 @@ static void show_batch(struct walk *w, uint32_t offset)
 		record = okv_record_at(w->p, w->buf, w->segment, at, &bounds);
 		if (!record)
 			return;
-		if (record->kind == OKV_RECORD_PUT &&
+		if (okv_record_has_value(record) &&
 		    okv_index_at(&w->p->index, record->hash, okv_location(w->p, w->segment, at)))
 			show(w, record, at);
 		at += okv_head_bytes(w->p->disk->block_bytes, record->key_len, record->value_len);

@@ -506,15 +506,11 @@ static int plan_journals(const struct okv_disk *disk, struct okv_super_disk *sup
 
 static int plan_upgrade(const struct okv_disk *disk, struct okv_super_disk *super)
 {
-	int error;
-
-	if (okv_has_expiries(super))
+	if (okv_has_small_records(super))
 		return -EALREADY;
 	if (okv_has_near_roots(super))
 		return -EOPNOTSUPP;
-	error = plan_journals(disk, super);
-	super->version = okv_has_slots(super) ? OKV_VERSION_SLOTS : OKV_VERSION;
-	return error;
+	return plan_journals(disk, super);
 }
 
 /*
@@ -532,6 +528,7 @@ int okv_device_upgrade(struct okv_disk *disk)
 		error = read_converting(disk, super);
 	else if (!error)
 		error = plan_upgrade(disk, super);
+	super->version = okv_has_slots(super) ? OKV_VERSION_SLOTS : OKV_VERSION;
 	if (error)
 		return error;
 	page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);

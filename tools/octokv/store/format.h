@@ -28,7 +28,7 @@
 enum {
 	OKV_VERSION		= 10,
 	OKV_VERSION_SLOTS	= 11,		/* as 10, but hashes have slots: hash.c */
-	OKV_VERSION_WHOLE	= 8,		/* as 10, but without OKV_RECORD_EXPIRY */
+	OKV_VERSION_WHOLE	= 8,		/* as 10, but with puts and deletes only */
 	OKV_VERSION_WHOLE_SLOTS	= 9,		/* the same of 11 */
 	OKV_VERSION_BARE	= 6,		/* as 8, but without journals */
 	OKV_VERSION_BARE_SLOTS	= 7,		/* the same of 9 */
@@ -197,6 +197,8 @@ enum okv_record_kind {
 	OKV_RECORD_PUT		= 1,
 	OKV_RECORD_DELETE	= 2,
 	OKV_RECORD_EXPIRY	= 3,	/* the record at @prev has this expiry from now on */
+	OKV_RECORD_MOVE		= 4,	/* as PUT, if the record at @prev was still the key's */
+	OKV_RECORD_CLEAR	= 5,	/* all that the tenant had in the partition is gone */
 };
 
 /*
@@ -225,7 +227,7 @@ static inline bool okv_has_slots(const struct okv_super_disk *super)
 	       super->version == OKV_VERSION_BARE_SLOTS || super->version == OKV_VERSION_NEAR_SLOTS;
 }
 
-static inline bool okv_has_expiries(const struct okv_super_disk *super)
+static inline bool okv_has_small_records(const struct okv_super_disk *super)
 {
 	return super->version == OKV_VERSION || super->version == OKV_VERSION_SLOTS;
 }
@@ -237,8 +239,13 @@ static inline bool okv_has_near_roots(const struct okv_super_disk *super)
 
 static inline bool okv_may_have_journals(const struct okv_super_disk *super)
 {
-	return okv_has_expiries(super) || super->version == OKV_VERSION_WHOLE ||
+	return okv_has_small_records(super) || super->version == OKV_VERSION_WHOLE ||
 	       super->version == OKV_VERSION_WHOLE_SLOTS;
+}
+
+static inline bool okv_record_has_value(const struct okv_record_disk *record)
+{
+	return record->kind == OKV_RECORD_PUT || record->kind == OKV_RECORD_MOVE;
 }
 
 /* The device as the superblock describes it. */

@@ -161,7 +161,7 @@ static enum found gc_record(struct okv_partition *p)
 	head_bytes = okv_head_bytes(block_bytes, record->key_len, record->value_len);
 	apart_bytes = okv_apart_bytes(block_bytes, record->value_len);
 	value = gc->buf + okv_value_offset(block_bytes, gc->offset, record);
-	if (record->kind == OKV_RECORD_PUT && okv_index_at(&p->index, record->hash, location) &&
+	if (okv_record_has_value(record) && okv_index_at(&p->index, record->hash, location) &&
 	    okv_value_is_good(p, value, record->value_len, record->value_sum)) {
 		if (gc->nr_moving &&
 		    okv_batch_bytes(block_bytes, gc->round_head_bytes + head_bytes,

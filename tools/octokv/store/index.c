@@ -105,7 +105,8 @@ struct okv_entry *okv_index_at(const struct okv_index *ix, uint64_t hash, uint64
 		return NULL;
 	for (uint32_t slot = home_of(s, hash & TAG_MASK); s->entries[slot].size;
 	     slot = after(s, slot)) {
-		if (s->entries[slot].location == location)
+		if (s->entries[slot].location == location &&
+		    s->entries[slot].tag == (hash & TAG_MASK))
 			return &s->entries[slot];
 	}
 	return NULL;
@@ -264,6 +265,27 @@ void okv_index_remove(struct okv_index *ix, uint32_t shard, struct okv_entry *en
 		rebuild(ix, s, s->nr_entries / 3 * 4 + 4);
 	else if (!s->nr_entries)
 		rebuild(ix, s, 0);
+}
+
+void okv_index_clear(struct okv_index *ix, uint32_t shard, uint32_t tenant)
+{
+	struct okv_shard *s = &ix->shards[shard];
+	uint32_t nr = 0;
+
+	for (uint32_t i = 0; i < s->nr_slots; i++) {
+		struct okv_entry *e = &s->entries[i];
+
+		if (!e->size || e->tenant != tenant)
+			continue;
+		remove_expiry(ix, s, e->location);
+		e->size = 0;
+		nr++;
+	}
+	if (!nr)
+		return;
+	s->nr_entries -= nr;
+	ix->nr_entries -= nr;
+	rebuild(ix, s, s->nr_entries ? s->nr_entries + s->nr_entries / 3 + 4 : 0);
 }
 
 /* ---- walks ---- */

@@ -100,7 +100,10 @@ uint64_t okv_index_hash(const struct okv_index *ix, uint64_t partition, uint32_t
 bool okv_index_find(const struct okv_index *ix, uint64_t hash, uint32_t tenant, uint64_t from,
 		    struct okv_entry *found);
 
-/* The entry of exactly that record, or NULL; valid until the next add or remove. */
+/*
+ * The entry of exactly that record of a key with that hash, or NULL; valid until the next add or
+ * remove.
+ */
 struct okv_entry *okv_index_at(const struct okv_index *ix, uint64_t hash, uint64_t location);
 
 /* Make room for so many entries in an empty shard. */
@@ -109,6 +112,9 @@ void okv_index_add(struct okv_index *ix, uint32_t shard, const struct okv_entry 
 
 /* Its expiry goes along. */
 void okv_index_remove(struct okv_index *ix, uint32_t shard, struct okv_entry *entry);
+
+/* Remove all entries of a tenant from a shard. */
+void okv_index_clear(struct okv_index *ix, uint32_t shard, uint32_t tenant);
 
 /* The expiry of the record at @location, if that is another than the record says; else NULL. */
 const struct okv_expiry *okv_index_expiry(const struct okv_index *ix, uint64_t hash,

@@ -9,8 +9,8 @@
  * or that of another record. Keys longer than OKV_KNOWN_KEY_BYTES are not kept.
  *
  * Why what is known is true: a record that leaves the index is dropped here before another one can
- * lie at its location. The locks of lock.c keep a record in the index while it is read. So a location
- * that is both in the index and here is that of one record.
+ * lie at its location. The locks of keys (lock.c) keep a record in the index while it is read. So a
+ * location that is both in the index and here is that of one record.
  */
 #ifndef OKV_KNOWN_H
 #define OKV_KNOWN_H

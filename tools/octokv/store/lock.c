@@ -26,7 +26,8 @@ static struct okv_lock **slot_of(struct okv_partition *p, uint64_t identity)
 
 static bool admits(const struct okv_lock *lock, const struct okv_op *op)
 {
-	return !lock->writer && (!lock->nr_readers || (okv_lock_is_shared(op) && !lock->moves.head));
+	return !lock->writer &&
+	       (!lock->nr_readers || (okv_lock_is_shared(op) && !lock->moves.head));
 }
 
 static void hold(struct okv_lock *lock, struct okv_op *op)
@@ -77,7 +78,7 @@ bool okv_lock_take(struct okv_partition *p, struct okv_op *op)
 
 bool okv_lock_yield(struct okv_op *op)
 {
-	struct okv_op *move = op->kind == OKV_OP_RELOCATE || op->group ? NULL :
+	struct okv_op *move = op->kind == OKV_OP_RELOCATE || !op->lock ? NULL :
 			      okv_queue_take(&op->lock->moves);
 
 	if (move) {

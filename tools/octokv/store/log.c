@@ -88,7 +88,7 @@ static enum okv_class class_of(const struct okv_op *op)
 		return OKV_MOVES;
 	if (op->group)
 		return OKV_PUTS;
-	return op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE ? OKV_DELETES : OKV_PUTS;
+	return okv_op_removes(op) ? OKV_DELETES : OKV_PUTS;
 }
 
 /* "Lanes" above. Bits 3 to 12 of an ioprio name the tenant (IOPRIO_PRIO_HINT). */
@@ -629,7 +629,7 @@ static void yield_all(struct okv_partition *p, struct okv_queue *q)
 
 	for (op = q->head; op; op = next) {
 		next = op->next;
-		if (!op->group && op->lock->moves.head) {
+		if (op->lock && op->lock->moves.head) {
 			okv_log_withdraw(op);
 			p->ops->yields(op);
 		}

@@ -58,6 +58,25 @@ bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location)
 	return true;
 }
 
+uint64_t okv_map_clear(struct okv_partition *p, uint16_t tenant)
+{
+	uint64_t nr = p->usage[tenant].nr_keys;
+
+	for (uint32_t i = 0; p->usage[tenant].nr_keys; i++) {
+		const struct okv_shard *s = &p->index.shards[i];
+
+		for (uint32_t j = 0; j < s->nr_slots; j++) {
+			if (!s->entries[j].size || s->entries[j].tenant != tenant)
+				continue;
+			count(p, &s->entries[j], -1);
+			okv_known_drop(&p->known, s->entries[j].location);
+		}
+		okv_index_clear(&p->index, i, tenant);
+		disturb(p, i);
+	}
+	return nr;
+}
+
 bool okv_map_set_expiry(struct okv_partition *p, uint64_t hash, uint64_t location,
 			uint64_t expire_ms)
 {

@@ -21,6 +21,9 @@ bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location);
  */
 void okv_map_expires(struct okv_partition *p, uint64_t hash, uint64_t expire_ms);
 
+/* Remove all entries of a tenant; returns how many. */
+uint64_t okv_map_clear(struct okv_partition *p, uint16_t tenant);
+
 /*
  * The record at @location has that expiry from now on, or none with 0; false if the index does not
  * have it.

@@ -36,6 +36,11 @@
  * A record in the log names the one that it replaces. So the log alone, without reading keys, says
  * what the index is (recover.c).
  *
+ * Clearing. One record removes all that a tenant has in the partition (OKV_OP_CLEAR). The index
+ * does not know when an entry came. So the operations of the tenant that are under way end first,
+ * and those that come meanwhile wait until all is gone. Moves do not wait, or there might never be
+ * room for the record. One that ends behind it finds that what it has moved is gone.
+ *
  * Operations that can run wait in p->ready. The outermost call runs them, so operations that end at
  * once do not nest.
  */
@@ -72,17 +77,23 @@ static const struct okv_record_disk *record_of(const struct okv_op *op)
 	return (const void *)((const char *)op->buf + offset_bytes % p->disk->read_align_bytes);
 }
 
-/* "Expiries" above: may the value stay where it is, of a record that @apart is of? */
-static bool may_leave_value(const struct okv_op *op, uint32_t apart)
+/*
+ * "Expiries" above: may the value of a candidate stay where it is? The first expiry of a record
+ * takes memory. Without room the value is written again, and the record has it.
+ */
+static bool may_leave_value(const struct okv_op *op, const struct okv_entry *entry)
 {
-	return op->kind == OKV_OP_TOUCH && apart &&
-	       okv_has_expiries(&op->partition->layout->super);
+	const struct okv_partition *p = op->partition;
+
+	return op->kind == OKV_OP_TOUCH && entry->apart &&
+	       okv_has_small_records(&p->layout->super) &&
+	       (mem_has_key_room() || okv_index_expiry(&p->index, op->hash, entry->location));
 }
 
-static bool wants_value(const struct okv_op *op, uint32_t apart)
+static bool wants_value(const struct okv_op *op)
 {
 	return op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE || op->flags & OKV_WANT_OLD ||
-	       (op->kind == OKV_OP_TOUCH && !may_leave_value(op, apart));
+	       (op->kind == OKV_OP_TOUCH && !op->leaves_value);
 }
 
 static void op_probe(struct okv_op *op, uint64_t from);
@@ -187,7 +198,7 @@ static void op_judge_record(struct okv_op *op)
 		op->hash = record->hash;
 	}
 	op->out_len = op->found ? record->value_len : 0;
-	if (op->found && wants_value(op, op->apart))
+	if (op->found && wants_value(op))
 		op_take(op, record);
 	else
 		op_decide(op);
@@ -259,7 +270,7 @@ static void op_read(struct okv_op *op, uint32_t record_bytes, uint32_t value_byt
 static const struct okv_known *op_known(const struct okv_op *op, const struct okv_entry *entry)
 {
 	if (op->kind == OKV_OP_KEYS || op->kind == OKV_OP_EXPIRE ||
-	    (wants_value(op, entry->apart) && !entry->apart))
+	    (wants_value(op) && !entry->apart))
 		return NULL;
 	return okv_known_find(&op->partition->known, entry->location);
 }
@@ -270,7 +281,7 @@ static void op_use_known(struct okv_op *op, const struct okv_known *known)
 	op_has_found(op, known->expire_ms);
 	op->out_len = op->found ? known->value_len : 0;
 	op->sum = known->value_sum;
-	if (op->found && wants_value(op, op->apart))
+	if (op->found && wants_value(op))
 		op_read(op, 0, known->value_len);
 	else
 		op_decide(op);
@@ -286,9 +297,9 @@ static void op_read_candidate(struct okv_op *op, const struct okv_entry *entry)
 	uint32_t own_bytes = okv_round_up(sizeof(struct okv_record_disk) + op->key_len,
 					  OKV_ALIGN_BYTES);
 
-	if (wants_value(op, entry->apart) && entry->apart && bytes > own_bytes)
+	if (wants_value(op) && entry->apart && bytes > own_bytes)
 		value_bytes = bytes - own_bytes;
-	if ((!wants_value(op, entry->apart) || entry->apart) &&
+	if ((!wants_value(op) || entry->apart) &&
 	    bytes > sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX)
 		bytes = sizeof(struct okv_record_disk) + OKV_KEY_BYTES_MAX;
 	op_read(op, bytes, value_bytes);
@@ -309,6 +320,7 @@ static void op_probe(struct okv_op *op, uint64_t from)
 			return;
 		}
 		from = entry.location + 1;
+		op->leaves_value = may_leave_value(op, &entry);
 		known = op_known(op, &entry);
 		p->stats.nr_known_headers += known != NULL;
 		other = known && !is_key_of(op, known->key, known->key_len);
@@ -510,7 +522,7 @@ static void op_decide(struct okv_op *op)
 	if (!op->present)
 		op->at = OKV_NOWHERE;
 	op->out_expire_ms = op->found ? op->old_expire_ms : 0;
-	op->leaves_value = op->found && may_leave_value(op, op->apart);
+	op->leaves_value &= op->found;
 	switch (op->kind) {
 	case OKV_OP_GET:
 	case OKV_OP_STAT:
@@ -535,6 +547,7 @@ static void op_decide(struct okv_op *op)
 		break;
 	case OKV_OP_RELOCATE:
 	case OKV_OP_HOLD:
+	case OKV_OP_CLEAR:
 		break;
 	}
 }
@@ -543,7 +556,14 @@ static void op_decide(struct okv_op *op)
 void okv_op_applied(struct okv_op *op)
 {
 	struct okv_partition *p = op->partition;
+	bool is_gone = false;
 
+	if (op->kind == OKV_OP_CLEAR) {
+		op->out_len = okv_map_clear(p, op->tenant);
+		p->stats.nr_deletes += op->out_len;
+		okv_op_finish(op, OKV_OK);
+		return;
+	}
 	if (op->leaves_value) {
 		okv_map_set_expiry(p, op->hash, op->at, op->expire_ms);
 		okv_known_expires(&p->known, op->at, op->expire_ms);
@@ -552,10 +572,10 @@ void okv_op_applied(struct okv_op *op)
 		return;
 	}
 	if (op->present) {
-		okv_map_remove(p, op->hash, op->at);
+		is_gone = !okv_map_remove(p, op->hash, op->at);
 		okv_known_drop(&p->known, op->at);
 	}
-	if (!okv_op_removes(op)) {
+	if (!okv_op_removes(op) && !(is_gone && op->kind == OKV_OP_RELOCATE)) {
 		struct okv_record_disk record = {
 			.tenant = op->tenant, .key_len = op->key_len, .apart = op->apart,
 			.value_len = op->value_len, .hash = op->hash,
@@ -579,6 +599,8 @@ static void op_start(struct okv_op *op)
 	okv_stages_enter(p, &op->stages, OKV_STAGE_READ);
 	if (op->kind == OKV_OP_HOLD) {
 		op->update(op);
+	} else if (op->kind == OKV_OP_CLEAR) {
+		op_write(op);
 	} else if (op->kind != OKV_OP_RELOCATE) {
 		op_probe(op, 0);
 	} else if (okv_index_at(&p->index, op->hash, op->at)) {
@@ -629,6 +651,78 @@ static void hold_again(struct okv_op *hold)
 	}
 }
 
+/* ---- clearing ---- */
+
+static struct okv_usage *usage_of(const struct okv_partition *p, const struct okv_op *op)
+{
+	return &p->usage[op->tenant];
+}
+
+static bool waits_for_clear(const struct okv_partition *p, const struct okv_op *op)
+{
+	if (!p->nr_clears || op->kind == OKV_OP_RELOCATE || op->flags & OKV_GOES_ON)
+		return false;
+	return op->tenant == OKV_ALL_TENANTS || usage_of(p, op)->clear;
+}
+
+/* If nothing is under way any more that it has to wait for: write its record. */
+static void try_clear(struct okv_partition *p, struct okv_op *clear)
+{
+	if (!usage_of(p, clear)->nr_ops && !p->usage[OKV_ALL_TENANTS].nr_ops)
+		okv_queue_add(&p->ready, clear);
+}
+
+/* Begin @op now, or when its tenant has been cleared. */
+static void enter(struct okv_partition *p, struct okv_op *op)
+{
+	if (waits_for_clear(p, op)) {
+		okv_queue_add(&p->behind_clears, op);
+	} else if (op->kind == OKV_OP_CLEAR) {
+		op->is_counted = true;
+		p->nr_clears++;
+		usage_of(p, op)->clear = op;
+		try_clear(p, op);
+	} else {
+		op->is_counted = op->kind != OKV_OP_RELOCATE;
+		usage_of(p, op)->nr_ops += op->is_counted;
+		if (okv_lock_take(p, op))
+			okv_queue_add(&p->ready, op);
+	}
+}
+
+/* The tenant is cleared, or not: go on with what has waited. */
+static void end_clear(struct okv_partition *p, const struct okv_op *clear)
+{
+	struct okv_queue waiting = p->behind_clears;
+	struct okv_op *op;
+
+	usage_of(p, clear)->clear = NULL;
+	p->nr_clears--;
+	p->behind_clears = (struct okv_queue){ 0 };
+	while ((op = okv_queue_take(&waiting)))
+		enter(p, op);
+}
+
+/* @op, which had entered, is over. */
+static void leave(struct okv_partition *p, const struct okv_op *op)
+{
+	struct okv_usage *usage = usage_of(p, op);
+
+	if (op->kind == OKV_OP_CLEAR) {
+		end_clear(p, op);
+		return;
+	}
+	if (--usage->nr_ops || !p->nr_clears)
+		return;
+	if (usage->clear)
+		try_clear(p, usage->clear);
+	for (uint32_t i = 0; op->tenant == OKV_ALL_TENANTS && i < OKV_NR_TENANTS; i++)
+		if (p->usage[i].clear)
+			try_clear(p, p->usage[i].clear);
+}
+
+/* ---- the end ---- */
+
 /* @op is over. Whose lock it has is another matter. */
 static void op_end(struct okv_op *op, enum okv_status status)
 {
@@ -646,6 +740,8 @@ static void op_end(struct okv_op *op, enum okv_status status)
 	if (!op->out)
 		okv_op_release(op);
 	p->nr_ops--;
+	if (op->is_counted)
+		leave(p, op);
 	op->done(op);
 }
 
@@ -712,7 +808,7 @@ static void op_begin(struct okv_partition *p, struct okv_op *op)
 	op->yielder = NULL;
 	op->group = NULL;
 	op->joined = NULL;
-	op->queued = op->tried = op->lent = false;
+	op->queued = op->tried = op->lent = op->is_counted = false;
 	op->buf = op->value_io.buf = NULL;
 	op->out = NULL;
 	op->out_len = 0;
@@ -735,14 +831,19 @@ void okv_partition_submit(struct okv_partition *p, struct okv_op *op)
 	bool own = op->kind == OKV_OP_RELOCATE || op->kind == OKV_OP_EXPIRE ||
 		   op->kind == OKV_OP_KEYS || op->kind == OKV_OP_HOLD;
 
+	if (op->kind == OKV_OP_CLEAR) {
+		op->key = "*";	/* not the key of anything: a record has one */
+		op->key_len = 1;
+		op->value_len = 0;
+		op->hash = 0;
+	}
+
 	op_begin(p, op);
 	if (!own && (op->tenant >= OKV_NR_TENANTS || !op->key_len ||
 		     op->key_len > OKV_KEY_BYTES_MAX)) {
 		okv_op_finish(op, OKV_TOO_LARGE);
 		return;
 	}
-	if (okv_lock_take(p, op)) {
-		okv_queue_add(&p->ready, op);
-		run_ready(p);
-	}
+	enter(p, op);
+	run_ready(p);
 }

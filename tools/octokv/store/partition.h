@@ -274,8 +274,11 @@ struct okv_partition_ops {
 	void (*changed)(struct okv_partition *p);
 };
 
+/* @nr_ops, @clear: see "Clearing" in op.c. */
 struct okv_usage {
 	uint64_t bytes, nr_keys;
+	uint64_t nr_ops;
+	struct okv_op *clear;
 };
 
 struct okv_partition {
@@ -298,7 +301,7 @@ struct okv_partition {
 	struct okv_known_table known;
 
 	/* map.c */
-	struct okv_usage *usage;	/* by tenant */
+	struct okv_usage *usage;	/* by tenant; OKV_ALL_TENANTS has operations only */
 	uint64_t live_bytes;
 
 	/* segment.c */
@@ -319,6 +322,8 @@ struct okv_partition {
 	/* op.c */
 	struct okv_lock *locks[OKV_NR_LOCK_LISTS];
 	struct okv_queue ready;
+	struct okv_queue behind_clears;
+	uint32_t nr_clears;
 	bool running;
 	uint64_t nr_ops;		/* submitted and not done, those of the store included */
 
@@ -539,6 +544,7 @@ static inline void okv_damaged(struct okv_partition *p, uint64_t location)
 static inline bool okv_op_removes(const struct okv_op *op)
 {
 	return op->kind == OKV_OP_DELETE || op->kind == OKV_OP_EXPIRE ||
+	       op->kind == OKV_OP_CLEAR ||
 	       (op->kind == OKV_OP_RELOCATE && op->expired);
 }
 

@@ -6,7 +6,9 @@
  * replace, if it is there; add my own, if it is not". Replay reads and compares no key. It does no
  * harm that the checkpoint shows some of it already. In the end there is an entry for each record
  * that was added, here or before, and that no record of the log removes. A record about the expiry
- * of another one sets it, if the entry of that one is there.
+ * of another one sets it, if the entry of that one is there. One that clears a tenant removes all
+ * of its entries. A move may be on its way then, and come behind it: so a move adds its entry only
+ * if that of the record which it moves is still there.
  *
  * Where the log goes on. Segments have lives, numbered in the order of their use. The tail of the
  * log is the segment of the root, from the offset there, and all segments of later lives, in their
@@ -393,6 +395,26 @@ static enum verdict judge_batch(const struct recovery *r, const struct okv_batch
 	return at == bounds.head_end ? verdict : BAD;
 }
 
+static void apply_record(struct okv_partition *p, const struct okv_record_disk *record,
+			 uint64_t location)
+{
+	bool was_there = false;
+
+	if (record->kind == OKV_RECORD_CLEAR) {
+		okv_map_clear(p, record->tenant);
+		return;
+	}
+	if (record->kind == OKV_RECORD_EXPIRY) {
+		okv_map_set_expiry(p, record->hash, record->prev, record->expire_ms);
+		return;
+	}
+	if (record->prev != OKV_NOWHERE)
+		was_there = okv_map_remove(p, record->hash, record->prev);
+	if (okv_record_has_value(record) && (was_there || record->kind == OKV_RECORD_PUT) &&
+	    !okv_index_at(&p->index, record->hash, location))
+		okv_map_add(p, record, location);
+}
+
 static void apply_batch(struct okv_partition *p, const struct okv_batch_disk *b, uint32_t segment,
 			uint32_t offset)
 {
@@ -400,15 +422,8 @@ static void apply_batch(struct okv_partition *p, const struct okv_batch_disk *b,
 
 	for (uint32_t i = 0; i < b->nr_records; i++) {
 		const struct okv_record_disk *record = (const void *)((const char *)b + at);
-		uint64_t location = okv_location(p, segment, offset + at);
 
-		if (record->kind == OKV_RECORD_EXPIRY)
-			okv_map_set_expiry(p, record->hash, record->prev, record->expire_ms);
-		else if (record->prev != OKV_NOWHERE)
-			okv_map_remove(p, record->hash, record->prev);
-		if (record->kind == OKV_RECORD_PUT &&
-		    !okv_index_at(&p->index, record->hash, location))
-			okv_map_add(p, record, location);
+		apply_record(p, record, okv_location(p, segment, offset + at));
 		at += okv_head_bytes(p->disk->block_bytes, record->key_len, record->value_len);
 		p->stats.nr_replayed_records++;
 	}

@@ -9,8 +9,9 @@
  * It knows less than recovery does. A deletion whose segment has been used again is forgotten, and
  * an older record of the key may be left in a segment that has not: it comes back. A write that was
  * not acknowledged may be shown. Of a key whose latest value is damaged, that is said; an older
- * value does not come in its place. A record about another one's expiry is forgotten as a deletion
- * is: then the expiry is that with which the value was written.
+ * value does not come in its place. A record about another one's expiry, or one that clears all of
+ * a tenant, is forgotten as a deletion is. Then the expiry is that with which the value was
+ * written, or what was cleared comes back.
  */
 #include "log/journal.h"
 #include "log/record.h"
@@ -19,18 +20,20 @@
 
 enum { TABLE_MIN = 1024 };
 
-/*
- * The latest record of a key with a value, or that deletes it, and what was said of its expiry
- * since. @life, @expiry_life: 0: none
- */
+/* The latest record of a key that has a value or deletes it, or about its expiry. @life 0: none */
 struct latest {
-	uint64_t hash, life, seq;
-	uint64_t expire_ms, expiry_life, expiry_seq;
+	uint64_t hash, life, seq, expire_ms;
 	uint16_t tenant;
+	bool is_expiry;
+};
+
+struct when {
+	uint64_t life, seq;
 };
 
 struct salvage {
 	struct okv_partition p;
+	struct when *cleared;		/* by tenant, when the last time; @life 0: never */
 	struct okv_export *e;
 	struct okv_heads *heads;	/* what can be read of the journals */
 	char *buf;
@@ -39,23 +42,22 @@ struct salvage {
 	bool shows;
 };
 
-static bool is_used(const struct latest *latest)
-{
-	return latest->life || latest->expiry_life;
-}
-
 static bool is_later(uint64_t life, uint64_t seq, uint64_t than_life, uint64_t than_seq)
 {
 	return life > than_life || (life == than_life && seq > than_seq);
 }
 
-static struct latest *place_of(const struct salvage *s, uint64_t hash, uint16_t tenant)
+static struct latest *place_of(const struct salvage *s, uint64_t hash, uint16_t tenant,
+			       bool is_expiry)
 {
-	uint64_t at = (hash ^ (uint64_t)tenant << 32) * 0x9e3779b97f4a7c15ULL % s->nr_places;
+	uint64_t mixed = (hash ^ (uint64_t)tenant << 32 ^ is_expiry) * 0x9e3779b97f4a7c15ULL;
+	uint64_t at = mixed % s->nr_places;
+	const struct latest *l = &s->table[at];
 
-	while (is_used(&s->table[at]) &&
-	       (s->table[at].hash != hash || s->table[at].tenant != tenant))
+	while (l->life && (l->hash != hash || l->tenant != tenant || l->is_expiry != is_expiry)) {
 		at = (at + 1) % s->nr_places;
+		l = &s->table[at];
+	}
 	return &s->table[at];
 }
 
@@ -67,38 +69,46 @@ static void grow(struct salvage *s)
 	s->nr_places = nr_old ? 2 * nr_old : TABLE_MIN;
 	s->table = mem_zalloc(s->nr_places * sizeof(*s->table));
 	for (uint64_t i = 0; i < nr_old; i++)
-		if (is_used(&old[i]))
-			*place_of(s, old[i].hash, old[i].tenant) = old[i];
+		if (old[i].life)
+			*place_of(s, old[i].hash, old[i].tenant, old[i].is_expiry) = old[i];
 	mem_free(old);
 }
 
 static void note(struct salvage *s, const struct okv_record_disk *record, uint64_t life)
 {
+	struct when *cleared = &s->cleared[record->tenant];
 	struct latest *latest;
 
+	if (record->kind == OKV_RECORD_CLEAR) {
+		if (is_later(life, record->seq, cleared->life, cleared->seq))
+			*cleared = (struct when){ .life = life, .seq = record->seq };
+		return;
+	}
 	if (2 * (s->nr_used + 1) > s->nr_places)
 		grow(s);
-	latest = place_of(s, record->hash, record->tenant);
-	s->nr_used += !is_used(latest);
-	latest->hash = record->hash;
-	latest->tenant = record->tenant;
-	if (record->kind == OKV_RECORD_EXPIRY) {
-		if (!is_later(life, record->seq, latest->expiry_life, latest->expiry_seq))
-			return;
-		latest->expiry_life = life;
-		latest->expiry_seq = record->seq;
-		latest->expire_ms = record->expire_ms;
-	} else if (is_later(life, record->seq, latest->life, latest->seq)) {
-		latest->life = life;
-		latest->seq = record->seq;
-	}
+	latest = place_of(s, record->hash, record->tenant, record->kind == OKV_RECORD_EXPIRY);
+	if (!is_later(life, record->seq, latest->life, latest->seq))
+		return;
+	s->nr_used += !latest->life;
+	*latest = (struct latest){
+		.hash = record->hash, .life = life, .seq = record->seq, .tenant = record->tenant,
+		.expire_ms = record->expire_ms, .is_expiry = record->kind == OKV_RECORD_EXPIRY,
+	};
+}
+
+static bool is_cleared(const struct salvage *s, const struct okv_record_disk *record, uint64_t life)
+{
+	const struct when *when = &s->cleared[record->tenant];
+
+	return when->life && !is_later(life, record->seq, when->life, when->seq);
 }
 
 static void show(struct salvage *s, const struct okv_record_disk *record, uint32_t segment,
 		 uint32_t at, uint64_t life)
 {
 	const struct okv_partition *p = &s->p;
-	const struct latest *latest = place_of(s, record->hash, record->tenant);
+	const struct latest *latest = place_of(s, record->hash, record->tenant, false);
+	const struct latest *expiry = place_of(s, record->hash, record->tenant, true);
 	struct okv_exported x = {
 		.partition = p->number, .tenant = record->tenant, .key_len = record->key_len,
 		.value_len = record->value_len, .key = record + 1,
@@ -106,9 +116,10 @@ static void show(struct salvage *s, const struct okv_record_disk *record, uint32
 		.expire_ms = record->expire_ms, .offset_bytes = okv_segment_offset(p, segment) + at,
 	};
 
-	if (is_later(latest->expiry_life, latest->expiry_seq, life, record->seq))
-		x.expire_ms = latest->expire_ms;
-	if (record->kind != OKV_RECORD_PUT || latest->life != life || latest->seq != record->seq)
+	if (is_later(expiry->life, expiry->seq, life, record->seq))
+		x.expire_ms = expiry->expire_ms;
+	if (!okv_record_has_value(record) || is_cleared(s, record, life) ||
+	    latest->life != life || latest->seq != record->seq)
 		return;
 	if (!okv_value_is_good(p, x.value, record->value_len, record->value_sum))
 		x.value = NULL;
@@ -202,6 +213,7 @@ int okv_device_salvage(struct okv_disk *disk, struct okv_export *e)
 
 		s.p.segments = mem_zalloc(nr_segments * sizeof(*s.p.segments));
 		s.buf = okv_alloc_blocks(disk, segment_bytes);
+		s.cleared = mem_zalloc(OKV_NR_TENANTS * sizeof(*s.cleared));
 		grow(&s);
 		error = walk_segments(&s);
 		s.shows = true;
@@ -210,6 +222,7 @@ int okv_device_salvage(struct okv_disk *disk, struct okv_export *e)
 		mem_free(s.p.segments);
 		mem_free(s.buf);
 		mem_free(s.table);
+		mem_free(s.cleared);
 	}
 	okv_heads_free(heads);
 	return error;

@@ -256,7 +256,7 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 	p->now_ms = options->now_ms;
 	p->clock_ns = options->clock_ns;
 	p->segments = mem_zalloc(p->nr_segments * sizeof(*p->segments));
-	p->usage = mem_zalloc(OKV_NR_TENANTS * sizeof(*p->usage));
+	p->usage = mem_zalloc((OKV_ALL_TENANTS + 1) * sizeof(*p->usage));
 	okv_known_init(&p->known, options->nr_known ? options->nr_known : OKV_NR_KNOWN);
 	p->is_quiet = p->is_hurried = true;
 	p->attempt_seed = options->attempt_seed;
@@ -280,6 +280,7 @@ static void fill_info(const struct okv_layout *layout, struct okv_device_info *i
 	info->version = super->version;
 	info->has_slots = okv_has_slots(super);
 	info->has_journals = super->journal_bytes != 0;
+	info->can_clear = okv_has_small_records(super);
 	info->block_bytes = super->block_bytes;
 	info->nr_partitions = super->nr_partitions;
 	info->segment_bytes = super->segment_bytes;

@@ -77,6 +77,7 @@ enum okv_op_kind {
 	OKV_OP_DELETE,
 	OKV_OP_UPDATE,		/* read, call update(), write */
 	OKV_OP_TOUCH,		/* set the expiry only; an apart value stays where it is */
+	OKV_OP_CLEAR,		/* all keys of the tenant in the partition; see can_clear */
 
 	/* Only the store submits these. */
 	OKV_OP_EXPIRE,
@@ -107,6 +108,9 @@ enum okv_op_flags {
 
 	OKV_KEEP_TTL	= 1 << 2,	/* PUT: keep the expiry of the old record, if any */
 	OKV_WANT_OLD	= 1 << 3,	/* PUT, DELETE, TOUCH: out is the old value */
+
+	/* Only the store sets this. */
+	OKV_GOES_ON	= 1 << 4,	/* HOLD: of a transaction that holds others */
 };
 
 /**
@@ -133,7 +137,7 @@ enum okv_op_flags {
  * @found:		there was a live record at the lookup, whatever became of it
  * @out, @out_len:	GET, UPDATE, WANT_OLD: the (old) value, until okv_op_release(). @out is NULL
  *			without a value, and not NULL for an empty one. STAT, DELETE, TOUCH:
- *			@out_len is the length of the (old) value
+ *			@out_len is the length of the (old) value. CLEAR: how many keys there were
  * @out_expire_ms:	expiry of the record that was found
  * @stages:		what the time was spent on
  *
@@ -179,6 +183,7 @@ struct okv_op {
 	bool present;		/* @at is the key's, perhaps expired; HOLD: does not lend */
 	struct okv_op *yielder;	/* RELOCATE: the writer whose lock it has borrowed */
 	bool expired;		/* RELOCATE: removes the record instead; KEYS: has seen one */
+	bool is_counted;	/* in the tenant's operations; CLEAR: others wait for it */
 	bool queued;		/* waits for room in the log; HOLD: has the lock */
 	bool lent;		/* HOLD: a move has borrowed its lock */
 	struct okv_group *group;	/* of a transaction: written all together */
@@ -312,6 +317,7 @@ struct okv_device_info {
 	uint32_t version;
 	bool has_slots;
 	bool has_journals;
+	bool can_clear;		/* OKV_OP_CLEAR */
 	uint32_t block_bytes;
 	uint32_t nr_partitions;
 	uint32_t segment_bytes;

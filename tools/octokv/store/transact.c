@@ -5,8 +5,8 @@
  *	hold all identities -> read all keys -> decide() -> write one batch -> let go
  *
  * Identities are held in their order, so that two transactions never wait for each other. Until all
- * are held, a move may borrow the lock of any (lock.c): a writer that this transaction waits for may
- * itself wait for the room that the move makes. From the first read on, nothing borrows a lock.
+ * are held, a move may borrow the lock of any (lock.c): a writer that this transaction waits for
+ * may itself wait for the room that the move makes. From the first read on, nothing borrows a lock.
  *
  * The writes are one batch (log.c), so a loss of power leaves all of them or none. They never wait
  * for room while they hold locks that moves need: without room they are refused, and nothing has
@@ -221,7 +221,9 @@ static void hold_next(struct okv_txn *t)
 		if (op->kind == OKV_OP_HOLD)
 			return;
 		*op = (struct okv_op){
-			.kind = OKV_OP_HOLD, .hash = t->sorted[t->nr_held]->read.hash,
+			.kind = OKV_OP_HOLD, .flags = t->nr_held ? OKV_GOES_ON : 0,
+			.tenant = t->sorted[t->nr_held]->read.tenant,
+			.hash = t->sorted[t->nr_held]->read.hash,
 			.update = held, .done = hold_done, .owner = t,
 		};
 		okv_partition_submit(t->partition, op);

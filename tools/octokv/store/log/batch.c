@@ -44,6 +44,18 @@ static void write_apart(struct okv_batch *b)
 	}
 }
 
+static enum okv_record_kind kind_of(const struct okv_op *op)
+{
+	if (op->kind == OKV_OP_CLEAR)
+		return OKV_RECORD_CLEAR;
+	if (okv_op_removes(op))
+		return OKV_RECORD_DELETE;
+	if (op->leaves_value)
+		return OKV_RECORD_EXPIRY;
+	return op->kind == OKV_OP_RELOCATE && okv_has_small_records(&op->partition->layout->super) ?
+	       OKV_RECORD_MOVE : OKV_RECORD_PUT;
+}
+
 /* Write the head of a record at that offset of a batch; returns its size. */
 static uint32_t write_record(struct okv_batch *b, struct okv_op *op, uint32_t offset)
 {
@@ -51,8 +63,7 @@ static uint32_t write_record(struct okv_batch *b, struct okv_op *op, uint32_t of
 	uint32_t block_bytes = p->disk->block_bytes;
 	uint32_t bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len);
 	struct okv_record_disk *r = (void *)((char *)b->buf + offset);
-	enum okv_record_kind kind = okv_op_removes(op) ? OKV_RECORD_DELETE :
-				    op->leaves_value ? OKV_RECORD_EXPIRY : OKV_RECORD_PUT;
+	enum okv_record_kind kind = kind_of(op);
 	bool is_apart = okv_is_apart(block_bytes, op->value_len);
 	char *inner;
 
@@ -70,7 +81,7 @@ static uint32_t write_record(struct okv_batch *b, struct okv_op *op, uint32_t of
 		.apart = op->apart,
 		.value_len = op->value_len,
 		.hash = op->hash,
-		.expire_ms = kind == OKV_RECORD_DELETE ? 0 : op->expire_ms,
+		.expire_ms = okv_op_removes(op) ? 0 : op->expire_ms,
 		.prev = op->present ? op->at : OKV_NOWHERE,
 		.value_sum = op->sum,
 		.seq = b->seq,

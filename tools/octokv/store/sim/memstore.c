@@ -177,6 +177,22 @@ static uint64_t sum_of(const char *value, uint32_t len)
 	return sum;
 }
 
+static enum okv_status run_clear(struct okv_partition *p, struct okv_op *op)
+{
+	struct record **at = &p->records;
+
+	op->out_len = 0;
+	while (*at) {
+		if ((*at)->tenant == op->tenant) {
+			drop(at);
+			op->out_len++;
+		} else {
+			at = &(*at)->next;
+		}
+	}
+	return OKV_OK;
+}
+
 static enum okv_status run(struct okv_partition *p, struct okv_op *op)
 {
 	struct record **at = find(p, op);
@@ -219,7 +235,8 @@ static enum okv_status run(struct okv_partition *p, struct okv_op *op)
 /* What the device refuses. Partitions know what they have: only that is not asked of it. */
 static bool is_refused(struct okv_partition *p, const struct okv_op *op)
 {
-	bool makes = op->kind == OKV_OP_PUT || op->kind == OKV_OP_UPDATE;
+	bool makes = op->kind == OKV_OP_PUT || op->kind == OKV_OP_UPDATE ||
+		     op->kind == OKV_OP_CLEAR;
 	bool refuses = p->store->is_fenced && (*find(p, op) || makes);
 
 	p->store->is_lost |= refuses;
@@ -235,7 +252,8 @@ static void complete(struct okv_op *op)
 	else if (is_refused(op->partition, op))
 		op->status = OKV_IO_ERROR;
 	else
-		op->status = run(op->partition, op);
+		op->status = op->kind == OKV_OP_CLEAR ? run_clear(op->partition, op) :
+							run(op->partition, op);
 	op->done(op);
 }
 

@@ -147,12 +147,35 @@ static bool is_write(const struct okv_op *op)
 	return op->kind != OKV_OP_GET && op->kind != OKV_OP_STAT;
 }
 
+/* Does the clearing of @c concern it? */
+static bool is_cleared(const struct sim *s, const struct client *c, const struct key *k)
+{
+	uint64_t other = k->hash ^ c->key->hash;
+
+	return k->tenant == c->key->tenant &&
+	       (s->nr_partitions == 1 || !(other >> (64 - __builtin_ctz(s->nr_partitions))));
+}
+
+static void clear(struct sim *s, const struct client *c)
+{
+	for (uint32_t i = 0; i < s->nr_keys; i++) {
+		if (!is_cleared(s, c, &s->keys[i]))
+			continue;
+		s->keys[i].now.exists = false;
+		forget_maybe(&s->keys[i]);
+	}
+}
+
 static void check_ok(struct sim *s, struct client *c)
 {
 	struct key *k = c->key;
 	struct version to = c->to;
 
 	s->nr_acknowledged++;
+	if (c->op.kind == OKV_OP_CLEAR) {
+		clear(s, c);
+		return;
+	}
 	switch (c->op.kind) {
 	case OKV_OP_GET:
 	case OKV_OP_STAT:
@@ -195,14 +218,26 @@ static bool writes_nothing(const struct okv_op *op)
 					  (op->flags & OKV_IF_PRESENT && !op->found));
 }
 
+static void add_maybe(struct sim *s, struct key *k, struct version v)
+{
+	if (k->nr_maybe == NR_MAYBE_MAX)
+		model_fail(s, "the model has room for %d open operations of a key", NR_MAYBE_MAX);
+	else
+		k->maybe[k->nr_maybe++] = v;
+}
+
 /* The answer leaves open whether the write happened: it may show after the next open. */
 static void leave_open(struct sim *s, struct client *c)
 {
 	struct key *k = c->key;
 	struct version v = c->to;
 
+	for (uint32_t i = 0; c->op.kind == OKV_OP_CLEAR && i < s->nr_keys; i++)
+		if (is_cleared(s, c, &s->keys[i]))
+			add_maybe(s, &s->keys[i], (struct version){ .exists = false });
 	/* What could not be read was not written. */
-	if (!is_write(&c->op) || c->op.io.result || c->op.value_io.result || writes_nothing(&c->op))
+	if (c->op.kind == OKV_OP_CLEAR || !is_write(&c->op) || c->op.io.result ||
+	    c->op.value_io.result || writes_nothing(&c->op))
 		return;
 	if (c->op.kind == OKV_OP_DELETE)
 		v.exists = false;
@@ -212,10 +247,7 @@ static void leave_open(struct sim *s, struct client *c)
 	} else if (c->op.kind == OKV_OP_PUT || c->op.kind == OKV_OP_UPDATE) {
 		v.expire_ms = c->op.expire_ms;
 	}
-	if (k->nr_maybe == NR_MAYBE_MAX)
-		model_fail(s, "the model has room for %d open operations of a key", NR_MAYBE_MAX);
-	else
-		k->maybe[k->nr_maybe++] = v;
+	add_maybe(s, k, v);
 }
 
 bool model_may_walk(const struct key *k, uint32_t value_len, uint64_t expire_ms)

@@ -46,7 +46,8 @@
 
 static struct {
 	uint64_t nr_cuts, nr_ops, nr_acknowledged, nr_corrupt, nr_refused_opens, nr_full;
-	uint64_t nr_gc, nr_trimmed, nr_checkpoints, nr_replayed, nr_outages, nr_joined, nr_expiries;
+	uint64_t nr_gc, nr_trimmed, nr_checkpoints, nr_replayed, nr_outages, nr_joined;
+	uint64_t nr_expiries, nr_clears;
 	uint64_t nr_journaled;
 } total;
 
@@ -66,6 +67,7 @@ static void client_done(struct okv_op *op)
 	struct key *k = c->key;
 
 	s->nr_ops++;
+	total.nr_clears += op->kind == OKV_OP_CLEAR && op->status == OKV_OK;
 	if (s->trace)
 		printf("  %lu: done %lu kind %d key %ld status %d found %d len %u\n",
 		       (unsigned long)s->disk.now_us, (unsigned long)c->number, op->kind,
@@ -85,6 +87,13 @@ static enum okv_status client_update(struct okv_op *op)
 
 	op->value = c->value;
 	op->value_len = c->to.len;
+	return OKV_OK;
+}
+
+/* A touch that depends on the expiry that there is. */
+static enum okv_status client_longer(struct okv_op *op)
+{
+	op->expire_ms += op->expire_ms ? 7 : 0;
 	return OKV_OK;
 }
 
@@ -117,6 +126,8 @@ static enum okv_op_kind draw_kind(struct sim *s)
 		OKV_OP_STAT, OKV_OP_DELETE, OKV_OP_UPDATE, OKV_OP_TOUCH,
 	};
 
+	if (s->clears_one_in && !sim_draw(&s->random, s->clears_one_in))
+		return OKV_OP_CLEAR;
 	return kinds[sim_draw(&s->random, sizeof(kinds) / sizeof(kinds[0]))];
 }
 
@@ -133,7 +144,12 @@ static void submit(struct sim *s, struct client *c, struct key *k, enum okv_op_k
 	op->hash = k->hash;
 	op->key = k->name;
 	op->key_len = k->name_len;
-	op->update = client_update;
+	if (kind == OKV_OP_UPDATE)
+		op->update = client_update;
+	else if (kind == OKV_OP_TOUCH && !sim_draw(&s->random, 3))
+		op->update = client_longer;
+	if (kind == OKV_OP_TOUCH && !sim_draw(&s->random, 4))
+		op->flags = OKV_WANT_OLD;
 	op->done = client_done;
 	op->owner = c;
 	if (expires && (kind == OKV_OP_PUT || kind == OKV_OP_TOUCH))
@@ -648,6 +664,8 @@ static bool run_seed(uint64_t seed, bool trace)
 	s->ttl_pct = sim_draw(&s->random, 2) * 20;
 	s->apart_pct = sim_draw(&s->random, 3) * 40;
 	s->has_outages = sim_draw(&s->random, 2);
+	if (!format.former && sim_draw(&s->random, 2))
+		s->clears_one_in = sim_draw(&s->random, 3) ? 800 : 60;
 	block_bytes = sim_draw(&s->random, 3) ? 512 : 4096;
 	s->nr_partitions = format.nr_partitions = 1 << sim_draw(&s->random, 2);
 	format.segment_bytes = block_bytes == 512 ? 16 << 10 : 32 << 10;
@@ -711,12 +729,13 @@ int main(int argc, char **argv)
 			       (unsigned long)total.nr_cuts);
 	}
 	printf("%lu seeds passed: %lu cuts, %lu operations, %lu acknowledged, %lu joined, "
-	       "%lu expiries, %lu journaled, %lu full, %lu replayed; %lu checkpoints, "
-	       "%lu segments collected, %lu trimmed, %lu outages; %lu corrupt and %lu opens "
-	       "refused, rightly\n",
+	       "%lu expiries, %lu clearings, %lu journaled, %lu full, %lu replayed; "
+	       "%lu checkpoints, %lu segments collected, %lu trimmed, %lu outages; "
+	       "%lu corrupt and %lu opens refused, rightly\n",
 	       to - from + 1, (unsigned long)total.nr_cuts, (unsigned long)total.nr_ops,
 	       (unsigned long)total.nr_acknowledged, (unsigned long)total.nr_joined,
-	       (unsigned long)total.nr_expiries, (unsigned long)total.nr_journaled,
+	       (unsigned long)total.nr_expiries, (unsigned long)total.nr_clears,
+	       (unsigned long)total.nr_journaled,
 	       (unsigned long)total.nr_full, (unsigned long)total.nr_replayed,
 	       (unsigned long)total.nr_checkpoints, (unsigned long)total.nr_gc,
 	       (unsigned long)total.nr_trimmed, (unsigned long)total.nr_outages,

@@ -78,6 +78,19 @@ static void test_many_keys(void)
 	TALK("TYPE a", "+none\r\n");
 	TALK("FLUSHALL", "+OK\r\n");
 	TALK("DBSIZE", ":0\r\n");
+	/* In a store that can, partitions are cleared. */
+	world.server.config.can_clear = true;
+	TALK("MSET a 1 b 2 c 3", "+OK\r\n");
+	memstore_fail(world.worker.store, OKV_FULL);
+	TALK("FLUSHALL", "-IOERR some keys could not be deleted\r\n");
+	memstore_fail(world.worker.store, OKV_OK);
+	TALK("DBSIZE", ":3\r\n");
+	memstore_hold(world.worker.store, true);
+	EXPECT(conn_feed(world.c, "FLUSHALL\r\n", 10) == 10);
+	memstore_hold(world.worker.store, false);
+	memstore_release(world.worker.store);
+	HEAR("+OK\r\n");
+	TALK("DBSIZE", ":0\r\n");
 	close_world(&world);
 }
 

@@ -18,10 +18,14 @@ enum {
 	NR_KEYS_MAX	= 1 << 20,
 	NR_KEYS_MIN	= 5000,
 	NR_OVERWRITTEN	= 200000,	/* several times the device */
+	LARGE_KEY	= 2 * NR_KEYS_MAX,
+	NR_LARGE	= 20,
+	LARGE_BYTES	= 8192,
 };
 
 static struct sim_disk disk;
 static struct okv_store *store;
+static char large[LARGE_BYTES];
 
 static enum okv_status run_op(enum okv_op_kind kind, uint32_t key)
 {
@@ -36,6 +40,28 @@ static void open_store(void)
 	struct okv_open_options options = { .now_ms = 1, .nr_known = 64, .attempt_seed = 1 };
 
 	EXPECT(!okv_store_open(&store, &disk.disk, &options));
+}
+
+/* Put large values, or give them another expiry. */
+static void run_large(enum okv_op_kind kind, uint64_t expire_ms)
+{
+	for (uint32_t i = 0; i < NR_LARGE; i++) {
+		struct user u = {
+			.op = { .kind = kind, .value = large, .value_len = LARGE_BYTES,
+				.expire_ms = expire_ms },
+		};
+
+		user_begin_key(&u, okv_store_partition(store, 0), LARGE_KEY + i);
+		EXPECT(user_wait(&u, &disk) == OKV_OK);
+	}
+}
+
+static uint64_t nr_expiries(void)
+{
+	struct okv_stats stats;
+
+	okv_store_stats(store, &stats);
+	return stats.nr_expiries;
 }
 
 /* Put new keys until one is refused; returns which. */
@@ -53,20 +79,33 @@ static uint32_t fill(uint32_t from)
 static void test_keys(void)
 {
 	struct okv_stats stats;
-	uint32_t nr = fill(0), more;
-	/* A checkpoint under way will free its memory: more than that is short. */
-	void *held = mem_alloc(HELD_BYTES);
+	uint32_t nr, more;
+	void *held;
 
+	run_large(OKV_OP_PUT, 0);
+	nr = fill(0);
+	/* A checkpoint under way will free its memory: more than that is short. */
+	held = mem_alloc(HELD_BYTES);
 	EXPECT(nr > NR_KEYS_MIN && !mem_has_key_room());
 	EXPECT(run_op(OKV_OP_PUT, 0) == OKV_OK && run_op(OKV_OP_GET, 1) == OKV_OK);
 	EXPECT(run_op(OKV_OP_GET, nr) == OKV_NOT_FOUND);
+	/* An expiry takes memory, or the value is written again. */
+	run_large(OKV_OP_TOUCH, 1000);
+	EXPECT(!nr_expiries() && !okv_store_partition(store, 0)->index.nr_expiries);
 	mem_free(held);
 	for (uint32_t i = 0; i < nr / 2; i++)
 		EXPECT(run_op(OKV_OP_DELETE, i) == OKV_OK);
+	run_large(OKV_OP_TOUCH, 2000);
+	EXPECT(nr_expiries() == NR_LARGE);
+	/* Those that have memory keep it. */
+	held = mem_alloc(LIMIT_BYTES);
+	run_large(OKV_OP_TOUCH, 3000);
+	EXPECT(!mem_has_key_room() && nr_expiries() == 2 * NR_LARGE);
+	mem_free(held);
 	more = fill(NR_KEYS_MAX / 2) - NR_KEYS_MAX / 2;
 	EXPECT(more > nr / 3);
 	okv_store_stats(store, &stats);
-	EXPECT(stats.nr_no_memory == 2 && stats.nr_keys == nr - nr / 2 + more);
+	EXPECT(stats.nr_no_memory == 2 && stats.nr_keys == NR_LARGE + nr - nr / 2 + more);
 	printf("ok store_memory: without memory, new keys are refused and all else goes on, with "
 	       "%u keys\n", nr);
 }
