@@ -29,7 +29,7 @@ enum {
 	MAX_INFO_SECTIONS	= 16,
 	MAX_SCAN_COUNT		= 1000,
 	MAX_PATTERN_BYTES	= 1024,		/* looked for in each key of a SCAN */
-	CLEARED_AS_ONE		= 128,		/* keys that cost a turn together (fair/fair.h) */
+	LOOKS_AS_ONE		= 1024,		/* at the index, that cost as a request does */
 };
 
 static void reply_ok(struct request *r)
@@ -446,6 +446,13 @@ static void flush_go_on(struct worker *w, struct kv_msg *msg)
 	okv_partition_scan(okv_store_partition(w->store, job->partition), &job->scan);
 }
 
+/* Keys are gone: their owner may have room for others. */
+static void publish(struct job *job)
+{
+	tenant_publish(job->request->conn->worker->server->workers[job->msg.target],
+		       job->request->tenant);
+}
+
 static void flush_step(struct job *job)
 {
 	if (--job->nr_pending)
@@ -453,6 +460,7 @@ static void flush_step(struct job *job)
 	/* A key that could not be read is reported at the end, and does not stop the others. */
 	job->nr += job->scan.status != OKV_OK;
 	if (!job->scan.cursor) {
+		publish(job);
 		job_scan_done(job);
 		return;
 	}
@@ -503,8 +511,9 @@ static void flush_cleared(struct okv_op *op)
 	struct job *job = op->owner;
 
 	job->nr += op->status != OKV_OK;
-	job->nr_found = op->out_len / CLEARED_AS_ONE;
+	job->nr_found = op->out_len / LOOKS_AS_ONE;
 	okv_op_release(op);
+	publish(job);
 	job_scan_done(job);
 }
 

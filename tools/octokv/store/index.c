@@ -267,27 +267,6 @@ void okv_index_remove(struct okv_index *ix, uint32_t shard, struct okv_entry *en
 		rebuild(ix, s, 0);
 }
 
-void okv_index_clear(struct okv_index *ix, uint32_t shard, uint32_t tenant)
-{
-	struct okv_shard *s = &ix->shards[shard];
-	uint32_t nr = 0;
-
-	for (uint32_t i = 0; i < s->nr_slots; i++) {
-		struct okv_entry *e = &s->entries[i];
-
-		if (!e->size || e->tenant != tenant)
-			continue;
-		remove_expiry(ix, s, e->location);
-		e->size = 0;
-		nr++;
-	}
-	if (!nr)
-		return;
-	s->nr_entries -= nr;
-	ix->nr_entries -= nr;
-	rebuild(ix, s, s->nr_entries ? s->nr_entries + s->nr_entries / 3 + 4 : 0);
-}
-
 /* ---- walks ---- */
 
 static uint64_t place_of(uint64_t tag)
@@ -300,6 +279,52 @@ static int by_value(const void *a, const void *b)
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
 	return x < y ? -1 : x > y;
+}
+
+/* Remove the expiries at so many locations, if there are any. */
+static void remove_expiries(struct okv_index *ix, struct okv_shard *s, uint64_t *locations,
+			    uint32_t nr)
+{
+	struct okv_expiries *e = s->expiries;
+	uint32_t nr_left = 0, at = 0;
+
+	qsort(locations, nr, sizeof(*locations), by_value);
+	for (uint32_t i = 0; i < e->nr; i++) {
+		while (at < nr && locations[at] < e->at[i].location)
+			at++;
+		if (at == nr || locations[at] != e->at[i].location)
+			e->at[nr_left++] = e->at[i];
+	}
+	ix->nr_expiries -= e->nr - nr_left;
+	e->nr = nr_left;
+	if (!nr_left || nr_left < e->nr_max / 2)
+		resize_expiries(ix, s, nr_left + nr_left / 4);
+}
+
+void okv_index_clear(struct okv_index *ix, uint32_t shard, uint32_t tenant)
+{
+	struct okv_shard *s = &ix->shards[shard];
+	uint64_t *locations = s->expiries ? mem_alloc(s->nr_entries * sizeof(*locations)) : NULL;
+	uint32_t nr = 0;
+
+	for (uint32_t i = 0; i < s->nr_slots; i++) {
+		struct okv_entry *e = &s->entries[i];
+
+		if (!e->size || e->tenant != tenant)
+			continue;
+		if (locations)
+			locations[nr] = e->location;
+		e->size = 0;
+		nr++;
+	}
+	if (locations)
+		remove_expiries(ix, s, locations, nr);
+	mem_free(locations);
+	if (!nr)
+		return;
+	s->nr_entries -= nr;
+	ix->nr_entries -= nr;
+	rebuild(ix, s, s->nr_entries ? s->nr_entries + s->nr_entries / 3 + 4 : 0);
 }
 
 static uint32_t sort_single(uint64_t *at, uint32_t nr)

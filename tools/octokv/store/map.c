@@ -3,6 +3,7 @@
  * map.c - the entries of the index, and the sums that change with them: see map.h
  */
 #include "map.h"
+#include "mem.h"
 
 static void count(struct okv_partition *p, const struct okv_entry *entry, int sign)
 {
@@ -28,6 +29,20 @@ void okv_map_expires(struct okv_partition *p, uint64_t hash, uint64_t expire_ms)
 		s->due_ms = expire_ms;
 }
 
+/* Note a record of a tenant that was cleared. With too many, nothing is known. */
+static void note_recent(struct okv_usage *usage, uint64_t hash, uint64_t location)
+{
+	struct okv_recent *r = usage->recent;
+
+	if (r && r->nr == OKV_NR_RECENT) {
+		mem_free(r);
+		usage->recent = NULL;
+	} else if (r) {
+		r->at[r->nr].hash = hash;
+		r->at[r->nr++].location = location;
+	}
+}
+
 void okv_map_add(struct okv_partition *p, const struct okv_record_disk *record, uint64_t location)
 {
 	uint32_t shard = okv_index_shard(&p->index, record->hash);
@@ -43,6 +58,7 @@ void okv_map_add(struct okv_partition *p, const struct okv_record_disk *record, 
 	if (record->expire_ms)
 		okv_map_expires(p, record->hash, record->expire_ms);
 	count(p, &e, 1);
+	note_recent(&p->usage[record->tenant], record->hash, location);
 }
 
 bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location)
@@ -58,23 +74,59 @@ bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location)
 	return true;
 }
 
+/* Where one was overwritten or has moved, there may be another record, even another tenant's. */
+static uint64_t clear_recent(struct okv_partition *p, uint16_t tenant)
+{
+	struct okv_recent *r = p->usage[tenant].recent;
+	uint64_t nr = r->nr;
+
+	for (uint32_t i = 0; i < r->nr; i++) {
+		const struct okv_entry *e = okv_index_at(&p->index, r->at[i].hash,
+							 r->at[i].location);
+
+		if (!e || e->tenant != tenant)
+			continue;
+		okv_map_remove(p, r->at[i].hash, r->at[i].location);
+		okv_known_drop(&p->known, r->at[i].location);
+	}
+	r->nr = 0;
+	return nr;
+}
+
+static uint64_t clear_shard(struct okv_partition *p, uint32_t shard, uint16_t tenant)
+{
+	const struct okv_shard *s = &p->index.shards[shard];
+	uint64_t nr_slots = s->nr_slots;
+
+	for (uint32_t i = 0; i < s->nr_slots; i++) {
+		if (!s->entries[i].size || s->entries[i].tenant != tenant)
+			continue;
+		count(p, &s->entries[i], -1);
+		okv_known_drop(&p->known, s->entries[i].location);
+	}
+	okv_index_clear(&p->index, shard, tenant);
+	disturb(p, shard);
+	return nr_slots;
+}
+
 uint64_t okv_map_clear(struct okv_partition *p, uint16_t tenant)
 {
-	uint64_t nr = p->usage[tenant].nr_keys;
+	struct okv_usage *usage = &p->usage[tenant];
+	uint64_t nr_looked = 0;
 
-	for (uint32_t i = 0; p->usage[tenant].nr_keys; i++) {
-		const struct okv_shard *s = &p->index.shards[i];
+	if (usage->recent)
+		return clear_recent(p, tenant);
+	for (uint32_t i = 0; usage->nr_keys; i++)
+		nr_looked += clear_shard(p, i, tenant);
+	usage->recent = mem_zalloc(sizeof(*usage->recent));
+	return nr_looked;
+}
 
-		for (uint32_t j = 0; j < s->nr_slots; j++) {
-			if (!s->entries[j].size || s->entries[j].tenant != tenant)
-				continue;
-			count(p, &s->entries[j], -1);
-			okv_known_drop(&p->known, s->entries[j].location);
-		}
-		okv_index_clear(&p->index, i, tenant);
-		disturb(p, i);
-	}
-	return nr;
+void okv_map_free_usage(struct okv_partition *p)
+{
+	for (uint32_t i = 0; p->usage && i < OKV_NR_TENANTS; i++)
+		mem_free(p->usage[i].recent);
+	mem_free(p->usage);
 }
 
 bool okv_map_set_expiry(struct okv_partition *p, uint64_t hash, uint64_t location,

@@ -21,7 +21,10 @@ bool okv_map_remove(struct okv_partition *p, uint64_t hash, uint64_t location);
  */
 void okv_map_expires(struct okv_partition *p, uint64_t hash, uint64_t expire_ms);
 
-/* Remove all entries of a tenant; returns how many. */
+/*
+ * Remove all entries of a tenant; returns how many it has looked at. That is all of the index, or a
+ * few, if the tenant has had few keys since it was cleared.
+ */
 uint64_t okv_map_clear(struct okv_partition *p, uint16_t tenant);
 
 /*
@@ -34,6 +37,9 @@ bool okv_map_set_expiry(struct okv_partition *p, uint64_t hash, uint64_t locatio
 /* The expiry of the record at @location, which itself says @expire_ms. */
 uint64_t okv_map_expiry(const struct okv_partition *p, uint64_t hash, uint64_t location,
 			uint64_t expire_ms);
+
+/* The usage of a partition ends. */
+void okv_map_free_usage(struct okv_partition *p);
 
 /* Add an entry of a checkpoint to @shard; false if no record can be where it says. */
 bool okv_map_load(struct okv_partition *p, uint32_t shard, const struct okv_entry *entry);

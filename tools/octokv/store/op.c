@@ -559,8 +559,8 @@ void okv_op_applied(struct okv_op *op)
 	bool is_gone = false;
 
 	if (op->kind == OKV_OP_CLEAR) {
+		p->stats.nr_deletes += p->usage[op->tenant].nr_keys;
 		op->out_len = okv_map_clear(p, op->tenant);
-		p->stats.nr_deletes += op->out_len;
 		okv_op_finish(op, OKV_OK);
 		return;
 	}
@@ -662,6 +662,9 @@ static bool waits_for_clear(const struct okv_partition *p, const struct okv_op *
 {
 	if (!p->nr_clears || op->kind == OKV_OP_RELOCATE || op->flags & OKV_GOES_ON)
 		return false;
+	/* Else those who clear again and again would hold back a walk over all for ever. */
+	if (op->kind == OKV_OP_CLEAR && p->nr_all_wait)
+		return true;
 	return op->tenant == OKV_ALL_TENANTS || usage_of(p, op)->clear;
 }
 
@@ -676,6 +679,7 @@ static void try_clear(struct okv_partition *p, struct okv_op *clear)
 static void enter(struct okv_partition *p, struct okv_op *op)
 {
 	if (waits_for_clear(p, op)) {
+		p->nr_all_wait += op->tenant == OKV_ALL_TENANTS;
 		okv_queue_add(&p->behind_clears, op);
 	} else if (op->kind == OKV_OP_CLEAR) {
 		op->is_counted = true;
@@ -684,6 +688,7 @@ static void enter(struct okv_partition *p, struct okv_op *op)
 		try_clear(p, op);
 	} else {
 		op->is_counted = op->kind != OKV_OP_RELOCATE;
+		op->counted_as = op->tenant;
 		usage_of(p, op)->nr_ops += op->is_counted;
 		if (okv_lock_take(p, op))
 			okv_queue_add(&p->ready, op);
@@ -699,6 +704,7 @@ static void end_clear(struct okv_partition *p, const struct okv_op *clear)
 	usage_of(p, clear)->clear = NULL;
 	p->nr_clears--;
 	p->behind_clears = (struct okv_queue){ 0 };
+	p->nr_all_wait = 0;
 	while ((op = okv_queue_take(&waiting)))
 		enter(p, op);
 }
@@ -706,7 +712,7 @@ static void end_clear(struct okv_partition *p, const struct okv_op *clear)
 /* @op, which had entered, is over. */
 static void leave(struct okv_partition *p, const struct okv_op *op)
 {
-	struct okv_usage *usage = usage_of(p, op);
+	struct okv_usage *usage = &p->usage[op->counted_as];
 
 	if (op->kind == OKV_OP_CLEAR) {
 		end_clear(p, op);
@@ -716,7 +722,7 @@ static void leave(struct okv_partition *p, const struct okv_op *op)
 		return;
 	if (usage->clear)
 		try_clear(p, usage->clear);
-	for (uint32_t i = 0; op->tenant == OKV_ALL_TENANTS && i < OKV_NR_TENANTS; i++)
+	for (uint32_t i = 0; op->counted_as == OKV_ALL_TENANTS && i < OKV_NR_TENANTS; i++)
 		if (p->usage[i].clear)
 			try_clear(p, p->usage[i].clear);
 }

@@ -80,6 +80,7 @@ enum {
 	OKV_PATIENCE_MS		= 5000,		/* before writes are refused */
 	OKV_CHUNK_BYTES		= 256 << 10,
 	OKV_NR_LANES		= 16,
+	OKV_NR_RECENT		= 255,
 	OKV_GROUP_BLOCKS_MAX	= 8000,	/* apart values of a batch have 13 bits for their place */
 };
 
@@ -274,8 +275,20 @@ struct okv_partition_ops {
 	void (*changed)(struct okv_partition *p);
 };
 
-/* @nr_ops, @clear: see "Clearing" in op.c. */
+/* The keys of a tenant that was cleared, as long as they are few: map.c */
+struct okv_recent {
+	uint32_t nr;
+	struct {
+		uint64_t hash, location;
+	} at[OKV_NR_RECENT];
+};
+
+/*
+ * @nr_ops, @clear: see "Clearing" in op.c
+ * @recent: the records that the tenant has are among these; NULL: it may have others
+ */
 struct okv_usage {
+	struct okv_recent *recent;
 	uint64_t bytes, nr_keys;
 	uint64_t nr_ops;
 	struct okv_op *clear;
@@ -323,7 +336,7 @@ struct okv_partition {
 	struct okv_lock *locks[OKV_NR_LOCK_LISTS];
 	struct okv_queue ready;
 	struct okv_queue behind_clears;
-	uint32_t nr_clears;
+	uint32_t nr_clears, nr_all_wait;
 	bool running;
 	uint64_t nr_ops;		/* submitted and not done, those of the store included */
 

@@ -11,7 +11,7 @@
  * not acknowledged may be shown. Of a key whose latest value is damaged, that is said; an older
  * value does not come in its place. A record about another one's expiry, or one that clears all of
  * a tenant, is forgotten as a deletion is. Then the expiry is that with which the value was
- * written, or what was cleared comes back.
+ * written, or what was cleared comes back. So does what was being moved while it was cleared.
  */
 #include "log/journal.h"
 #include "log/record.h"

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "log/journal.h"
+#include "map.h"
 #include "mem.h"
 #include "segment.h"
 
@@ -219,7 +220,7 @@ static void free_partition(struct okv_partition *p)
 		mem_free(p->roots[i].segments);
 	mem_free(p->checkpoint.buf);
 	mem_free(p->checkpoint.root);
-	mem_free(p->usage);
+	okv_map_free_usage(p);
 	mem_free(p->segments);
 	mem_free(p);
 }

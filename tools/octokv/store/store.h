@@ -137,7 +137,8 @@ enum okv_op_flags {
  * @found:		there was a live record at the lookup, whatever became of it
  * @out, @out_len:	GET, UPDATE, WANT_OLD: the (old) value, until okv_op_release(). @out is NULL
  *			without a value, and not NULL for an empty one. STAT, DELETE, TOUCH:
- *			@out_len is the length of the (old) value. CLEAR: how many keys there were
+ *			@out_len is the length of the (old) value. CLEAR: how many
+ *			entries of the index it has looked at
  * @out_expire_ms:	expiry of the record that was found
  * @stages:		what the time was spent on
  *
@@ -184,6 +185,7 @@ struct okv_op {
 	struct okv_op *yielder;	/* RELOCATE: the writer whose lock it has borrowed */
 	bool expired;		/* RELOCATE: removes the record instead; KEYS: has seen one */
 	bool is_counted;	/* in the tenant's operations; CLEAR: others wait for it */
+	uint16_t counted_as;	/* the tenant; EXPIRE learns later which one it is of */
 	bool queued;		/* waits for room in the log; HOLD: has the lock */
 	bool lent;		/* HOLD: a move has borrowed its lock */
 	struct okv_group *group;	/* of a transaction: written all together */

@@ -77,6 +77,8 @@ struct sim {
 	bool is_open;		/* okv_store_open() has returned */
 	bool has_outages;
 	uint64_t outage_ends_us;
+	struct okv_scan scan;	/* a walk beside the clients, of which nothing is expected */
+	bool scans;
 	bool gave_up;		/* the store refused to open, rightly */
 	bool refuses;		/* writes, after an error: wait until it takes them again */
 };

@@ -42,7 +42,7 @@
 
 #include "model.h"
 #include "store/format.h"
-#include "store/known.h"
+#include "store/partition.h"
 
 static struct {
 	uint64_t nr_cuts, nr_ops, nr_acknowledged, nr_corrupt, nr_refused_opens, nr_full;
@@ -276,6 +276,35 @@ static bool outlast(struct sim *s)
 	return false;
 }
 
+static void ignore_key(struct okv_scan *scan, const void *key, uint16_t key_len,
+		       uint32_t value_len, uint64_t expire_ms)
+{
+	(void)scan;
+	(void)key;
+	(void)key_len;
+	(void)value_len;
+	(void)expire_ms;
+}
+
+static void scan_done(struct okv_scan *scan)
+{
+	((struct sim *)scan->owner)->scans = false;
+}
+
+/* A step of a walk, which removes what has expired: over one tenant, or all. */
+static void begin_scan(struct sim *s)
+{
+	uint32_t tenant = sim_draw(&s->random, 3);
+
+	s->scans = true;
+	s->scan = (struct okv_scan){
+		.tenant = tenant < 2 ? tenant : OKV_ALL_TENANTS, .nr_max = 1 + s->seed % 20,
+		.key = ignore_key, .done = scan_done, .owner = s,
+	};
+	okv_partition_scan(okv_store_partition(s->store, sim_draw(&s->random, s->nr_partitions)),
+			   &s->scan);
+}
+
 static void run_clients(struct sim *s, uint32_t nr_ops)
 {
 	for (uint32_t i = 0; i < nr_ops && !s->has_failed && !s->disk.is_dead; ) {
@@ -287,6 +316,8 @@ static void run_clients(struct sim *s, uint32_t nr_ops)
 		draw_outage(s);
 		if (s->refuses && !outlast(s))
 			return;
+		if (!s->scans && !sim_draw(&s->random, 64))
+			begin_scan(s);
 		if (!c->busy && sim_draw(&s->random, 4)) {
 			submit(s, c, k, draw_kind(s));
 			i++;
@@ -448,6 +479,19 @@ static void check_walk(struct sim *s)
 			   (unsigned long)nr_walked);
 }
 
+/* With nothing under way, no tenant has anything under way. */
+static void check_counts(struct sim *s)
+{
+	for (uint32_t i = 0; i < s->nr_partitions && !s->disk.is_dead; i++) {
+		const struct okv_partition *p = okv_store_partition(s->store, i);
+
+		for (uint32_t tenant = 0; !p->nr_ops && tenant <= OKV_ALL_TENANTS; tenant++)
+			if (p->usage[tenant].nr_ops || p->usage[tenant].clear)
+				model_fail(s, "tenant %u has %lu operations", tenant,
+					   (unsigned long)p->usage[tenant].nr_ops);
+	}
+}
+
 static void add_up(struct sim *s)
 {
 	struct okv_stats stats;
@@ -595,6 +639,7 @@ static void live(struct sim *s)
 	drain(s);
 	if (!s->has_failed) {
 		check_walk(s);
+		check_counts(s);
 		add_up(s);
 		okv_store_close(s->store);
 		s->store = NULL;

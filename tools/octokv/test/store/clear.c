@@ -85,13 +85,24 @@ static void begin_clear(struct user *u, uint16_t tenant)
 	user_begin(u, p);
 }
 
-static uint32_t clear(uint16_t tenant)
+
+static struct okv_stats stats(void)
 {
+	struct okv_stats s;
+
+	okv_store_stats(store, &s);
+	return s;
+}
+
+/* Returns how many keys there were. */
+static uint64_t clear(uint16_t tenant)
+{
+	uint64_t nr_before = stats().nr_deletes;
 	struct user u;
 
 	begin_clear(&u, tenant);
 	EXPECT(user_wait(&u, &disk) == OKV_OK);
-	return u.op.out_len;
+	return stats().nr_deletes - nr_before;
 }
 
 static void put_all(uint16_t tenant, uint32_t nr)
@@ -108,14 +119,6 @@ static void expect_all(uint16_t tenant, uint32_t nr, bool there)
 		EXPECT(run_op(OKV_OP_GET, tenant, i, 0) == (there ? OKV_OK : OKV_NOT_FOUND));
 	okv_store_tenant_usage(store, tenant, &bytes, &nr_keys);
 	EXPECT(nr_keys == (there ? nr : 0) && !bytes == !there);
-}
-
-static struct okv_stats stats(void)
-{
-	struct okv_stats s;
-
-	okv_store_stats(store, &s);
-	return s;
 }
 
 static void test_one_record(void)
@@ -201,7 +204,7 @@ static void test_order(void)
 	EXPECT(user_wait(&other, &disk) == OKV_OK && !after[0].done);
 	for (uint32_t i = 0; i < 2; i++)
 		EXPECT(user_wait(&after[i], &disk) == OKV_OK);
-	EXPECT(clears[0].done && clears[0].op.out_len == 4);
+	EXPECT(clears[0].done && stats().nr_deletes == 4);
 	while (nr_txns_done < 2)
 		disk.disk.ops->wait(&disk.disk);
 	EXPECT(stats().nr_keys == 5);
@@ -213,7 +216,7 @@ static void test_order(void)
 	after[3] = user_of(OKV_OP_PUT, 0, 10);
 	user_begin_key(&after[3], p, 3);
 	EXPECT(user_wait(&after[3], &disk) == OKV_OK && after[2].done && clears[1].done);
-	EXPECT(clears[0].op.out_len == 4 && clears[1].op.out_len == 1);
+	EXPECT(stats().nr_deletes == 4 + 4 + 1);
 	cut();
 	EXPECT(stats().nr_keys == 2 && run_op(OKV_OP_GET, 0, 3, 0) == OKV_OK &&
 	       run_op(OKV_OP_GET, OTHER, 0, 0) == OKV_OK);
@@ -296,6 +299,100 @@ static void test_full(void)
 	printf("ok store_clear: a store that is full of %u keys is empty at once\n", nr);
 }
 
+/* It looks at all of the index, or at few keys if the tenant had few since the last time. */
+static void test_looks(void)
+{
+	struct user u;
+
+	make_store(0);
+	put_all(OTHER, 10 * NR_KEYS);
+	for (uint32_t i = 0; i < 3; i++) {
+		for (uint32_t j = 0; j < 2; j++)
+			EXPECT(run_op(OKV_OP_PUT, 0, j % 2, 100) == OKV_OK);
+		begin_clear(&u, 0);
+		EXPECT(user_wait(&u, &disk) == OKV_OK);
+		EXPECT(i ? u.op.out_len == 2 : u.op.out_len > 2);
+	}
+	put_all(0, OKV_NR_RECENT + 1);
+	EXPECT(!p->usage[0].recent && clear(0) == OKV_NR_RECENT + 1 && p->usage[0].recent);
+	EXPECT(run_op(OKV_OP_PUT, 0, 1, 100) == OKV_OK && clear(0) == 1);
+	cut();
+	expect_all(0, OKV_NR_RECENT + 1, false);
+	expect_all(OTHER, 10 * NR_KEYS, true);
+	end();
+	puts("ok store_clear: it looks at few keys if there were few since the last time");
+}
+
+/* A walk over all removes what has expired, of whomever; those who clear all the time let it. */
+static uint32_t nr_walks;
+
+static void walk_key(struct okv_scan *scan, const void *key, uint16_t key_len, uint32_t value_len,
+		     uint64_t expire_ms)
+{
+	(void)scan;
+	(void)key;
+	(void)key_len;
+	(void)value_len;
+	(void)expire_ms;
+}
+
+static void walk_done(struct okv_scan *scan)
+{
+	(void)scan;
+	nr_walks++;
+}
+
+static uint32_t nr_clears_left;
+
+static void clear_again(struct okv_op *op)
+{
+	struct user *u = op->owner;
+
+	user_done(op);
+	if (nr_clears_left) {
+		nr_clears_left--;
+		u->done = false;
+		okv_partition_submit(p, &u->op);
+	}
+}
+
+static void test_walks(void)
+{
+	struct okv_scan scan = {
+		.tenant = OKV_ALL_TENANTS, .nr_max = 10, .key = walk_key, .done = walk_done,
+	};
+	struct user u = user_of(OKV_OP_PUT, OTHER, 5), clears[2];
+
+	make_store(0);
+	u.op.expire_ms = 10;
+	user_begin_key(&u, p, 0);
+	EXPECT(user_wait(&u, &disk) == OKV_OK);
+	okv_partition_set_clock(p, 10);
+	okv_partition_scan(p, &scan);
+	wait_idle(&disk);
+	EXPECT(nr_walks == 1 && !stats().nr_keys && !p->usage[OTHER].nr_ops &&
+	       !p->usage[OKV_ALL_TENANTS].nr_ops);
+	nr_clears_left = 100;
+	for (uint32_t i = 0; i < 2; i++) {
+		clears[i] = user_of(OKV_OP_CLEAR, i, 0);
+		clears[i].op.done = clear_again;
+		user_begin(&clears[i], p);
+	}
+	u = user_of(OKV_OP_PUT, 2, 5);
+	user_begin_key(&u, p, 0);
+	EXPECT(user_wait(&u, &disk) == OKV_OK);
+	scan.cursor = 0;
+	okv_partition_scan(p, &scan);
+	while (nr_walks < 2)
+		EXPECT(!disk.disk.ops->wait(&disk.disk));
+	EXPECT(nr_clears_left > 50);
+	nr_clears_left = 0;
+	for (uint32_t i = 0; i < 2; i++)
+		user_wait(&clears[i], &disk);
+	end();
+	puts("ok store_clear: a walk over all tenants is counted, and has its turn");
+}
+
 static void test_former(void)
 {
 	make_store(3);
@@ -312,6 +409,8 @@ int main(void)
 	test_moves();
 	test_salvage();
 	test_full();
+	test_looks();
+	test_walks();
 	test_former();
 	return 0;
 }
