@@ -79,7 +79,8 @@ def ship(shipped, name, *more):
 
 
 def first_process():
-    found = subprocess.run(["pgrep", "-x", "systemd"], stdout=subprocess.PIPE, text=True,
+    """The oldest: it has children of the same name, for a moment."""
+    found = subprocess.run(["pgrep", "-o", "-x", "systemd"], stdout=subprocess.PIPE, text=True,
                            check=False)
     return found.stdout.strip()
 
