@@ -82,6 +82,12 @@ static void forget_maybe(struct key *k)
 	k->uncertain = false;
 }
 
+void model_takes_again(struct sim *s)
+{
+	for (uint32_t i = 0; i < s->nr_keys && !model_lies(s); i++)
+		forget_maybe(&s->keys[i]);
+}
+
 /* Could a write find what it found? */
 static bool may_have_found(const struct sim *s, const struct client *c)
 {

@@ -96,6 +96,9 @@ void model_make_value(char *to, uint32_t number, uint32_t len);
 /* Check the answer to the operation of @c, and note what it says of the key. */
 void model_answer(struct sim *s, struct client *c);
 
+/* The store takes writes again: those that failed have not happened and never will. */
+void model_takes_again(struct sim *s);
+
 /* Gone: deleted, never written, or expired. */
 bool model_is_gone(const struct version *v, uint64_t at_ms);
 

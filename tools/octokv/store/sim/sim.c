@@ -47,7 +47,7 @@
 static struct {
 	uint64_t nr_cuts, nr_ops, nr_acknowledged, nr_corrupt, nr_refused_opens, nr_full;
 	uint64_t nr_gc, nr_trimmed, nr_checkpoints, nr_replayed, nr_outages, nr_joined;
-	uint64_t nr_expiries, nr_clears;
+	uint64_t nr_expiries, nr_clears, nr_upgrades;
 	uint64_t nr_journaled;
 } total;
 
@@ -126,7 +126,8 @@ static enum okv_op_kind draw_kind(struct sim *s)
 		OKV_OP_STAT, OKV_OP_DELETE, OKV_OP_UPDATE, OKV_OP_TOUCH,
 	};
 
-	if (s->clears_one_in && !sim_draw(&s->random, s->clears_one_in))
+	if (s->clears_one_in && okv_store_info(s->store)->can_clear &&
+	    !sim_draw(&s->random, s->clears_one_in))
 		return OKV_OP_CLEAR;
 	return kinds[sim_draw(&s->random, sizeof(kinds) / sizeof(kinds[0]))];
 }
@@ -262,6 +263,8 @@ static bool outlast(struct sim *s)
 
 	for (uint32_t i = 0; i < NR_PAUSES_MAX && !s->has_failed; i++) {
 		okv_store_stats(s->store, &stats);
+		if (s->refuses && !stats.nr_refusing && !s->disk.is_dead)
+			model_takes_again(s);
 		s->refuses = stats.nr_refusing;
 		if (!s->refuses || s->disk.is_dead)
 			return !s->disk.is_dead;
@@ -649,6 +652,35 @@ static void live(struct sim *s)
 	}
 }
 
+/* A store of an earlier version becomes one of this version; the power may go meanwhile. */
+static void upgrade(struct sim *s)
+{
+	int error = -EIO;
+
+	/* Too few superblocks may be left. */
+	if (model_lies(s))
+		return;
+	sim_disk_revive(&s->disk);
+	s->disk.room_bytes = UINT64_MAX;
+	s->disk.outage = SIM_NO_OUTAGE;
+	s->disk.has_bad = false;
+	s->disk.cut_at = s->disk.nr_completed + 1 + sim_draw(&s->random, 40);
+	for (uint32_t i = 0; error && error != -EALREADY; i++) {
+		error = okv_device_upgrade(&s->disk.disk);
+		if (i == NR_PAUSES_MAX || (error && error != -EALREADY && s->kind == HONEST &&
+					   !s->disk.is_dead)) {
+			model_fail(s, "the upgrade fails: %s", strerror(-error));
+			return;
+		}
+		if (s->disk.is_dead) {
+			s->nr_cuts++;
+			sim_disk_revive(&s->disk);
+			s->disk.cut_at = 0;
+		}
+	}
+	total.nr_upgrades += !error;
+}
+
 /* ---- runs ---- */
 
 static void make_keys(struct sim *s)
@@ -692,11 +724,11 @@ static void plan(struct sim *s)
 static bool run_seed(uint64_t seed, bool trace)
 {
 	/* Some are of earlier versions. */
-	static const uint32_t formers[] = { 0, 0, 0, 3, 2 };
-	struct okv_format_options format = { .seed = seed, .former = formers[seed % 5] };
+	static const uint32_t formers[] = { 0, 0, 0, 3, 2, 0, 0, 0, 1, 2 };
+	struct okv_format_options format = { .seed = seed, .former = formers[seed % 10] };
 	struct sim *s = calloc(1, sizeof(*s));
 	uint32_t nr_segments, nr_lives, block_bytes;
-	uint64_t size_bytes;
+	uint64_t size_bytes, more_bytes = 0;
 	bool failed;
 
 	the_sim = s;
@@ -709,7 +741,7 @@ static bool run_seed(uint64_t seed, bool trace)
 	s->ttl_pct = sim_draw(&s->random, 2) * 20;
 	s->apart_pct = sim_draw(&s->random, 3) * 40;
 	s->has_outages = sim_draw(&s->random, 2);
-	if (!format.former && sim_draw(&s->random, 2))
+	if (sim_draw(&s->random, 2))
 		s->clears_one_in = sim_draw(&s->random, 3) ? 800 : 60;
 	block_bytes = sim_draw(&s->random, 3) ? 512 : 4096;
 	s->nr_partitions = format.nr_partitions = 1 << sim_draw(&s->random, 2);
@@ -717,20 +749,28 @@ static bool run_seed(uint64_t seed, bool trace)
 	format.segment_bytes <<= sim_draw(&s->random, 2);
 	nr_segments = 12 + sim_draw(&s->random, 30);
 	/* Small rings, which turn often. */
-	if (format.former != 2 && sim_draw(&s->random, 4))
+	if ((!format.former || format.former == 3) && sim_draw(&s->random, 4))
 		format.journal_bytes = OKV_JOURNAL_BYTES_MIN;
-	size_bytes = (1280 << 10) + OKV_NR_JOURNALS * format.journal_bytes +
+	/* One without journals is on a device that has grown by what they take. */
+	if (format.former == 1)
+		more_bytes = OKV_NR_JOURNALS * OKV_JOURNAL_BYTES_MIN;
+	size_bytes = (1280 << 10) + OKV_NR_JOURNALS * format.journal_bytes + more_bytes +
 		     (uint64_t)format.nr_partitions * nr_segments * format.segment_bytes;
 	sim_disk_init(&s->disk, size_bytes, block_bytes, sim_draw(&s->random, 3),
 		      sim_random(&s->random));
 	make_keys(s);
+	s->disk.disk.size_bytes -= more_bytes;
 	if (okv_device_format(&s->disk.disk, &format))
 		model_fail(s, "the format fails");
+	s->disk.disk.size_bytes += more_bytes;
 	plan(s);
 	s->value_bytes_max = (format.segment_bytes - 4 * block_bytes) / 2 - 1200;
 	nr_lives = 2 + sim_draw(&s->random, 6);
-	for (uint32_t i = 0; i < nr_lives && !s->has_failed && !s->gave_up; i++)
+	for (uint32_t i = 0; i < nr_lives && !s->has_failed && !s->gave_up; i++) {
 		live(s);
+		if (format.former % 2 && !sim_draw(&s->random, 2) && !s->has_failed)
+			upgrade(s);
+	}
 	failed = s->has_failed;
 	total.nr_cuts += s->nr_cuts;
 	total.nr_ops += s->nr_ops;
@@ -774,7 +814,8 @@ int main(int argc, char **argv)
 			       (unsigned long)total.nr_cuts);
 	}
 	printf("%lu seeds passed: %lu cuts, %lu operations, %lu acknowledged, %lu joined, "
-	       "%lu expiries, %lu clearings, %lu journaled, %lu full, %lu replayed; "
+	       "%lu expiries, %lu clearings, %lu journaled, %lu full, %lu replayed, "
+	       "%lu upgraded; "
 	       "%lu checkpoints, %lu segments collected, %lu trimmed, %lu outages; "
 	       "%lu corrupt and %lu opens refused, rightly\n",
 	       to - from + 1, (unsigned long)total.nr_cuts, (unsigned long)total.nr_ops,
@@ -782,6 +823,7 @@ int main(int argc, char **argv)
 	       (unsigned long)total.nr_expiries, (unsigned long)total.nr_clears,
 	       (unsigned long)total.nr_journaled,
 	       (unsigned long)total.nr_full, (unsigned long)total.nr_replayed,
+	       (unsigned long)total.nr_upgrades,
 	       (unsigned long)total.nr_checkpoints, (unsigned long)total.nr_gc,
 	       (unsigned long)total.nr_trimmed, (unsigned long)total.nr_outages,
 	       (unsigned long)total.nr_corrupt, (unsigned long)total.nr_refused_opens);
