@@ -40,11 +40,11 @@
  * What stays as it is. A tenant's operations keep their order, so those of a connection do, and its
  * replies have their own queue. (What RESTORE-ASKING writes for another user is among operations of
  * that user.) A transaction is one message, and so are the lock of MIGRATE and each step of a walk
- * over a partition (SCAN, FLUSHALL), which costs one more for each key that it finds. A partition
- * leaves its worker when nothing waits for it (route.nr_waiting). While it is to leave, rounds have
- * no budget until then. Whether a key's slot is here is asked when the operation begins. At the end
- * of the server, connections with requests under way are waited for, and so is what waits here. An
- * operation of a client that is gone runs.
+ * over a partition (SCAN), which costs one more for each key that it finds. FLUSHALL of a partition
+ * costs more by what it has looked at. A partition leaves its worker when nothing waits for it
+ * (route.nr_waiting). While it is to leave, rounds have no budget until then. Whether a key's slot
+ * is here is asked when the operation begins. At the end of the server, connections with requests
+ * under way are waited for, and so is what waits here. An operation of a client that is gone runs.
  */
 #ifndef OKV_FAIR_H
 #define OKV_FAIR_H
