@@ -40,6 +40,7 @@ struct watched {
 /* A key of a transaction, as the commands so far have left it. */
 struct state {
 	bool wants_value, found, changed;
+	bool has_fresh_value;		/* not that which was there */
 	const void *value;
 	uint32_t len;
 	uint64_t expire_ms;
@@ -159,7 +160,7 @@ void multi_keep(struct request *r)
 
 static enum okv_status set_value(struct state *s, const struct okv_op *op, uint64_t expire_ms)
 {
-	s->found = s->changed = true;
+	s->found = s->changed = s->has_fresh_value = true;
 	s->value = op->value;
 	s->len = op->value_len;
 	s->expire_ms = expire_ms;
@@ -341,6 +342,7 @@ static enum okv_status decide(struct okv_txn *txn)
 			return OKV_ABORTED;
 		k->writes = s->changed;
 		k->removes = !s->found;
+		k->keeps_value = k->read.found && !s->has_fresh_value;
 		k->value = s->value;
 		k->value_len = s->len;
 		k->expire_ms = s->expire_ms;
@@ -354,7 +356,9 @@ static uint64_t bytes_of(const struct multi_txn *t)
 	uint64_t read = 0, used = 0;
 
 	for (uint32_t i = 0; i < t->nr_keys; i++) {
-		uint32_t len = t->keys[i].wants_value ? t->keys[i].read.out_len : 0;
+		const struct okv_txn_key *k = &t->keys[i];
+		bool was_read = k->wants_value || (k->may_touch && !k->read.leaves_value);
+		uint32_t len = was_read ? k->read.out_len : 0;
 
 		read += len;
 		used += t->states[i].watched ? len : 0;
@@ -561,8 +565,7 @@ static const char *add_key(struct multi_txn *t, uint32_t partition, uint32_t key
 
 static bool wants_value(const struct okv_op *op)
 {
-	return op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE || op->kind == OKV_OP_TOUCH ||
-	       op->flags & OKV_WANT_OLD;
+	return op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE || op->flags & OKV_WANT_OLD;
 }
 
 static const char *gather_keys(struct multi_txn *t)
@@ -583,6 +586,8 @@ static const char *gather_keys(struct multi_txn *t)
 
 			r->ops[i].txn_key = key_of(t, op->hash, op->key, op->key_len);
 			why = add_key(t, r->ops[i].partition, r->ops[i].txn_key, wants_value(op));
+			if (!why)
+				t->keys[r->ops[i].txn_key].may_touch |= op->kind == OKV_OP_TOUCH;
 			t->nr_ops++;
 			t->put_bytes += op->kind == OKV_OP_PUT ? op->value_len : 0;
 		}

@@ -85,15 +85,16 @@ static bool may_leave_value(const struct okv_op *op, const struct okv_entry *ent
 {
 	const struct okv_partition *p = op->partition;
 
-	return op->kind == OKV_OP_TOUCH && entry->apart &&
+	return (op->kind == OKV_OP_TOUCH || op->flags & OKV_FOR_TOUCH) && entry->apart &&
 	       okv_has_small_records(&p->layout->super) &&
 	       (mem_has_key_room() || okv_index_expiry(&p->index, op->hash, entry->location));
 }
 
 static bool wants_value(const struct okv_op *op)
 {
-	return op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE || op->flags & OKV_WANT_OLD ||
-	       (op->kind == OKV_OP_TOUCH && !op->leaves_value);
+	if (op->kind == OKV_OP_TOUCH || op->flags & OKV_FOR_TOUCH)
+		return !op->leaves_value || op->flags & OKV_WANT_OLD;
+	return op->kind == OKV_OP_GET || op->kind == OKV_OP_UPDATE || op->flags & OKV_WANT_OLD;
 }
 
 static void op_probe(struct okv_op *op, uint64_t from);

@@ -109,8 +109,9 @@ enum okv_op_flags {
 	OKV_KEEP_TTL	= 1 << 2,	/* PUT: keep the expiry of the old record, if any */
 	OKV_WANT_OLD	= 1 << 3,	/* PUT, DELETE, TOUCH: out is the old value */
 
-	/* Only the store sets this. */
+	/* Only the store sets these. */
 	OKV_GOES_ON	= 1 << 4,	/* HOLD: of a transaction that holds others */
+	OKV_FOR_TOUCH	= 1 << 5,	/* GET: without the value if a touch may leave it */
 };
 
 /**
@@ -179,7 +180,8 @@ struct okv_op {
 	uint64_t to;		/* location of the record that it wrote */
 	uint64_t sum;		/* checksum of the value; RELOCATE keeps it as it is */
 	uint64_t old_expire_ms;
-	bool leaves_value;	/* TOUCH: writes an OKV_RECORD_EXPIRY about the record at @at */
+	bool leaves_value;	/* TOUCH: writes an OKV_RECORD_EXPIRY about the record at @at;
+				 * FOR_TOUCH: a touch may do that */
 	uint32_t record_bytes;
 	bool present;		/* @at is the key's, perhaps expired; HOLD: does not lend */
 	struct okv_op *yielder;	/* RELOCATE: the writer whose lock it has borrowed */
@@ -208,13 +210,16 @@ struct okv_group {
  * @read:	tenant, ioprio, hash, key and key_len from the caller; then what a GET leaves, until
  *		the end of the transaction, or a STAT
  * @wants_value: it is a GET
- * @writes:	set by decide(): the key is written, or removed if @removes is set, too
- * @value, @value_len, @expire_ms: what is written; @value must stay until done()
+ * @may_touch:	decide() may set @keeps_value
+ * @writes:	set by decide(): the key is written, or removed if @removes is set, too. If
+ *		@keeps_value is set, it gets only another expiry
+ * @value, @value_len, @expire_ms: what is written; @value must stay until done(). With @keeps_value
+ *		it is that of @read, if there is one
  */
 struct okv_txn_key {
 	struct okv_op read;
-	bool wants_value;
-	bool writes, removes;
+	bool wants_value, may_touch;
+	bool writes, removes, keeps_value;
 	const void *value;
 	uint32_t value_len;
 	uint64_t expire_ms;

@@ -80,6 +80,11 @@ static void prepare_write(struct okv_txn *t, struct okv_txn_key *k)
 		.found = read->found, .at = read->present ? read->at : OKV_NOWHERE,
 		.done = write_done, .owner = t, .group = &t->group,
 	};
+	if (!k->removes && k->keeps_value && read->leaves_value) {
+		op->kind = OKV_OP_TOUCH;
+		op->leaves_value = true;
+		op->value_len = 0;
+	}
 }
 
 static enum okv_status may_write(struct okv_txn *t)
@@ -168,8 +173,12 @@ static uint64_t read_bytes(const struct okv_txn *t)
 		const struct okv_op *read = &t->keys[i].read;
 		struct okv_entry entry;
 
-		if (t->keys[i].wants_value &&
-		    okv_index_find(&t->partition->index, read->hash, read->tenant, 0, &entry))
+		if (!t->keys[i].wants_value && !t->keys[i].may_touch)
+			continue;
+		/* Of these, a touch leaves the value. */
+		if (okv_index_find(&t->partition->index, read->hash, read->tenant, 0, &entry) &&
+		    (t->keys[i].wants_value || !entry.apart ||
+		     !okv_has_small_records(&t->partition->layout->super)))
 			bytes += (uint64_t)entry.size * OKV_ALIGN_BYTES;
 	}
 	return bytes;
@@ -189,7 +198,14 @@ static void read_all(struct okv_txn *t)
 	for (uint32_t i = 0, nr = t->nr_keys; i < nr; i++) {
 		struct okv_op *op = &t->keys[i].read;
 
-		op->kind = t->keys[i].wants_value ? OKV_OP_GET : OKV_OP_STAT;
+		op->kind = OKV_OP_STAT;
+		op->flags = 0;
+		if (t->keys[i].wants_value)
+			op->kind = OKV_OP_GET;
+		if (t->keys[i].may_touch) {
+			op->kind = OKV_OP_GET;
+			op->flags = OKV_FOR_TOUCH | (t->keys[i].wants_value ? OKV_WANT_OLD : 0);
+		}
 		op->done = read_done;
 		op->owner = t;
 		okv_op_run_held(t->partition, op);

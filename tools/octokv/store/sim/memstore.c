@@ -279,7 +279,8 @@ void okv_partition_transact(struct okv_partition *p, struct okv_txn *txn)
 	for (uint32_t i = 0; i < txn->nr_keys; i++) {
 		struct okv_op *read = &txn->keys[i].read;
 
-		read->kind = txn->keys[i].wants_value ? OKV_OP_GET : OKV_OP_STAT;
+		read->kind = txn->keys[i].wants_value || txn->keys[i].may_touch ? OKV_OP_GET :
+										  OKV_OP_STAT;
 		read->status = run(p, read);
 	}
 	if (txn->status == OKV_OK)

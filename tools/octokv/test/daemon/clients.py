@@ -215,6 +215,10 @@ def case_large_expiry():
         written = after["write_batch_bytes"] - before["write_batch_bytes"]
         expect(written < 64 << 10 and after["expiry_records"] - before["expiry_records"] == 3,
                f"{written} bytes")
+        pipe = c.pipeline()
+        pipe.strlen("large").expire("large", 2000).ttl("large").getrange("large", 0, 1)
+        expect(pipe.execute() == [8 << 20, True, 2000, value[:2]], "MULTI")
+        expect(c.info()["expiry_records"] - before["expiry_records"] == 4, "an EXPIRE in MULTI")
         d.end(signal.SIGKILL)
         d.start()
         c = d.client()

@@ -357,6 +357,74 @@ static void test_lends(void)
 	puts("ok store_touched: a move that borrows the lock of a touch leaves the record to it");
 }
 
+static enum okv_status decide(struct okv_txn *t)
+{
+	EXPECT(t->keys[0].read.out_len == VALUE_BYTES && t->keys[1].read.out);
+	EXPECT(!memcmp(t->keys[1].read.out, value, VALUE_BYTES));
+	for (uint32_t i = 0; i < 3; i++) {
+		struct okv_txn_key *k = &t->keys[i];
+
+		k->writes = k->keeps_value = true;
+		k->value = k->read.out;
+		k->value_len = k->read.out_len;
+		k->expire_ms = LATE_MS + i;
+	}
+	return OKV_OK;
+}
+
+static bool txn_is_done;
+
+static void txn_done(struct okv_txn *t)
+{
+	EXPECT(t->status == OKV_OK);
+	txn_is_done = true;
+}
+
+/*
+ * In a transaction, with one key of which also the value is wanted, and one whose value is short.
+ * Returns how many bytes were written.
+ */
+static uint64_t run_txn(void)
+{
+	static const char *const names[] = { "0", "1", "100" };
+	uint64_t before = stats().batch_bytes;
+	struct okv_txn_key keys[3] = { 0 };
+	struct okv_txn t = { .keys = keys, .nr_keys = 3, .decide = decide, .done = txn_done };
+
+	for (uint32_t i = 0; i < 3; i++) {
+		keys[i].read.key = names[i];
+		keys[i].read.key_len = strlen(names[i]);
+		keys[i].read.hash = (atoi(names[i]) + 1) * 0x9e3779b97f4a7c15ULL;
+		keys[i].wants_value = i == 1;
+		keys[i].may_touch = true;
+	}
+	txn_is_done = false;
+	okv_partition_transact(p, &t);
+	while (!txn_is_done)
+		EXPECT(!disk.disk.ops->wait(&disk.disk));
+	return stats().batch_bytes - before;
+}
+
+static void test_transaction(void)
+{
+	for (uint32_t former = 0; former <= 3; former += 3) {
+		uint64_t written;
+
+		make_store(former);
+		put_all();
+		EXPECT(run_op(OKV_OP_PUT, OTHER_KEY, 10, 0) == OKV_OK);
+		reopen();
+		written = run_txn();
+		EXPECT(former ? written > 2 * VALUE_BYTES : written == BLOCK_BYTES);
+		EXPECT(stats().nr_expiries == (former ? 0 : 2));
+		cut();
+		EXPECT(expiry_of(0) == LATE_MS && expiry_of(1) == LATE_MS + 1);
+		EXPECT(run_op(OKV_OP_DELETE, OTHER_KEY, 0, 0) == OKV_OK);
+		end();
+	}
+	puts("ok store_touched: a transaction leaves values, too, if its store does");
+}
+
 static void test_former(void)
 {
 	make_store(3);
@@ -389,6 +457,7 @@ int main(void)
 	test_shown();
 	test_joins();
 	test_lends();
+	test_transaction();
 	test_former();
 	return 0;
 }
