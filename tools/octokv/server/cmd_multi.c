@@ -195,9 +195,7 @@ static enum okv_status apply(struct state *s, struct okv_op *op)
 	case OKV_OP_TOUCH:
 		if (!s->found)
 			return OKV_NOT_FOUND;
-		if (op->update)
-			op->expire_ms = op->out_expire_ms;
-		status = op->update ? op->update(op) : OKV_OK;
+		status = okv_op_ask_expiry(op);
 		if (status != OKV_OK)
 			return status;
 		s->changed = true;

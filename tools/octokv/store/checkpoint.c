@@ -236,14 +236,18 @@ static uint32_t put_segments(const struct okv_partition *p, char *to)
 	return p->nr_segments * sizeof(struct okv_segment_disk);
 }
 
+static uint64_t nr_expiries_of(const struct okv_shard *s)
+{
+	return s->expiries ? s->expiries->nr : 0;
+}
+
 /* What a shard takes in a checkpoint. */
 static uint32_t shard_bytes(const struct okv_partition *p, const struct okv_shard *s)
 {
 	uint32_t bytes = sizeof(struct okv_shard_disk) + s->nr_entries * sizeof(struct okv_entry);
 
 	if (okv_has_small_records(&p->layout->super))
-		bytes += sizeof(uint64_t) +
-			 (s->expiries ? s->expiries->nr * sizeof(struct okv_expiry) : 0);
+		bytes += sizeof(uint64_t) + nr_expiries_of(s) * sizeof(struct okv_expiry);
 	return bytes;
 }
 
@@ -251,7 +255,7 @@ static uint32_t put_shard(const struct okv_partition *p, uint32_t shard, char *t
 {
 	const struct okv_shard *s = &p->index.shards[shard];
 	struct okv_shard_disk disk = { .shard = shard, .nr_entries = s->nr_entries };
-	uint64_t nr_expiries = s->expiries ? s->expiries->nr : 0;
+	uint64_t nr_expiries = nr_expiries_of(s);
 
 	memcpy(to, &disk, sizeof(disk));
 	to += sizeof(disk);

@@ -530,8 +530,10 @@ int okv_device_upgrade(struct okv_disk *disk)
 		error = plan_upgrade(disk, super);
 	super->version = okv_has_slots(super) ? OKV_VERSION_SLOTS : OKV_VERSION;
 	/* What one that was killed has written may be in the device's cache only. */
-	if (error == -EALREADY && okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0))
-		return -EIO;
+	if (error == -EALREADY) {
+		error = okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
+		return error ? error : -EALREADY;
+	}
 	if (error)
 		return error;
 	page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);

@@ -154,6 +154,13 @@ void okv_index_add(struct okv_index *ix, uint32_t shard, const struct okv_entry 
 	ix->nr_entries++;
 }
 
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
 /* ---- expiries ---- */
 
 /* The place of the first expiry of @e that is not before @location. */
@@ -226,6 +233,15 @@ void okv_index_set_expiry(struct okv_index *ix, uint32_t shard, uint64_t locatio
 	};
 }
 
+/* If they have become few: give memory back. */
+static void shrink_expiries(struct okv_index *ix, struct okv_shard *s)
+{
+	uint32_t nr = s->expiries->nr;
+
+	if (!nr || nr < s->expiries->nr_max / 2)
+		resize_expiries(ix, s, nr + nr / 4);
+}
+
 static void remove_expiry(struct okv_index *ix, struct okv_shard *s, uint64_t location)
 {
 	struct okv_expiries *e = s->expiries;
@@ -236,8 +252,26 @@ static void remove_expiry(struct okv_index *ix, struct okv_shard *s, uint64_t lo
 	e->nr--;
 	ix->nr_expiries--;
 	memmove(&e->at[slot], &e->at[slot + 1], (e->nr - slot) * sizeof(e->at[0]));
-	if (!e->nr || e->nr < e->nr_max / 2)
-		resize_expiries(ix, s, e->nr + e->nr / 4);
+	shrink_expiries(ix, s);
+}
+
+/* Remove the expiries at so many locations, if there are any. */
+static void remove_expiries(struct okv_index *ix, struct okv_shard *s, uint64_t *locations,
+			    uint32_t nr)
+{
+	struct okv_expiries *e = s->expiries;
+	uint32_t nr_left = 0, at = 0;
+
+	qsort(locations, nr, sizeof(*locations), by_value);
+	for (uint32_t i = 0; i < e->nr; i++) {
+		while (at < nr && locations[at] < e->at[i].location)
+			at++;
+		if (at == nr || locations[at] != e->at[i].location)
+			e->at[nr_left++] = e->at[i];
+	}
+	ix->nr_expiries -= e->nr - nr_left;
+	e->nr = nr_left;
+	shrink_expiries(ix, s);
 }
 
 /* May an entry move from @slot back to @gap? Not if its home lies between them. */
@@ -267,40 +301,6 @@ void okv_index_remove(struct okv_index *ix, uint32_t shard, struct okv_entry *en
 		rebuild(ix, s, 0);
 }
 
-/* ---- walks ---- */
-
-static uint64_t place_of(uint64_t tag)
-{
-	return (tag & UINT32_MAX) << (OKV_TAG_BITS - 32) | tag >> 32;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* Remove the expiries at so many locations, if there are any. */
-static void remove_expiries(struct okv_index *ix, struct okv_shard *s, uint64_t *locations,
-			    uint32_t nr)
-{
-	struct okv_expiries *e = s->expiries;
-	uint32_t nr_left = 0, at = 0;
-
-	qsort(locations, nr, sizeof(*locations), by_value);
-	for (uint32_t i = 0; i < e->nr; i++) {
-		while (at < nr && locations[at] < e->at[i].location)
-			at++;
-		if (at == nr || locations[at] != e->at[i].location)
-			e->at[nr_left++] = e->at[i];
-	}
-	ix->nr_expiries -= e->nr - nr_left;
-	e->nr = nr_left;
-	if (!nr_left || nr_left < e->nr_max / 2)
-		resize_expiries(ix, s, nr_left + nr_left / 4);
-}
-
 void okv_index_clear(struct okv_index *ix, uint32_t shard, uint32_t tenant)
 {
 	struct okv_shard *s = &ix->shards[shard];
@@ -325,6 +325,13 @@ void okv_index_clear(struct okv_index *ix, uint32_t shard, uint32_t tenant)
 	s->nr_entries -= nr;
 	ix->nr_entries -= nr;
 	rebuild(ix, s, s->nr_entries ? s->nr_entries + s->nr_entries / 3 + 4 : 0);
+}
+
+/* ---- walks ---- */
+
+static uint64_t place_of(uint64_t tag)
+{
+	return (tag & UINT32_MAX) << (OKV_TAG_BITS - 32) | tag >> 32;
 }
 
 static uint32_t sort_single(uint64_t *at, uint32_t nr)

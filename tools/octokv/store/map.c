@@ -129,18 +129,17 @@ void okv_map_free_usage(struct okv_partition *p)
 	mem_free(p->usage);
 }
 
-bool okv_map_set_expiry(struct okv_partition *p, uint64_t hash, uint64_t location,
+void okv_map_set_expiry(struct okv_partition *p, uint64_t hash, uint64_t location,
 			uint64_t expire_ms)
 {
 	struct okv_entry *e = okv_index_at(&p->index, hash, location);
 
 	if (!e)
-		return false;
+		return;
 	e->expires = expire_ms != 0;
 	okv_index_set_expiry(&p->index, okv_index_shard(&p->index, hash), location, expire_ms);
 	if (expire_ms)
 		okv_map_expires(p, hash, expire_ms);
-	return true;
 }
 
 uint64_t okv_map_expiry(const struct okv_partition *p, uint64_t hash, uint64_t location,

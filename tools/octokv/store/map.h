@@ -27,11 +27,8 @@ void okv_map_expires(struct okv_partition *p, uint64_t hash, uint64_t expire_ms)
  */
 uint64_t okv_map_clear(struct okv_partition *p, uint16_t tenant);
 
-/*
- * The record at @location has that expiry from now on, or none with 0; false if the index does not
- * have it.
- */
-bool okv_map_set_expiry(struct okv_partition *p, uint64_t hash, uint64_t location,
+/* If the index has the record at @location: it has that expiry from now on, or none with 0. */
+void okv_map_set_expiry(struct okv_partition *p, uint64_t hash, uint64_t location,
 			uint64_t expire_ms);
 
 /* The expiry of the record at @location, which itself says @expire_ms. */

@@ -339,16 +339,11 @@ static void op_probe(struct okv_op *op, uint64_t from)
 /* @old is the value of what there is, NULL if op->leaves_value and nobody wants it. */
 static enum okv_status op_judge_touch(struct okv_op *op, const void *old)
 {
-	enum okv_status status;
-
 	if (!op->found)
 		return OKV_NOT_FOUND;
-	if (op->update)
-		op->expire_ms = op->out_expire_ms;
-	status = op->update ? op->update(op) : OKV_OK;
 	op->value = old;
 	op->value_len = op->leaves_value ? 0 : op->out_len;
-	return status;
+	return okv_op_ask_expiry(op);
 }
 
 /* May a PUT, UPDATE or TOUCH write what it wants to, by what there is? @old is the value. */

@@ -199,6 +199,15 @@ struct okv_op {
 	void (*seen)(struct okv_op *op, const struct okv_record_disk *record, uint64_t expire_ms);
 };
 
+/* A TOUCH has found a record, with that in @out_expire_ms: which expiry it is to have. */
+static inline enum okv_status okv_op_ask_expiry(struct okv_op *op)
+{
+	if (!op->update)
+		return OKV_OK;
+	op->expire_ms = op->out_expire_ms;
+	return op->update(op);
+}
+
 /* Operations that become one batch. */
 struct okv_group {
 	uint32_t nr_ops;

@@ -196,16 +196,12 @@ static void read_all(struct okv_txn *t)
 	for (uint32_t i = 0; i < t->nr_keys; i++)
 		t->keys[i].hold.present = true;
 	for (uint32_t i = 0, nr = t->nr_keys; i < nr; i++) {
+		const struct okv_txn_key *k = &t->keys[i];
 		struct okv_op *op = &t->keys[i].read;
 
-		op->kind = OKV_OP_STAT;
-		op->flags = 0;
-		if (t->keys[i].wants_value)
-			op->kind = OKV_OP_GET;
-		if (t->keys[i].may_touch) {
-			op->kind = OKV_OP_GET;
-			op->flags = OKV_FOR_TOUCH | (t->keys[i].wants_value ? OKV_WANT_OLD : 0);
-		}
+		op->kind = k->wants_value || k->may_touch ? OKV_OP_GET : OKV_OP_STAT;
+		op->flags = (k->may_touch ? OKV_FOR_TOUCH : 0) |
+			    (k->wants_value ? OKV_WANT_OLD : 0);
 		op->done = read_done;
 		op->owner = t;
 		okv_op_run_held(t->partition, op);

@@ -155,14 +155,11 @@ static enum okv_status run_update(struct okv_partition *p, struct record **at, s
 
 static enum okv_status run_touch(struct record *record, struct okv_op *op)
 {
-	enum okv_status status = OKV_OK;
+	enum okv_status status;
 
 	if (!record)
 		return OKV_NOT_FOUND;
-	if (op->update) {
-		op->expire_ms = op->out_expire_ms;
-		status = op->update(op);
-	}
+	status = okv_op_ask_expiry(op);
 	if (status == OKV_OK)
 		record->expire_ms = op->expire_ms;
 	return status;

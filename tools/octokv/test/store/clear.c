@@ -6,7 +6,6 @@
  * way at once. A record that is being moved does not come back. All that holds after a cut of the
  * power, after a checkpoint, and in what a salvage shows. A store that is full takes it.
  */
-#include "store/mem.h"
 #include "user.h"
 
 enum {
@@ -51,15 +50,7 @@ static void end(void)
 
 static void cut(void)
 {
-	void *page = okv_alloc_blocks(&disk.disk, OKV_PAGE_BYTES);
-
-	disk.cut_at = 1;
-	okv_disk_io(&disk.disk, OKV_READ, 0, page, OKV_PAGE_BYTES);
-	mem_free(page);
-	wait_idle(&disk);
-	EXPECT(disk.is_dead);
-	okv_store_drop(store);
-	sim_disk_revive(&disk);
+	user_cut(&disk, store);
 	open_store();
 }
 

@@ -99,18 +99,9 @@ static uint32_t nr_packs(const struct okv_store *s)
 	return stats.nr_packs;
 }
 
-/* The power goes and comes back. */
 static void cut(void)
 {
-	void *page = okv_alloc_blocks(&disk.disk, OKV_PAGE_BYTES);
-
-	disk.cut_at = 1;
-	okv_disk_io(&disk.disk, OKV_READ, 0, page, OKV_PAGE_BYTES);
-	mem_free(page);
-	wait_idle(&disk);
-	EXPECT(disk.is_dead);
-	okv_store_drop(store);
-	sim_disk_revive(&disk);
+	user_cut(&disk, store);
 }
 
 static void find(uint32_t nr)

@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 
-#include "store/mem.h"
 #include "user.h"
 
 enum {
@@ -62,18 +61,9 @@ static void reopen(void)
 	open_store();
 }
 
-/* The power goes and comes back. */
 static void cut(void)
 {
-	void *page = okv_alloc_blocks(&disk.disk, OKV_PAGE_BYTES);
-
-	disk.cut_at = 1;
-	okv_disk_io(&disk.disk, OKV_READ, 0, page, OKV_PAGE_BYTES);
-	mem_free(page);
-	wait_idle(&disk);
-	EXPECT(disk.is_dead);
-	okv_store_drop(store);
-	sim_disk_revive(&disk);
+	user_cut(&disk, store);
 	open_store();
 }
 

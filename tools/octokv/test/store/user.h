@@ -3,8 +3,9 @@
 #ifndef STORE_USER_H
 #define STORE_USER_H
 
-#include "store/partition.h"
 #include "store/log/record.h"
+#include "store/mem.h"
+#include "store/partition.h"
 #include "store/segment.h"
 #include "store/sim/sim_disk.h"
 #include "test/test.h"
@@ -57,6 +58,20 @@ static inline void wait_idle(struct sim_disk *disk)
 {
 	while (disk->in_flight)
 		disk->disk.ops->wait(&disk->disk);
+}
+
+/* The power goes and comes back, and @store with it. */
+static inline void user_cut(struct sim_disk *disk, struct okv_store *store)
+{
+	void *page = okv_alloc_blocks(&disk->disk, OKV_PAGE_BYTES);
+
+	disk->cut_at = 1;
+	okv_disk_io(&disk->disk, OKV_READ, 0, page, OKV_PAGE_BYTES);
+	mem_free(page);
+	wait_idle(disk);
+	EXPECT(disk->is_dead);
+	okv_store_drop(store);
+	sim_disk_revive(disk);
 }
 
 #endif
