@@ -93,7 +93,8 @@ static uint64_t available(void)
 int memory_start(uint64_t bytes, const struct memory_need *need, struct config *config, char *why,
 		 size_t why_bytes)
 {
-	uint64_t work_bytes = need->segment_bytes, known_bytes, needed_bytes;
+	uint64_t work_bytes = (uint64_t)OKV_NR_WORK_SEGMENTS * need->segment_bytes;
+	uint64_t known_bytes, needed_bytes;
 	uint64_t available_bytes = available();
 	uint32_t nr_known = NR_KNOWN_MAX;
 	bool given = bytes;
@@ -114,7 +115,8 @@ int memory_start(uint64_t bytes, const struct memory_need *need, struct config *
 		       (uint64_t)need->nr_workers * WORKER_BYTES;
 	config->memory_bytes = bytes;
 	config->nr_known = nr_known;
-	if (need->index_bytes && needed_bytes > bytes) {
+	/* An empty store starts with little, as long as it can open. */
+	if ((need->index_bytes || work_bytes > bytes / 4 * 3) && needed_bytes > bytes) {
 		snprintf(why, why_bytes,
 			 "its index takes about %llu MiB of memory, with all else %llu MiB, and "
 			 "octokvd may use %llu MiB%s: give more with --memory, or use a machine "

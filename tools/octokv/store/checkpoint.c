@@ -42,6 +42,7 @@
 #include <string.h>
 
 #include "log/pack.h"
+#include "log/place.h"
 #include "map.h"
 #include "mem.h"
 #include "segment.h"
@@ -223,13 +224,17 @@ static bool find_place(struct okv_partition *p, uint32_t bytes)
 	return true;
 }
 
+/* Does the next root need it? */
+static bool is_needed(const struct okv_segment *s)
+{
+	return okv_segment_holds_log(s) && s->state != OKV_SEGMENT_DRAINED;
+}
+
 static uint32_t put_segments(const struct okv_partition *p, char *to)
 {
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
 		const struct okv_segment *s = &p->segments[i];
-		bool holds_log = s->state == OKV_SEGMENT_OPEN || s->state == OKV_SEGMENT_SEALED ||
-				 s->state == OKV_SEGMENT_BAD;
-		struct okv_segment_disk disk = { .life = holds_log ? s->life : 0 };
+		struct okv_segment_disk disk = { .life = is_needed(s) ? s->life : 0 };
 
 		memcpy(to + i * sizeof(disk), &disk, sizeof(disk));
 	}
@@ -339,10 +344,10 @@ static uint32_t turn_of(const struct okv_partition *p, const struct okv_segment 
 	}
 }
 
-/* Has the log taken it behind the place where it goes on by this root? */
+/* Has the log taken it behind the places where it goes on by this root? */
 static bool is_in_tail(const struct okv_segment *s, const struct okv_root_disk *root)
 {
-	return okv_segment_holds_log(s) && s->life > root->life;
+	return okv_segment_holds_log(s) && s->life > okv_root_place(root, s->place).life;
 }
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -385,7 +390,8 @@ static void name_segments(struct okv_partition *p)
 	uint32_t nr_left = nr_may_be_named(p, root);
 
 	if (!nr_left) {
-		root->magic = OKV_ROOT_MAGIC_2;
+		if (root->magic == OKV_ROOT_MAGIC_3)
+			root->magic = OKV_ROOT_MAGIC_2;
 		return;
 	}
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
@@ -415,7 +421,7 @@ void okv_checkpoint_note_named(struct okv_partition *p, const struct okv_root_di
 
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
 		p->segments[i].named_by &= ~bit;
-		if (root->magic != OKV_ROOT_MAGIC)
+		if (!root->nr_named)
 			p->segments[i].named_by |= bit;
 	}
 	for (uint32_t i = 0; i < root->nr_named; i++)
@@ -510,22 +516,30 @@ static void step(struct okv_partition *p)
 	}
 }
 
-/* Note where the log is now: the first batch that is not in the index. */
+/* Where a place was when the first batch that is not in the index got its number, or is now. */
+static struct okv_place_disk position(const struct okv_partition *p, enum okv_place_number place)
+{
+	struct okv_place_disk at = p->batches ? p->batches->from[place] : okv_place_now(p, place);
+	const struct okv_segment *s = &p->segments[at.segment];
+
+	/* It was full, and will be used for something else, or has been already. */
+	if (at.segment < p->nr_segments && (s->life != at.life || !is_needed(s)))
+		at.segment = p->nr_segments;
+	return at;
+}
+
+/* Note where the log is now. */
 static void note_position(const struct okv_partition *p, struct okv_root_disk *root)
 {
+	struct okv_place_disk users = position(p, OKV_OF_USERS);
+
 	root->seq = okv_log_durable_seq(p);
 	root->next_life = p->next_life;
-	root->life = p->next_life - 1;
-	root->segment = p->nr_segments;
-	if (p->batches) {
-		root->segment = p->batches->segment;
-		root->offset_bytes = p->batches->first_bytes;
-	} else if (p->open_segment < p->nr_segments) {
-		root->segment = p->open_segment;
-		root->offset_bytes = p->open_offset;
-	}
-	if (root->segment < p->nr_segments)
-		root->life = p->segments[root->segment].life;
+	root->life = users.life;
+	root->segment = users.segment;
+	root->offset_bytes = users.offset_bytes;
+	if (okv_parts_moves(&p->layout->super))
+		root->moves = position(p, OKV_OF_MOVES);
 }
 
 void okv_checkpoint_start(struct okv_partition *p)
@@ -537,7 +551,7 @@ void okv_checkpoint_start(struct okv_partition *p)
 	c->next_shard = 0;
 	c->root = okv_alloc_blocks(p->disk, OKV_PAGE_BYTES);
 	memset(c->root, 0, OKV_PAGE_BYTES);
-	c->root->magic = OKV_ROOT_MAGIC;
+	c->root->magic = okv_root_magic(&p->layout->super);
 	c->root->partition = p->number;
 	c->root->generation = p->generation + 1;
 	c->root->attempt = draw_attempt(p);

@@ -105,6 +105,13 @@ uint64_t okv_root_offset(const struct okv_super_disk *super, uint32_t partition,
 	       (uint64_t)partition * OKV_PAGE_BYTES;
 }
 
+uint32_t okv_root_magic(const struct okv_super_disk *super)
+{
+	if (okv_parts_moves(super))
+		return OKV_ROOT_MAGIC;
+	return okv_has_near_roots(super) ? OKV_ROOT_MAGIC_2 : OKV_ROOT_MAGIC_3;
+}
+
 uint64_t okv_root_sum(const struct okv_super_disk *super, const struct okv_root_disk *root,
 		      uint32_t partition, uint32_t slot)
 {
@@ -114,6 +121,8 @@ uint64_t okv_root_sum(const struct okv_super_disk *super, const struct okv_root_
 		bytes = offsetof(struct okv_root_disk, attempt);
 	else if (root->magic == OKV_ROOT_MAGIC_2)
 		bytes = offsetof(struct okv_root_disk, nr_named);
+	else if (root->magic == OKV_ROOT_MAGIC_3)
+		bytes = offsetof(struct okv_root_disk, moves);
 	return okv_sum_behind(root, bytes, okv_seed(super, partition, OKV_NOWHERE, slot));
 }
 
@@ -234,13 +243,13 @@ static int write_roots(struct okv_disk *disk, const struct okv_super_disk *super
 		uint32_t partition = i / OKV_NR_ROOTS, slot = i % OKV_NR_ROOTS;
 
 		memset(page, 0, OKV_PAGE_BYTES);
-		root->magic = okv_has_near_roots(super) ? OKV_ROOT_MAGIC_2 : OKV_ROOT_MAGIC;
+		root->magic = okv_root_magic(super);
 		root->partition = partition;
 		root->generation = OKV_NR_ROOTS + slot;
 		root->seq = 1;
 		root->next_life = 1;
-		root->segment = super->nr_segments;	/* no batch yet */
-		for (uint32_t j = 0; root->magic == OKV_ROOT_MAGIC && j < OKV_NR_NAMED_FIRST &&
+		root->segment = root->moves.segment = super->nr_segments;	/* no batch yet */
+		for (uint32_t j = 0; !okv_has_near_roots(super) && j < OKV_NR_NAMED_FIRST &&
 		     j < super->nr_segments; j++)
 			root->segments[root->nr_named++] = j;
 		root->sum = okv_root_sum(super, root, partition, slot);

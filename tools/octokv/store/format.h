@@ -58,7 +58,8 @@ enum {
 
 #define OKV_SUPER_MAGIC		0x31766b6f74636fULL	/* "octokv1" */
 #define OKV_SEALED_MAGIC	0x64656c616573ULL	/* "sealed": okv_device_seal() */
-#define OKV_ROOT_MAGIC		0x33746f72U		/* "rot3" */
+#define OKV_ROOT_MAGIC		0x34746f72U		/* "rot4" */
+#define OKV_ROOT_MAGIC_3	0x33746f72U		/* "rot3": says one place */
 #define OKV_ROOT_MAGIC_2	0x32746f72U		/* "rot2": names no segments */
 #define OKV_ROOT_MAGIC_1	0x746f6f72U		/* "root": without an attempt */
 #define OKV_BATCH_MAGIC		0x63746162U		/* "batc" */
@@ -90,18 +91,32 @@ struct okv_super_disk {
 };
 static_assert(sizeof(struct okv_super_disk) == 128, "superblock has holes");
 
+/* The log goes on in two places: what users write, and records that are moved. */
+enum okv_place_number {
+	OKV_OF_USERS,
+	OKV_OF_MOVES,		/* only if okv_has_small_records() */
+	OKV_NR_PLACES,
+};
+
+/* The log goes on there and, behind it, in segments of later lives. */
+struct okv_place_disk {
+	uint64_t life;		/* of @segment */
+	uint32_t segment;	/* the number of segments: none, but those of later lives */
+	uint32_t offset_bytes;
+};
+
 /*
  * A checkpoint, and where the log goes on from there. @nr_chunks chunks in @segments have the index
- * as it was when all batches below @seq had taken effect, or later. @segment is that of batch @seq,
- * if it had one.
+ * as it was when all batches below @seq had taken effect, or later. No batch from @seq on lies
+ * before the two places where the log goes on: okv_root_place().
  *
  * @attempt is a number that no other attempt at a checkpoint has had, not even one that ended with
  * its process, before its root: the seed of the chunks. A root with OKV_ROOT_MAGIC_1 ends before
  * it. Its chunks have the generation instead, which several attempts could share.
  *
  * The @nr_named entries of @segments behind those of the chunks are the only segments that the log
- * can have gone on in behind @segment. A root with OKV_ROOT_MAGIC_2 ends before @nr_named: the log
- * can have gone on in any.
+ * can have gone on in behind its places. If there are none, it can have gone on in any. A root with
+ * OKV_ROOT_MAGIC_2 ends before @nr_named, and one with OKV_ROOT_MAGIC_3 before @moves.
  */
 struct okv_root_disk {
 	uint64_t sum;
@@ -109,7 +124,7 @@ struct okv_root_disk {
 	uint32_t partition;
 	uint64_t generation;
 	uint64_t seq;
-	uint64_t life;		/* of @segment; those of later ones are greater */
+	uint64_t life;		/* of @segment */
 	uint64_t next_life;
 	uint32_t segment;
 	uint32_t offset_bytes;
@@ -118,6 +133,7 @@ struct okv_root_disk {
 	uint32_t segments[OKV_NR_ROOT_SEGMENTS];
 	uint64_t attempt;
 	uint64_t nr_named;
+	struct okv_place_disk moves;
 };
 static_assert(sizeof(struct okv_root_disk) <= OKV_PAGE_BYTES, "a root is a page");
 
@@ -150,6 +166,12 @@ struct okv_shard_disk {
 	uint32_t nr_entries;
 };
 
+enum okv_batch_form {
+	OKV_BATCH_ALONE		= 0,
+	OKV_BATCH_PACKED	= 1,	/* in a pack */
+	OKV_BATCH_OF_MOVES	= 2,	/* alone, in a segment of OKV_OF_MOVES */
+};
+
 /*
  * The beginning of one batch of the log. Heads of records follow, each aligned to OKV_ALIGN_BYTES.
  * Apart values follow from the next block on. In a pack (log/pack.h), the next batch follows, and
@@ -165,7 +187,7 @@ struct okv_batch_disk {
 	uint32_t bytes;		/* with this header, without the zeros in the last block */
 	uint32_t nr_records;
 	uint32_t head_bytes;	/* with this header, without apart values */
-	uint32_t is_packed;	/* 1: in a pack */
+	uint32_t form;		/* enum okv_batch_form */
 	uint64_t generation;	/* of the newest durable root; 0: not said */
 };
 static_assert(sizeof(struct okv_batch_disk) == 64, "batch header has holes");
@@ -232,6 +254,12 @@ static inline bool okv_has_small_records(const struct okv_super_disk *super)
 	return super->version == OKV_VERSION || super->version == OKV_VERSION_SLOTS;
 }
 
+/* Do moves have a place of their own? */
+static inline bool okv_parts_moves(const struct okv_super_disk *super)
+{
+	return okv_has_small_records(super);
+}
+
 static inline bool okv_has_near_roots(const struct okv_super_disk *super)
 {
 	return super->version == OKV_VERSION_NEAR || super->version == OKV_VERSION_NEAR_SLOTS;
@@ -241,6 +269,20 @@ static inline bool okv_may_have_journals(const struct okv_super_disk *super)
 {
 	return okv_has_small_records(super) || super->version == OKV_VERSION_WHOLE ||
 	       super->version == OKV_VERSION_WHOLE_SLOTS;
+}
+
+/* Where the log goes on by a root that okv_root_read() has read. */
+static inline struct okv_place_disk okv_root_place(const struct okv_root_disk *root,
+						   enum okv_place_number place)
+{
+	return place == OKV_OF_MOVES ? root->moves : (struct okv_place_disk){
+		.life = root->life, .segment = root->segment, .offset_bytes = root->offset_bytes,
+	};
+}
+
+static inline enum okv_place_number okv_batch_place_of(const struct okv_batch_disk *b)
+{
+	return b->form == OKV_BATCH_OF_MOVES ? OKV_OF_MOVES : OKV_OF_USERS;
 }
 
 static inline bool okv_record_has_value(const struct okv_record_disk *record)
@@ -329,6 +371,9 @@ uint64_t okv_journal_offset(const struct okv_super_disk *super, uint32_t journal
 /* The checksum that a write at @offset_bytes of a journal should have. */
 uint64_t okv_journal_sum(const struct okv_super_disk *super, const struct okv_journal_disk *write,
 			 uint32_t journal, uint64_t offset_bytes);
+
+/* What a root of such a device begins with. */
+uint32_t okv_root_magic(const struct okv_super_disk *super);
 
 /* The checksum that a root should have in that slot. */
 uint64_t okv_root_sum(const struct okv_super_disk *super, const struct okv_root_disk *root,

@@ -2,14 +2,20 @@
 /*
  * gc.c - space of dead records comes back; expired records go
  *
- * When free segments run low, store.c picks a victim: the sealed segment with the fewest live
- * bytes. It is read in whole. Each record that the index points to is written to the log again,
- * under the lock of its identity, as a record that replaces itself, or as a deletion if it has
- * expired. Moves go in rounds, each as much as one write may have: moved one by one, each would be
- * padded to a block and take as much room as it leaves. When no live record is left the segment is
- * drained. When two checkpoints have begun since, it is free. Drained segments gather for a while,
- * for a checkpoint costs as much for one of them as for many. A checkpoint that is due anyway takes
- * all that there are.
+ * When free segments run low, store.c picks a victim, a sealed segment. It is read in whole. Each
+ * record that the index points to is written to the log again, under the lock of its identity, as a
+ * record that replaces itself, or as a deletion if it has expired. Moves go in rounds, each as much
+ * as one write may have: moved one by one, each would be padded to a block and take as much room as
+ * it leaves. When no live record is left the segment is drained. When two checkpoints have begun
+ * since, it is free. Drained segments gather for a while, for a checkpoint costs as much for one of
+ * them as for many. A checkpoint that is due anyway takes all that there are.
+ *
+ * Which. The fewer live bytes a segment has, the less it costs to move them. But one in which much
+ * has just been written over will soon cost less. In one that was written long ago, little will
+ * change, and its dead bytes are room that nobody uses. So a victim is worth the bytes that it
+ * gives for each byte that is read and written, times its age: benefit over cost, of Rosenblum and
+ * Ousterhout's log-structured file system. Age is counted in batches since the segment was last
+ * written to. When a write waits for room, the one with the fewest live bytes is taken.
  *
  * Pace. Moves are written before what users write, so a victim moved in one go would hold them up
  * until its end. The drive would hold up everybody who reads, if it had to read the victim at once.
@@ -191,7 +197,7 @@ static void gc_next_batch(struct okv_partition *p)
 		if (at == p->segment_bytes || b->life != life)
 			continue;
 		gc->batch = okv_batch_bounds(p, b, at);
-		gc->next_batch = at + (b->is_packed ? b->bytes :
+		gc->next_batch = at + (b->form == OKV_BATCH_PACKED ? b->bytes :
 				       okv_round_up(b->bytes, p->disk->block_bytes));
 		gc->offset = at + sizeof(*b);
 		return;
@@ -295,19 +301,33 @@ bool okv_gc_start(struct okv_partition *p, uint32_t victim, bool hurries)
 	return true;
 }
 
-/* The sealed segment with the fewest live bytes, at most @live_bytes_max; else p->nr_segments. */
-uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max)
+/* "Which" above. What a victim is worth: comparable with that of another one. */
+static double worth_of(const struct okv_partition *p, const struct okv_segment *s, bool hurries)
+{
+	double gained_bytes = (double)p->segment_bytes - s->live_bytes;
+
+	if (hurries)
+		return gained_bytes;
+	return gained_bytes * (p->next_seq - s->last_seq) / (p->segment_bytes + s->live_bytes);
+}
+
+uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max, bool hurries)
 {
 	uint32_t victim = p->nr_segments;
+	double most = 0;
 
 	for (uint32_t i = 0; i < p->nr_segments; i++) {
 		const struct okv_segment *s = &p->segments[i];
+		double worth;
 
-		if (s->state == OKV_SEGMENT_SEALED && !s->nr_headers &&
-		    s->last_seq < okv_log_durable_seq(p) &&
-		    s->live_bytes <= live_bytes_max &&
-		    (victim == p->nr_segments || s->live_bytes < p->segments[victim].live_bytes))
+		if (s->state != OKV_SEGMENT_SEALED || s->nr_headers ||
+		    s->last_seq >= okv_log_durable_seq(p) || s->live_bytes > live_bytes_max)
+			continue;
+		worth = worth_of(p, s, hurries);
+		if (victim == p->nr_segments || worth > most) {
 			victim = i;
+			most = worth;
+		}
 	}
 	return victim;
 }

@@ -14,6 +14,13 @@
  * and come back with the segment. With little room, a batch of moves takes no more than its records
  * had.
  *
+ * Places. Records that are moved have proved to stay, and what users write is likely to go soon. So
+ * moves have a segment of their own: the segments of users empty by themselves, and what collection
+ * has moved is not moved again with them (gc.c). Numbers are taken from one count, and recovery
+ * takes batches in their order. If one place has had its segment for long, it gets another one, so
+ * that lives tell which of two opens of the store has begun a segment (recover.c). A device of an
+ * earlier version has one place for all.
+ *
  * Groups. The operations of a transaction are a batch of their own, so that all of them happen or
  * none. If its write fails, they have failed: they hold locks that a move may need.
  *
@@ -126,6 +133,12 @@ uint32_t okv_log_group_bytes_max(const struct okv_partition *p)
 	       OKV_GROUP_BLOCKS_MAX * block_bytes;
 }
 
+static enum okv_place_number place_of(const struct okv_partition *p, enum okv_class class)
+{
+	return class == OKV_MOVES && okv_parts_moves(&p->layout->super) ? OKV_OF_MOVES :
+									  OKV_OF_USERS;
+}
+
 /* What a batch of @op alone takes, or of its group. */
 static uint32_t alone_bytes(const struct okv_partition *p, const struct okv_op *op)
 {
@@ -147,15 +160,15 @@ static uint32_t alone_bytes(const struct okv_partition *p, const struct okv_op *
  */
 static bool may_begin(const struct okv_partition *p, const struct okv_op *op)
 {
-	bool has_place = okv_fits(p, alone_bytes(p, op));
-	bool may_take = p->nr_free_named;
+	bool has_place = okv_fits(p, place_of(p, class_of(op)), alone_bytes(p, op));
+	bool may_take = p->nr_free_named, parts_moves = okv_parts_moves(&p->layout->super);
 	uint32_t kept = okv_segments_of_checkpoint(p), reserve = okv_segments_kept(p);
 
 	switch (class_of(op)) {
 	case OKV_MOVES:
 		return has_place || (may_take && p->nr_free > kept);
 	case OKV_DELETES:
-		return has_place ? p->nr_free > kept || !p->gc.active :
+		return has_place ? p->nr_free > kept || !p->gc.active || parts_moves :
 				   may_take && p->nr_free > kept + 1;
 	default:
 		return has_place ? p->nr_free >= reserve : may_take && p->nr_free > reserve;
@@ -170,13 +183,22 @@ bool okv_log_is_stalled(const struct okv_partition *p, enum okv_class class)
 	return op && !may_begin(p, op);
 }
 
+static void seal(struct okv_partition *p, enum okv_place_number number)
+{
+	struct okv_place *place = &p->places[number];
+
+	if (place->segment == p->nr_segments)
+		return;
+	if (number == OKV_OF_USERS)
+		okv_pack_close(p);
+	p->segments[place->segment].state = OKV_SEGMENT_SEALED;
+	place->segment = p->nr_segments;
+}
+
 void okv_log_seal(struct okv_partition *p)
 {
-	if (p->open_segment == p->nr_segments)
-		return;
-	okv_pack_close(p);
-	p->segments[p->open_segment].state = OKV_SEGMENT_SEALED;
-	p->open_segment = p->nr_segments;
+	for (int i = 0; i < OKV_NR_PLACES; i++)
+		seal(p, i);
 }
 
 /* ---- writing a batch ---- */
@@ -194,11 +216,14 @@ static void take(struct okv_batch *b, struct okv_op *op, uint32_t head_bytes)
 	okv_queue_add(&b->ops, op);
 }
 
-/* "Lanes" above. Take the operations with the ioprio of the batch, the first one included. */
+/*
+ * "Lanes" above. Take the operations of its place with the ioprio of the batch, the first one
+ * included.
+ */
 static void fill(struct okv_partition *p, struct okv_batch *b)
 {
 	uint32_t block_bytes = p->disk->block_bytes;
-	uint32_t most = p->segment_bytes - block_bytes - p->open_offset;
+	uint32_t most = p->segment_bytes - block_bytes - p->places[b->place].offset_bytes;
 
 	b->head_bytes = sizeof(struct okv_batch_disk);
 	b->align_bytes = block_bytes;
@@ -207,6 +232,8 @@ static void fill(struct okv_partition *p, struct okv_batch *b)
 	for (int i = 0; i < OKV_NR_CLASSES; i++) {
 		struct okv_op *op, *before = NULL;
 
+		if (place_of(p, i) != b->place)
+			continue;
 		for (op = p->queues[i].head; op && p->lanes[b->lane].nr_waiting;
 		     op = before ? before->next : p->queues[i].head) {
 			uint32_t head_bytes = okv_head_bytes(block_bytes, op->key_len,
@@ -261,13 +288,16 @@ static void journal(struct okv_partition *p, struct okv_batch *b)
 static void send_batch(struct okv_partition *p, const struct okv_op *first)
 {
 	struct okv_batch *b = mem_zalloc(sizeof(*b));
-	uint32_t from = p->open_offset, head_bytes, bytes;
+	enum okv_place_number number = place_of(p, class_of(first));
+	struct okv_place *place = &p->places[number];
+	uint32_t from = place->offset_bytes, head_bytes, bytes;
 
 	b->partition = p;
 	b->lane = lane_of(first);
 	b->is_users = class_of(first) != OKV_MOVES;
 	b->seq = p->next_seq++;
-	b->segment = p->open_segment;
+	b->place = number;
+	b->segment = place->segment;
 	b->io = (struct okv_io){
 		.kind = OKV_WRITE, .flags = p->disk->has_fua ? OKV_FUA : 0,
 		.ioprio = first->ioprio, .done = write_done, .owner = b,
@@ -290,7 +320,7 @@ static void send_batch(struct okv_partition *p, const struct okv_op *first)
 	p->last_batch = b;
 	okv_batch_write(b, okv_log_durable_seq(p));
 	p->segments[b->segment].last_seq = b->seq;
-	p->bytes_since_checkpoint += p->open_offset - from;
+	p->bytes_since_checkpoint += place->offset_bytes - from;
 	p->nr_writing++;
 	p->lanes[b->lane].nr_writing++;
 	p->stats.nr_batches++;
@@ -327,8 +357,8 @@ static void give_up_segment(struct okv_partition *p, uint32_t segment)
 	}
 	for (struct okv_batch *b = p->batches; b; b = b->next)
 		b->failed |= b->segment == segment;
-	if (p->open_segment == segment)
-		okv_log_seal(p);
+	if (p->segments[segment].state == OKV_SEGMENT_OPEN)
+		seal(p, p->segments[segment].place);
 }
 
 static void header_done(struct okv_io *io)
@@ -348,7 +378,7 @@ static void header_done(struct okv_io *io)
 	advance(p);
 }
 
-static void write_header(struct okv_partition *p, uint32_t offset)
+static void write_header(struct okv_partition *p, uint32_t segment, uint32_t offset)
 {
 	struct segment_header *h = mem_zalloc(sizeof(*h));
 	uint32_t bytes = p->disk->block_bytes;
@@ -356,7 +386,7 @@ static void write_header(struct okv_partition *p, uint32_t offset)
 	uint64_t location;
 
 	h->p = p;
-	h->segment = p->open_segment;
+	h->segment = segment;
 	h->buf = okv_alloc_blocks(p->disk, bytes);
 	memset(h->buf, 0, bytes);
 	header = h->buf;
@@ -364,22 +394,24 @@ static void write_header(struct okv_partition *p, uint32_t offset)
 		.magic = OKV_BATCH_MAGIC,
 		.partition = p->number,
 		.seq = p->next_seq,
-		.life = p->segments[p->open_segment].life,
+		.life = p->segments[segment].life,
 		.durable = okv_log_durable_seq(p),
 		.bytes = sizeof(*header),
 		.head_bytes = sizeof(*header),
 		.generation = p->generation,
+		.form = p->segments[segment].place == OKV_OF_MOVES ? OKV_BATCH_OF_MOVES :
+								     OKV_BATCH_ALONE,
 	};
-	location = okv_location(p, p->open_segment, offset);
+	location = okv_location(p, segment, offset);
 	header->sum = okv_sum_behind(header, sizeof(*header), okv_location_seed(p, location));
 	h->io = (struct okv_io){
 		.kind = OKV_WRITE, .flags = OKV_FUA, .buf = h->buf, .bytes = bytes,
-		.offset_bytes = okv_segment_offset(p, p->open_segment) + offset,
+		.offset_bytes = okv_segment_offset(p, segment) + offset,
 		.done = header_done, .owner = h,
 	};
 	p->nr_headers++;
-	p->segments[p->open_segment].nr_headers++;
-	p->segments[p->open_segment].nr_header_writes++;
+	p->segments[segment].nr_headers++;
+	p->segments[segment].nr_header_writes++;
 	p->disk->ops->submit(p->disk, &h->io);
 }
 
@@ -389,10 +421,10 @@ static void write_header(struct okv_partition *p, uint32_t offset)
  * device loses it. Both headers are written with FUA, whatever that costs the device: there are two
  * in a segment, and all of its batches may wait for them.
  */
-static void write_headers(struct okv_partition *p)
+static void write_headers(struct okv_partition *p, uint32_t segment)
 {
-	write_header(p, 0);
-	write_header(p, p->segment_bytes - p->disk->block_bytes);
+	write_header(p, segment, 0);
+	write_header(p, segment, p->segment_bytes - p->disk->block_bytes);
 }
 
 struct preparation {
@@ -408,8 +440,8 @@ static void prepared(struct okv_io *io)
 
 	p->nr_preparing--;
 	p->segments[prep->segment].nr_headers--;
-	if (p->open_segment == prep->segment)
-		write_headers(p);
+	if (p->segments[prep->segment].state == OKV_SEGMENT_OPEN)
+		write_headers(p, prep->segment);
 	mem_free(prep);
 	okv_changed(p);
 }
@@ -418,28 +450,45 @@ static void prepared(struct okv_io *io)
  * On a sparse file each write would fill a hole, under locks and with a journal. So have zeros in
  * the whole segment first.
  */
-static void prepare_segment(struct okv_partition *p)
+static void prepare_segment(struct okv_partition *p, uint32_t segment)
 {
 	struct preparation *prep = mem_zalloc(sizeof(*prep));
 
-	*prep = (struct preparation){ .p = p, .segment = p->open_segment };
+	*prep = (struct preparation){ .p = p, .segment = segment };
 	prep->io = (struct okv_io){
-		.kind = OKV_PREPARE, .offset_bytes = okv_segment_offset(p, p->open_segment),
+		.kind = OKV_PREPARE, .offset_bytes = okv_segment_offset(p, segment),
 		.bytes = p->segment_bytes, .done = prepared, .owner = prep,
 	};
 	p->nr_preparing++;
-	p->segments[p->open_segment].nr_headers++;
+	p->segments[segment].nr_headers++;
 	p->disk->ops->submit(p->disk, &prep->io);
 }
 
-static void begin_segment(struct okv_partition *p)
+/* "Places" above. A segment of many lives ago is old. */
+static void seal_old(struct okv_partition *p)
 {
-	p->open_segment = okv_segment_take(p, OKV_SEGMENT_OPEN);
-	p->open_offset = p->disk->block_bytes;
+	for (int i = 0; i < OKV_NR_PLACES; i++) {
+		uint32_t segment = p->places[i].segment;
+
+		if (segment < p->nr_segments &&
+		    p->next_life - p->segments[segment].life > p->nr_segments)
+			seal(p, i);
+	}
+}
+
+static void begin_segment(struct okv_partition *p, enum okv_place_number number)
+{
+	uint32_t segment = okv_segment_take(p, OKV_SEGMENT_OPEN);
+
+	p->segments[segment].place = number;
+	p->places[number] = (struct okv_place){
+		.segment = segment, .offset_bytes = p->disk->block_bytes,
+	};
+	seal_old(p);
 	if (p->disk->is_sparse)
-		prepare_segment(p);
+		prepare_segment(p, segment);
 	else
-		write_headers(p);
+		write_headers(p, segment);
 }
 
 /* ---- sending ---- */
@@ -487,6 +536,7 @@ static struct okv_op *next_op(struct okv_partition *p)
 /* Send what may be written now. */
 void okv_log_send(struct okv_partition *p)
 {
+	enum okv_place_number place;
 	struct okv_op *op;
 
 	if (p->nr_plugs)
@@ -497,9 +547,10 @@ void okv_log_send(struct okv_partition *p)
 		if (!op)
 			break;
 		p->nr_puts_begun += class_of(op) == OKV_PUTS;
-		if (!okv_fits(p, alone_bytes(p, op))) {
-			okv_log_seal(p);
-			begin_segment(p);
+		place = place_of(p, class_of(op));
+		if (!okv_fits(p, place, alone_bytes(p, op))) {
+			seal(p, place);
+			begin_segment(p, place);
 			continue;
 		}
 		send_batch(p, op);

@@ -121,6 +121,7 @@ enum okv_segment_state {
  * @nr_bad:		how often collection could not read it, in this life
  * @bad_until_ms:	BAD: when to try again
  * @is_known:		recovery would find it: its header or its first batch is durable
+ * @place:		of the log, that has begun it
  */
 struct okv_segment {
 	uint64_t life;
@@ -132,7 +133,14 @@ struct okv_segment {
 	uint32_t nr_bad;
 	uint64_t bad_until_ms;
 	bool is_known;
+	enum okv_place_number place;
 	enum okv_segment_state state;
+};
+
+/* Where the log goes on. */
+struct okv_place {
+	uint32_t segment;		/* nr_segments: none */
+	uint32_t offset_bytes;
 };
 
 struct okv_queue {
@@ -171,9 +179,10 @@ struct okv_batch {
 	struct okv_queue ops;
 	void *buf;
 	uint64_t seq;
+	enum okv_place_number place;
 	uint32_t segment;
 	uint32_t offset_bytes, value_offset_bytes;	/* in @segment */
-	uint32_t first_bytes;		/* no batch from this one on lies before it in @segment */
+	struct okv_place_disk from[OKV_NR_PLACES];	/* no batch from this one on lies before */
 	uint32_t head_bytes, apart_bytes;
 	uint32_t align_bytes;		/* the best alignment of its apart values */
 	uint32_t nr_records;
@@ -348,8 +357,7 @@ struct okv_partition {
 	uint32_t nr_waiting;
 	uint32_t nr_writing, nr_headers, nr_preparing;
 	uint32_t nr_writes_max, nr_journaled_max, batch_bytes_max;
-	uint32_t open_segment;		/* nr_segments: none */
-	uint32_t open_offset;
+	struct okv_place places[OKV_NR_PLACES];
 	uint64_t next_seq;
 	struct okv_outage log_outage;
 	uint32_t nr_roots_in_doubt;	/* so many checkpoints come before the next batch */
@@ -575,6 +583,8 @@ void okv_log_stop(struct okv_partition *p);
 /* Some batches of the partition have left the journal. */
 void okv_log_journaled(struct okv_partition *p);
 bool okv_log_is_stalled(const struct okv_partition *p, enum okv_class class);
+
+/* The log goes on in other segments. */
 void okv_log_seal(struct okv_partition *p);
 bool okv_log_has_room(const struct okv_partition *p, uint32_t record_bytes);
 /* Fail the groups that wait: they hold locks that moves may need. */
@@ -612,7 +622,11 @@ int okv_checkpoint_load(struct okv_partition *p, const struct okv_root_disk *roo
 /* The root is on the device: the log may take what it names. */
 void okv_checkpoint_note_named(struct okv_partition *p, const struct okv_root_disk *root);
 
-/* recover.c */
+/*
+ * recover.c: so many lives are beyond all that a run can have begun since a root, for a segment is
+ * used again only after two more roots.
+ */
+uint64_t okv_lives_of_run(const struct okv_partition *p);
 int okv_recover(struct okv_partition *p);
 int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *root);
 
@@ -627,8 +641,11 @@ void okv_op_run_held(struct okv_partition *p, struct okv_op *op);
 /* export.c: reads all of a segment; what cannot be read is zeros. Blocks. */
 int okv_segment_read(struct okv_partition *p, uint32_t segment, char *buf);
 
-/* gc.c */
-uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max);
+/*
+ * gc.c: the sealed segment that is worth most, of those with at most @live_bytes_max; else
+ * p->nr_segments. @hurries: room is needed at once.
+ */
+uint32_t okv_gc_victim(const struct okv_partition *p, uint32_t live_bytes_max, bool hurries);
 
 /* False: there is no memory for a segment now. */
 bool okv_gc_start(struct okv_partition *p, uint32_t victim, bool hurries);

@@ -10,10 +10,18 @@
  * of its entries. A move may be on its way then, and come behind it: so a move adds its entry only
  * if that of the record which it moves is still there.
  *
- * Where the log goes on. Segments have lives, numbered in the order of their use. The tail of the
- * log is the segment of the root, from the offset there, and all segments of later lives, in their
- * order. The first batch of a segment says its life. Batches are numbered without gaps. Where two
- * segments have the same numbers, the later life counts.
+ * Where the log goes on. Segments have lives, numbered in the order of their use. The root says two
+ * places: for what users write, and for moves. The tail of each is the segment of the root, from
+ * the offset there, and all segments of later lives, in their order. The first batch of a segment
+ * says its life and its place. Batches are numbered without gaps, in both places together, and
+ * applied in the order of their numbers. Where two segments of one place have the same numbers, the
+ * later life counts.
+ *
+ * Runs. If the root of a recovery was lost, the tail has what was there before it and what was
+ * written after it: two runs. Batches of the former that the recovery has not found may have come
+ * to the device since. They do not count, nor does any with a number that the later run has. A
+ * recovery leaves out more lives than one run can have begun since the root, which tells runs
+ * apart.
  *
  * What is missing. Batches are acknowledged in any order. A batch that is missing or torn was not
  * acknowledged, but one behind it may have been. So every block behind a gap may begin a batch, and
@@ -21,9 +29,9 @@
  * concerns other keys.
  *
  * Witnesses. All this is so if the device did what it said. If it did not, a later batch that says
- * that all below some number were acknowledged is the witness. All of the last segment is searched
- * for witnesses. If an acknowledged batch is missing, the open fails. If only a value of it is
- * wrong, the batch is applied, and reading that value fails.
+ * that all below some number were acknowledged is the witness. All of the last segment of each
+ * place is searched for witnesses. If an acknowledged batch is missing, the open fails. If only a
+ * value of it is wrong, the batch is applied, and reading that value fails.
  *
  * After it. Recovery writes a checkpoint, with a number of lives that is beyond all that may have
  * been used, so that what is behind the end of the log is never looked at again. The flush of the
@@ -43,13 +51,24 @@
 
 struct tail_segment {
 	uint32_t segment;
+	enum okv_place_number place;
+	uint32_t run;
 	uint64_t life;
 	uint64_t first_seq;
 };
 
-struct place {
+struct found {
 	uint64_t seq;
 	uint32_t offset;
+};
+
+/* The replay of a place: the segment @at, and of the @nr batches in it, that at @next. */
+struct replay {
+	const struct tail_segment *at;	/* NULL: at the end of the tail */
+	char *buf;			/* all of the segment */
+	struct found *found;		/* memory for @nr_max */
+	uint32_t nr, next, nr_max;
+	uint64_t limit;			/* batches from this one on do not count */
 };
 
 struct recovery {
@@ -62,11 +81,15 @@ struct recovery {
 	uint64_t gap_seq;	/* the first one that is missing before others; UINT64_MAX: none */
 	uint64_t generation;	/* some batch says that this root was durable */
 	bool *is_named;		/* by segment; NULL: the tail may be in any */
-	char *buf;		/* a segment */
-	bool *changed;		/* of its blocks: those that the journals have changed */
-	struct place *places;	/* of batches in it; memory for @nr_places */
-	uint32_t nr_places;
+	char *buf;		/* segments: one for each place */
+	bool *changed;		/* of the blocks of one: those that the journals have changed */
+	struct replay replays[OKV_NR_PLACES];
 };
+
+uint64_t okv_lives_of_run(const struct okv_partition *p)
+{
+	return 4ULL * p->nr_segments;
+}
 
 /* ---- reading ---- */
 
@@ -81,17 +104,27 @@ int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *
 	if (error)
 		return error;
 	if ((root->magic != OKV_ROOT_MAGIC && root->magic != OKV_ROOT_MAGIC_1 &&
-	     root->magic != OKV_ROOT_MAGIC_2) ||
+	     root->magic != OKV_ROOT_MAGIC_2 && root->magic != OKV_ROOT_MAGIC_3) ||
 	    root->partition != p->number ||
 	    root->generation % OKV_NR_ROOTS != slot % OKV_NR_ROOTS ||
 	    root->nr_segments > OKV_NR_ROOT_SEGMENTS || !root->generation ||
-	    root->offset_bytes > p->segment_bytes || root->offset_bytes % p->disk->block_bytes ||
 	    root->sum != okv_root_sum(&p->layout->super, root, p->number, slot))
 		return -EUCLEAN;
 	if (root->magic == OKV_ROOT_MAGIC_1)
 		root->attempt = root->generation;
-	if (root->magic != OKV_ROOT_MAGIC)
+	if (root->magic == OKV_ROOT_MAGIC_1 || root->magic == OKV_ROOT_MAGIC_2)
 		root->nr_named = 0;
+	/* Moves had no place, and may have had one since. */
+	if (root->magic != OKV_ROOT_MAGIC)
+		root->moves = (struct okv_place_disk){
+			.life = root->next_life - 1, .segment = p->nr_segments,
+		};
+	for (int i = 0; i < OKV_NR_PLACES; i++) {
+		uint32_t offset = okv_root_place(root, i).offset_bytes;
+
+		if (offset > p->segment_bytes || offset % p->disk->block_bytes)
+			return -EUCLEAN;
+	}
 	if (root->nr_named > OKV_NR_ROOT_SEGMENTS - root->nr_segments)
 		return -EUCLEAN;
 	for (uint32_t i = 0; i < root->nr_segments + root->nr_named; i++) {
@@ -107,7 +140,7 @@ static void nothing_more(struct okv_partition *p)
 }
 
 /* Read block by block. A header that cannot be read is no error, as no record is in it. */
-static int read_blocks(struct recovery *r, uint32_t segment)
+static int read_blocks(struct recovery *r, uint32_t segment, char *buf)
 {
 	struct okv_partition *p = r->p;
 	uint32_t block_bytes = p->disk->block_bytes;
@@ -115,11 +148,11 @@ static int read_blocks(struct recovery *r, uint32_t segment)
 
 	for (uint32_t at = 0; at < p->segment_bytes; at += block_bytes) {
 		int result = okv_disk_io(p->disk, OKV_READ, okv_segment_offset(p, segment) + at,
-					 r->buf + at, block_bytes);
+					 buf + at, block_bytes);
 
 		if (!result)
 			continue;
-		memset(r->buf + at, 0, block_bytes);
+		memset(buf + at, 0, block_bytes);
 		if (at && at + block_bytes < p->segment_bytes)
 			error = result;
 	}
@@ -148,14 +181,14 @@ static int read_heads(struct okv_store *store)
 }
 
 /* Read a segment of that life, and what journals have of it: r->changed says in which blocks. */
-static int read_segment(struct recovery *r, uint32_t segment, uint64_t life)
+static int read_segment(struct recovery *r, uint32_t segment, uint64_t life, char *buf)
 {
 	struct okv_partition *p = r->p;
 	struct okv_open_options *options = &p->store->options;
 	struct okv_load load;
 	int error;
 
-	okv_segment_load(p, &load, segment, r->buf, UINT32_MAX, nothing_more);
+	okv_segment_load(p, &load, segment, buf, UINT32_MAX, nothing_more);
 	while (load.nr_pending) {
 		error = p->disk->ops->wait(p->disk);
 		if (error)
@@ -165,12 +198,12 @@ static int read_segment(struct recovery *r, uint32_t segment, uint64_t life)
 	if (options->progress)
 		options->progress(options->owner, p->number, p->stats.recovered_bytes,
 				  (uint64_t)r->nr_tail * p->segment_bytes);
-	error = load.error == -EIO ? read_blocks(r, segment) : load.error;
+	error = load.error == -EIO ? read_blocks(r, segment, buf) : load.error;
 	if (!error)
 		error = read_heads(p->store);
 	memset(r->changed, 0, p->segment_bytes / p->disk->block_bytes * sizeof(*r->changed));
 	if (!error && p->store->heads)
-		okv_heads_overlay(p->store->heads, p, segment, life, r->buf, r->changed);
+		okv_heads_overlay(p->store->heads, p, segment, life, buf, r->changed);
 	return error;
 }
 
@@ -178,7 +211,7 @@ static int read_segment(struct recovery *r, uint32_t segment, uint64_t life)
  * What came from a journal has to lie in its place before the journal is written again: each block
  * with something of it is written as a whole.
  */
-static int put_in_place(struct recovery *r, uint32_t segment)
+static int put_in_place(struct recovery *r, uint32_t segment, char *buf)
 {
 	struct okv_partition *p = r->p;
 	uint32_t block_bytes = p->disk->block_bytes, nr = p->segment_bytes / block_bytes;
@@ -192,10 +225,10 @@ static int put_in_place(struct recovery *r, uint32_t segment)
 		if (end == i)
 			continue;
 		if (p->store->options.reads_only)
-			okv_pack_keep(p, segment, at, (end - i) * block_bytes, r->buf + at);
+			okv_pack_keep(p, segment, at, (end - i) * block_bytes, buf + at);
 		else
 			error = okv_disk_io(p->disk, OKV_WRITE, okv_segment_offset(p, segment) + at,
-					    r->buf + at, (end - i) * block_bytes);
+					    buf + at, (end - i) * block_bytes);
 	}
 	return error;
 }
@@ -209,6 +242,11 @@ static int by_life(const void *a, const void *b)
 	return s->life < t->life ? -1 : s->life > t->life;
 }
 
+static bool is_behind(const struct okv_root_disk *root, const struct okv_batch_disk *b)
+{
+	return b->life > okv_root_place(root, okv_batch_place_of(b)).life;
+}
+
 /*
  * A header or the first batch cannot be read. If the root knows the segment in a life before the
  * tail, the segment has not been used again, unless the device lied. Of other segments, look at all
@@ -216,21 +254,22 @@ static int by_life(const void *a, const void *b)
  * lowest number that is there, since an earlier batch was not acknowledged, or would be there. Else
  * the lost block may be what says that the segment belongs to the tail, or its beginning.
  */
-static int look_everywhere(struct recovery *r, uint32_t segment, uint64_t after_life,
+static int look_everywhere(struct recovery *r, uint32_t segment, const struct okv_root_disk *root,
 			   const struct okv_batch_disk **found)
 {
 	struct okv_partition *p = r->p;
 	uint32_t block_bytes = p->disk->block_bytes;
 	const struct okv_batch_disk *lowest = NULL;
+	uint64_t life = p->segments[segment].life;
 	int error;
 
-	if (p->segments[segment].life && p->segments[segment].life <= after_life)
+	if (life && life <= root->life && life <= root->moves.life)
 		return 0;
-	error = read_blocks(r, segment);
+	error = read_blocks(r, segment, r->buf);
 	for (uint32_t at = 0; at < p->segment_bytes; at += block_bytes) {
 		const struct okv_batch_disk *b = (void *)(r->buf + at);
 
-		if (!okv_batch_is_good(p, b, segment, at) || b->life <= after_life)
+		if (!okv_batch_is_good(p, b, segment, at) || !is_behind(root, b))
 			continue;
 		if (!lowest || b->seq < lowest->seq)
 			lowest = b;
@@ -249,7 +288,7 @@ static int look_everywhere(struct recovery *r, uint32_t segment, uint64_t after_
  * Does a segment belong to the tail? One of its two headers and its first batch is enough to tell;
  * @found is the one that was found, or NULL.
  */
-static int look_at(struct recovery *r, uint32_t segment, uint64_t after_life,
+static int look_at(struct recovery *r, uint32_t segment, const struct okv_root_disk *root,
 		   const struct okv_batch_disk **found)
 {
 	struct okv_partition *p = r->p;
@@ -267,12 +306,12 @@ static int look_at(struct recovery *r, uint32_t segment, uint64_t after_life,
 					    block_bytes);
 		if (error || !okv_batch_is_good(p, b, segment, offsets[i]))
 			continue;
-		if (b->life > after_life)
+		if (is_behind(root, b))
 			*found = b;
 		else if (b->life == p->segments[segment].life)
 			break;
 	}
-	return error == -EIO ? look_everywhere(r, segment, after_life, found) : error;
+	return error == -EIO ? look_everywhere(r, segment, root, found) : error;
 }
 
 static void note_batch(struct recovery *r, const struct okv_batch_disk *b)
@@ -290,6 +329,27 @@ static void note_names(struct recovery *r, const struct okv_root_disk *root)
 		r->is_named[root->segments[root->nr_segments + i]] = true;
 }
 
+static bool is_place_of(const struct okv_root_disk *root, uint32_t segment)
+{
+	return segment == root->segment || segment == root->moves.segment;
+}
+
+/* The tail is sorted by life: "Runs" above. */
+static void number_runs(struct recovery *r, const struct okv_root_disk *root)
+{
+	uint64_t last_life = root->next_life;
+	uint32_t run = 0;
+
+	for (uint32_t i = 0; i < r->nr_tail; i++) {
+		struct tail_segment *t = &r->tail[i];
+
+		run += t->life >= last_life + okv_lives_of_run(r->p);
+		t->run = run;
+		if (t->life > last_life)
+			last_life = t->life;
+	}
+}
+
 /*
  * Find all segments that may be part of the tail. Without names, look at those that the checkpoint
  * knows as well: if the roots on the device are older than the store had reason to believe, these
@@ -305,38 +365,50 @@ static int find_tail(struct recovery *r, const struct okv_root_disk *root)
 		const struct okv_batch_disk *b;
 		int error;
 
-		if (i == root->segment || (r->is_named && !r->is_named[i]))
+		if (is_place_of(root, i) || (r->is_named && !r->is_named[i]))
 			continue;
-		error = look_at(r, i, root->life, &b);
+		error = look_at(r, i, root, &b);
 		if (error)
 			return error;
 		if (!b)
 			continue;
 		r->tail[r->nr_tail++] = (struct tail_segment){
-			.segment = i, .life = b->life, .first_seq = b->seq,
+			.segment = i, .place = okv_batch_place_of(b), .life = b->life,
+			.first_seq = b->seq,
 		};
 		if (b->life > r->max_life)
 			r->max_life = b->life;
 		note_batch(r, b);
 	}
-	if (root->segment < p->nr_segments)
-		r->tail[r->nr_tail++] = (struct tail_segment){
-			.segment = root->segment, .life = root->life, .first_seq = root->seq,
-		};
+	for (int i = 0; i < OKV_NR_PLACES; i++) {
+		struct okv_place_disk at = okv_root_place(root, i);
+
+		if (at.segment < p->nr_segments)
+			r->tail[r->nr_tail++] = (struct tail_segment){
+				.segment = at.segment, .place = i, .life = at.life,
+				.first_seq = root->seq,
+			};
+	}
 	qsort(r->tail, r->nr_tail, sizeof(*r->tail), by_life);
+	number_runs(r, root);
 	return 0;
 }
 
-/* "Witnesses" above. Search the last segment for the latest word of what was acknowledged. */
-static int find_witness(struct recovery *r)
+static const struct tail_segment *last_of(const struct recovery *r, enum okv_place_number place)
+{
+	for (uint32_t i = r->nr_tail; i; i--) {
+		if (r->tail[i - 1].place == place)
+			return &r->tail[i - 1];
+	}
+	return NULL;
+}
+
+/* Search a segment for the latest word of what was acknowledged. */
+static int search(struct recovery *r, const struct tail_segment *last)
 {
 	struct okv_partition *p = r->p;
-	const struct tail_segment *last = &r->tail[r->nr_tail - 1];
-	int error;
+	int error = read_segment(r, last->segment, last->life, r->buf);
 
-	if (!r->nr_tail)
-		return 0;
-	error = read_segment(r, last->segment, last->life);
 	for (uint32_t at = 0; at < p->segment_bytes && !error; at += OKV_ALIGN_BYTES) {
 		const struct okv_batch_disk *b;
 
@@ -344,6 +416,19 @@ static int find_witness(struct recovery *r)
 		b = (void *)(r->buf + at);
 		if (at < p->segment_bytes && b->life == last->life)
 			note_batch(r, b);
+	}
+	return error;
+}
+
+/* "Witnesses" above. */
+static int find_witness(struct recovery *r)
+{
+	int error = 0;
+
+	for (int i = 0; i < OKV_NR_PLACES && !error; i++) {
+		const struct tail_segment *last = last_of(r, i);
+
+		error = last ? search(r, last) : 0;
 	}
 	return error;
 }
@@ -373,22 +458,23 @@ static int look(struct recovery *r, const struct okv_root_disk *root)
 enum verdict { GOOD, BAD_VALUE, BAD };
 
 /* Are all records of a batch there? */
-static enum verdict judge_batch(const struct recovery *r, const struct okv_batch_disk *b,
-				uint32_t segment, uint32_t offset)
+static enum verdict judge_batch(struct okv_partition *p, const char *buf, uint32_t segment,
+				uint32_t offset)
 {
-	struct okv_bounds bounds = okv_batch_bounds(r->p, b, offset);
-	uint32_t at = offset + sizeof(*b), block_bytes = r->p->disk->block_bytes;
+	const struct okv_batch_disk *b = (const void *)(buf + offset);
+	struct okv_bounds bounds = okv_batch_bounds(p, b, offset);
+	uint32_t at = offset + sizeof(*b), block_bytes = p->disk->block_bytes;
 	enum verdict verdict = GOOD;
 
 	for (uint32_t i = 0; i < b->nr_records; i++) {
 		const struct okv_record_disk *record;
 		const char *value;
 
-		record = okv_record_at(r->p, r->buf, segment, at, &bounds);
+		record = okv_record_at(p, buf, segment, at, &bounds);
 		if (!record)
 			return BAD;
-		value = r->buf + okv_value_offset(block_bytes, at, record);
-		if (!okv_value_is_good(r->p, value, record->value_len, record->value_sum))
+		value = buf + okv_value_offset(block_bytes, at, record);
+		if (!okv_value_is_good(p, value, record->value_len, record->value_sum))
 			verdict = BAD_VALUE;
 		at += okv_head_bytes(block_bytes, record->key_len, record->value_len);
 	}
@@ -429,22 +515,21 @@ static void apply_batch(struct okv_partition *p, const struct okv_batch_disk *b,
 	}
 }
 
-/* Has the batch to be applied that begins there? */
-static bool is_next(const struct recovery *r, const struct tail_segment *t, uint32_t offset,
-		    uint64_t limit)
+/* Has the next batch of a place to be applied? */
+static bool is_next(const struct recovery *r, const struct replay *at)
 {
-	const struct okv_batch_disk *b = (void *)(r->buf + offset);
+	const struct found *found = &at->found[at->next];
 	enum verdict verdict;
 
-	if (b->seq < r->seq || b->seq >= limit)
+	if (found->seq < r->seq || found->seq >= at->limit)
 		return false;
-	verdict = judge_batch(r, b, t->segment, offset);
-	return verdict == GOOD || (verdict == BAD_VALUE && b->seq < r->acknowledged);
+	verdict = judge_batch(r->p, at->buf, at->at->segment, found->offset);
+	return verdict == GOOD || (verdict == BAD_VALUE && found->seq < r->acknowledged);
 }
 
 static int by_seq(const void *a, const void *b)
 {
-	const struct place *s = a, *t = b;
+	const struct found *s = a, *t = b;
 
 	return s->seq < t->seq ? -1 : s->seq > t->seq;
 }
@@ -453,72 +538,117 @@ static int by_seq(const void *a, const void *b)
  * Where batches of a segment begin, from an offset on, in the order of their numbers: those of a
  * pack lie before others that are older. The last block is a header, and not a batch of the log.
  */
-static uint32_t find_batches(struct recovery *r, const struct tail_segment *t, uint32_t offset)
+static void find_batches(struct okv_partition *p, struct replay *at, uint32_t from)
 {
-	struct okv_partition *p = r->p;
-	uint32_t end = p->segment_bytes - p->disk->block_bytes, nr = 0;
+	uint32_t end = p->segment_bytes - p->disk->block_bytes;
 
-	for (uint32_t at = offset; at < end; at += OKV_ALIGN_BYTES) {
+	at->nr = at->next = 0;
+	for (uint32_t offset = from; offset < end; offset += OKV_ALIGN_BYTES) {
 		const struct okv_batch_disk *b;
 
-		at = okv_batch_find(p, r->buf, t->segment, at, end);
-		b = (void *)(r->buf + at);
-		if (at == end || b->life != t->life)
+		offset = okv_batch_find(p, at->buf, at->at->segment, offset, end);
+		b = (void *)(at->buf + offset);
+		if (offset == end || b->life != at->at->life)
 			continue;
-		if (nr == r->nr_places) {
-			r->nr_places = r->nr_places ? 2 * r->nr_places : 64;
-			r->places = mem_grow(r->places, r->nr_places * sizeof(*r->places));
+		if (at->nr == at->nr_max) {
+			at->nr_max = at->nr_max ? 2 * at->nr_max : 64;
+			at->found = mem_grow(at->found, at->nr_max * sizeof(*at->found));
 		}
-		r->places[nr++] = (struct place){ .seq = b->seq, .offset = at };
+		at->found[at->nr++] = (struct found){ .seq = b->seq, .offset = offset };
 	}
-	if (nr)
-		qsort(r->places, nr, sizeof(*r->places), by_seq);
-	return nr;
+	if (at->nr)
+		qsort(at->found, at->nr, sizeof(*at->found), by_seq);
 }
 
-/* Replay one segment from an offset on, below the number at which a later segment begins. */
-static int replay_segment(struct recovery *r, const struct tail_segment *t, uint32_t offset,
-			  uint64_t limit)
+/* The number with which a segment begins that has the same ones instead: of a later life. */
+static uint64_t limit_of(const struct recovery *r, const struct tail_segment *t)
 {
+	uint64_t limit = UINT64_MAX;
+
+	for (const struct tail_segment *u = t + 1; u < r->tail + r->nr_tail; u++) {
+		if ((u->place == t->place || u->run != t->run) && u->first_seq < limit)
+			limit = u->first_seq;
+	}
+	return limit;
+}
+
+/* Go on with segment @t of the tail. */
+static int begin_segment(struct recovery *r, const struct okv_root_disk *root,
+			 const struct tail_segment *t)
+{
+	struct okv_place_disk place = okv_root_place(root, t->place);
 	struct okv_partition *p = r->p;
-	int error = read_segment(r, t->segment, t->life);
-	uint32_t nr;
+	struct replay *at = &r->replays[t->place];
+	uint32_t offset = p->disk->block_bytes;
+	int error = read_segment(r, t->segment, t->life, at->buf);
 
 	p->segments[t->segment].life = t->life;
 	p->segments[t->segment].state = OKV_SEGMENT_SEALED;
 	if (!error)
-		error = put_in_place(r, t->segment);
-	nr = error ? 0 : find_batches(r, t, offset);
-	for (uint32_t i = 0; i < nr; i++) {
-		uint32_t at = r->places[i].offset;
-		const struct okv_batch_disk *b = (void *)(r->buf + at);
+		error = put_in_place(r, t->segment, at->buf);
+	if (error)
+		return error;
+	if (t->segment == place.segment && t->life == place.life)
+		offset = place.offset_bytes;
+	at->at = t;
+	at->limit = limit_of(r, t);
+	find_batches(p, at, offset);
+	return 0;
+}
 
-		if (!is_next(r, t, at, limit))
-			continue;
-		if (b->seq > r->seq && r->gap_seq == UINT64_MAX)
-			r->gap_seq = r->seq;
-		apply_batch(p, b, t->segment, at);
-		r->seq = b->seq + 1;
+/* Have a batch of each place, unless it is at its end; @rest: what is not replayed of the tail. */
+static int fill(struct recovery *r, const struct okv_root_disk *root,
+		const struct tail_segment **rest)
+{
+	const struct tail_segment *end = r->tail + r->nr_tail;
+	int error = 0;
+
+	for (int i = 0; i < OKV_NR_PLACES; i++) {
+		struct replay *at = &r->replays[i];
+
+		while (at->next == at->nr && rest[i] < end && !error) {
+			if (rest[i]->place == (enum okv_place_number)i)
+				error = begin_segment(r, root, rest[i]);
+			rest[i]++;
+		}
 	}
 	return error;
 }
 
+/* The place that has the lowest number; NULL: none has more. */
+static struct replay *lowest(struct recovery *r)
+{
+	struct replay *lowest = NULL;
+
+	for (int i = 0; i < OKV_NR_PLACES; i++) {
+		struct replay *at = &r->replays[i];
+
+		if (at->next < at->nr &&
+		    (!lowest || at->found[at->next].seq < lowest->found[lowest->next].seq))
+			lowest = at;
+	}
+	return lowest;
+}
+
 static int replay(struct recovery *r, const struct okv_root_disk *root)
 {
-	int error = 0;
+	const struct tail_segment *rest[OKV_NR_PLACES] = { r->tail, r->tail };
+	struct replay *at;
+	int error;
 
 	r->seq = root->seq;
 	r->gap_seq = UINT64_MAX;
-	for (uint32_t i = 0; i < r->nr_tail && !error; i++) {
-		const struct tail_segment *t = &r->tail[i];
-		uint32_t offset = r->p->disk->block_bytes;
-		uint64_t limit = UINT64_MAX;
+	while (!(error = fill(r, root, rest)) && (at = lowest(r))) {
+		const struct found *found = &at->found[at->next];
 
-		for (uint32_t j = i + 1; j < r->nr_tail; j++)
-			limit = r->tail[j].first_seq < limit ? r->tail[j].first_seq : limit;
-		if (t->segment == root->segment && t->life == root->life)
-			offset = root->offset_bytes;
-		error = replay_segment(r, t, offset, limit);
+		if (is_next(r, at)) {
+			if (found->seq > r->seq && r->gap_seq == UINT64_MAX)
+				r->gap_seq = r->seq;
+			apply_batch(r->p, (void *)(at->buf + found->offset), at->at->segment,
+				    found->offset);
+			r->seq = found->seq + 1;
+		}
+		at->next++;
 	}
 	if (!error && r->acknowledged > (r->gap_seq < r->seq ? r->gap_seq : r->seq))
 		return -EUCLEAN;
@@ -581,10 +711,9 @@ static void take_root(struct okv_partition *p, const struct okv_root_disk *root,
 }
 
 /*
- * A segment is used again only after two more roots, so that four times their number is beyond all
- * lives that a process can have begun since a root. But another recovery from the same root has
- * counted from there as well, if its own root is spoilt now: so each leaves out as many as it has
- * drawn.
+ * What is beyond the lives of a run (okv_lives_of_run()) is free. But another recovery from the
+ * same root has counted from there as well, if its own root is spoilt now: so each leaves out as
+ * many as it has drawn.
  */
 static uint64_t draw_lives(const struct okv_partition *p)
 {
@@ -595,6 +724,7 @@ static uint64_t draw_lives(const struct okv_partition *p)
 static int recover_from(struct okv_partition *p, const struct okv_root_disk *root, bool fallback,
 			bool names)
 {
+	uint32_t nr_places = okv_parts_moves(&p->layout->super) ? OKV_NR_PLACES : 1;
 	struct recovery r = { .p = p };
 	int error;
 
@@ -602,7 +732,9 @@ static int recover_from(struct okv_partition *p, const struct okv_root_disk *roo
 	error = okv_checkpoint_load(p, root);
 	if (error)
 		return error;
-	r.buf = mem_work_wait(okv_align_of(p->disk), p->segment_bytes);
+	r.buf = mem_work_wait(okv_align_of(p->disk), nr_places * (size_t)p->segment_bytes);
+	for (uint32_t i = 0; i < nr_places; i++)
+		r.replays[i].buf = r.buf + i * (size_t)p->segment_bytes;
 	r.changed = mem_zalloc(p->segment_bytes / p->disk->block_bytes * sizeof(*r.changed));
 	if (names)
 		note_names(&r, root);
@@ -611,14 +743,15 @@ static int recover_from(struct okv_partition *p, const struct okv_root_disk *roo
 		error = replay(&r, root);
 	if (!error) {
 		p->next_seq = r.seq;
-		p->next_life = r.max_life + 4ULL * p->nr_segments + draw_lives(p);
+		p->next_life = r.max_life + okv_lives_of_run(p) + draw_lives(p);
 		p->nr_roots_in_doubt = r.gap_seq == UINT64_MAX ? 1 : OKV_NR_ROOTS;
 		take_root(p, root, fallback);
 		error = count_segments(p, r.seq);
 	}
-	mem_work_end(r.buf, p->segment_bytes);
+	mem_work_end(r.buf, nr_places * (size_t)p->segment_bytes);
 	mem_free(r.changed);
-	mem_free(r.places);
+	for (int i = 0; i < OKV_NR_PLACES; i++)
+		mem_free(r.replays[i].found);
 	mem_free(r.tail);
 	mem_free(r.is_named);
 	return error;
@@ -667,7 +800,7 @@ int okv_recover(struct okv_partition *p)
 		errors[i] = okv_root_read(p, i, &roots[i]);
 	/* A former octokvd names none, and takes any segment. */
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
-		names &= !errors[i] && roots[i].magic == OKV_ROOT_MAGIC;
+		names &= !errors[i] && roots[i].nr_named;
 	newest = errors[0] || (!errors[1] && roots[1].generation > roots[0].generation);
 	/* A root that could not be read this time may be the newest. */
 	error = errors[newest] && errors[!newest] != -EUCLEAN ? errors[!newest] : errors[newest];

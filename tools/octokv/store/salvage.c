@@ -42,9 +42,15 @@ struct salvage {
 	bool shows;
 };
 
-static bool is_later(uint64_t life, uint64_t seq, uint64_t than_life, uint64_t than_seq)
+/* Of two runs (recover.c) the later one counts, and in a run the number. */
+static bool is_later(const struct salvage *s, uint64_t life, uint64_t seq, uint64_t than_life,
+		     uint64_t than_seq)
 {
-	return life > than_life || (life == than_life && seq > than_seq);
+	uint64_t apart = life > than_life ? life - than_life : than_life - life;
+
+	if (apart >= okv_lives_of_run(&s->p))
+		return life > than_life;
+	return seq > than_seq || (seq == than_seq && life > than_life);
 }
 
 static struct latest *place_of(const struct salvage *s, uint64_t hash, uint16_t tenant,
@@ -80,14 +86,14 @@ static void note(struct salvage *s, const struct okv_record_disk *record, uint64
 	struct latest *latest;
 
 	if (record->kind == OKV_RECORD_CLEAR) {
-		if (is_later(life, record->seq, cleared->life, cleared->seq))
+		if (is_later(s, life, record->seq, cleared->life, cleared->seq))
 			*cleared = (struct when){ .life = life, .seq = record->seq };
 		return;
 	}
 	if (2 * (s->nr_used + 1) > s->nr_places)
 		grow(s);
 	latest = place_of(s, record->hash, record->tenant, record->kind == OKV_RECORD_EXPIRY);
-	if (!is_later(life, record->seq, latest->life, latest->seq))
+	if (!is_later(s, life, record->seq, latest->life, latest->seq))
 		return;
 	s->nr_used += !latest->life;
 	*latest = (struct latest){
@@ -100,7 +106,7 @@ static bool is_cleared(const struct salvage *s, const struct okv_record_disk *re
 {
 	const struct when *when = &s->cleared[record->tenant];
 
-	return when->life && !is_later(life, record->seq, when->life, when->seq);
+	return when->life && !is_later(s, life, record->seq, when->life, when->seq);
 }
 
 static void show(struct salvage *s, const struct okv_record_disk *record, uint32_t segment,
@@ -116,7 +122,7 @@ static void show(struct salvage *s, const struct okv_record_disk *record, uint32
 		.expire_ms = record->expire_ms, .offset_bytes = okv_segment_offset(p, segment) + at,
 	};
 
-	if (is_later(expiry->life, expiry->seq, life, record->seq))
+	if (is_later(s, expiry->life, expiry->seq, life, record->seq))
 		x.expire_ms = expiry->expire_ms;
 	if (!okv_record_has_value(record) || is_cleared(s, record, life) ||
 	    latest->life != life || latest->seq != record->seq)

@@ -260,7 +260,9 @@ bool okv_segments_are_low(const struct okv_partition *p)
 
 uint64_t okv_segments_capacity(const struct okv_partition *p)
 {
-	uint32_t kept = okv_segments_kept(p) + 2 * okv_segments_of_checkpoint(p) + 1;
+	/* The open segments count as room that is not there. */
+	uint32_t nr_open = okv_parts_moves(&p->layout->super) ? OKV_NR_PLACES : 1;
+	uint32_t kept = okv_segments_kept(p) + 2 * okv_segments_of_checkpoint(p) + nr_open;
 
 	if (p->nr_segments <= kept)
 		return 0;

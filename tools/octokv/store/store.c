@@ -72,19 +72,23 @@ static uint32_t start_victim(struct okv_partition *p, bool stalled)
 
 	p->gc.waits = false;
 	if (!p->gc.active && p->nr_free > okv_segments_of_checkpoint(p))
-		victim = okv_gc_victim(p, p->segment_bytes / 32 * (stalled ? 31 : 28));
+		victim = okv_gc_victim(p, p->segment_bytes / 32 * (stalled ? 31 : 28), stalled);
 	if (victim < p->nr_segments && !okv_gc_start(p, victim, stalled))
 		victim = p->nr_segments;
 	return victim;
 }
 
 /*
- * May the open segment end before it is full? This is the last resort: what has just been moved
+ * May the open segments end before they are full? This is the last resort: what has just been moved
  * there would be moved again.
  */
 static bool may_seal(const struct okv_partition *p)
 {
-	return p->open_segment < p->nr_segments && !p->batches &&
+	bool has_open = false;
+
+	for (int i = 0; i < OKV_NR_PLACES; i++)
+		has_open |= p->places[i].segment < p->nr_segments;
+	return has_open && !p->batches &&
 	       (!p->gc.active || okv_log_is_stalled(p, OKV_MOVES));
 }
 
@@ -249,7 +253,8 @@ static int open_partition(struct okv_store *store, uint32_t number, struct okv_p
 	p->nr_segments = super->nr_segments;
 	p->offset_bytes = super->data_offset_bytes +
 			  (uint64_t)number * super->nr_segments * super->segment_bytes;
-	p->open_segment = p->nr_segments;
+	for (int i = 0; i < OKV_NR_PLACES; i++)
+		p->places[i].segment = p->nr_segments;
 	p->nr_writes_max = options->nr_writes_max ? options->nr_writes_max : writes_max(super);
 	p->nr_journaled_max = options->nr_writes_max ? options->nr_writes_max : JOURNALED_WRITES;
 	p->trims = options->trims;

@@ -50,6 +50,7 @@ enum {
 	OKV_PARTITIONS_MAX	= 256,
 	OKV_ROOM_BYTES		= 32,		/* around a value: okv_op_take() */
 	OKV_NR_JOURNALS		= 16,		/* of a device: for so many threads */
+	OKV_NR_WORK_SEGMENTS	= 2,		/* in memory at once, while a partition opens */
 };
 
 enum okv_status {

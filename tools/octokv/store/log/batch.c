@@ -96,6 +96,13 @@ static uint32_t write_record(struct okv_batch *b, struct okv_op *op, uint32_t of
 	return bytes;
 }
 
+static enum okv_batch_form form_of(const struct okv_batch *b)
+{
+	if (b->place == OKV_OF_MOVES)
+		return OKV_BATCH_OF_MOVES;
+	return b->pack ? OKV_BATCH_PACKED : OKV_BATCH_ALONE;
+}
+
 void okv_batch_write(struct okv_batch *b, uint64_t durable)
 {
 	struct okv_partition *p = b->partition;
@@ -117,7 +124,7 @@ void okv_batch_write(struct okv_batch *b, uint64_t durable)
 				   okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes),
 		.nr_records = b->nr_records,
 		.head_bytes = b->head_bytes,
-		.is_packed = b->pack != NULL,
+		.form = form_of(b),
 		.generation = p->generation,
 	};
 	location = okv_location(p, b->segment, b->offset_bytes);

@@ -14,12 +14,13 @@
 static uint32_t align(const struct okv_partition *p, const struct okv_batch *b,
 		      uint32_t front_bytes, uint32_t bytes)
 {
-	uint32_t best = okv_round_up(p->open_offset + front_bytes, b->align_bytes) - front_bytes;
+	uint32_t from = p->places[b->place].offset_bytes;
+	uint32_t best = okv_round_up(from + front_bytes, b->align_bytes) - front_bytes;
 	bool has_room = !okv_segments_are_low(p);
 
 	if (!b->is_users)
 		has_room = okv_segments_usable(p) > okv_segments_kept(p);
-	return has_room && okv_fits(p, best - p->open_offset + bytes) ? best : p->open_offset;
+	return has_room && okv_fits(p, b->place, best - from + bytes) ? best : from;
 }
 
 /* The first batch of a segment lies where recovery looks for it. */
@@ -27,21 +28,22 @@ static void place_alone(struct okv_partition *p, struct okv_batch *b)
 {
 	uint32_t block_bytes = p->disk->block_bytes;
 	uint32_t head_bytes = okv_round_up(b->head_bytes, block_bytes);
+	struct okv_place *at = &p->places[b->place];
 
 	b->io.bytes = okv_round_up(okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes),
 				   block_bytes);
-	b->offset_bytes = p->open_offset;
-	if (p->open_offset > block_bytes)
+	b->offset_bytes = at->offset_bytes;
+	if (at->offset_bytes > block_bytes)
 		b->offset_bytes = align(p, b, head_bytes, b->io.bytes);
 	b->value_offset_bytes = b->offset_bytes + head_bytes;
-	p->open_offset = b->offset_bytes + b->io.bytes;
+	at->offset_bytes = b->offset_bytes + b->io.bytes;
 }
 
 /* Does the pack take the heads of a batch, so that its values are near enough? */
 static bool takes(const struct okv_partition *p, const struct okv_pack *pack,
 		  const struct okv_batch *b)
 {
-	uint32_t end = p->open_offset + b->align_bytes + b->apart_bytes;
+	uint32_t end = p->places[b->place].offset_bytes + b->align_bytes + b->apart_bytes;
 
 	return pack->used_bytes + b->head_bytes <= pack->bytes &&
 	       (end - pack->offset_bytes) / p->disk->block_bytes < OKV_GROUP_BLOCKS_MAX;
@@ -53,14 +55,15 @@ static bool takes(const struct okv_partition *p, const struct okv_pack *pack,
  */
 static bool begin_pack(struct okv_partition *p, const struct okv_batch *b)
 {
-	uint32_t pack_bytes = okv_pack_bytes(p);
-	uint32_t end = okv_round_up(p->open_offset + pack_bytes / 2, pack_bytes);
+	struct okv_place *at = &p->places[b->place];
+	uint32_t pack_bytes = okv_pack_bytes(p), from = at->offset_bytes;
+	uint32_t end = okv_round_up(from + pack_bytes / 2, pack_bytes);
 
 	if (p->nr_free < okv_segments_kept(p) ||
-	    !okv_fits(p, end - p->open_offset + b->apart_bytes))
+	    !okv_fits(p, b->place, end - from + b->apart_bytes))
 		return false;
-	okv_pack_begin(p, p->open_segment, p->open_offset, end - p->open_offset);
-	p->open_offset = end;
+	okv_pack_begin(p, at->segment, from, end - from);
+	at->offset_bytes = end;
 	return true;
 }
 
@@ -74,7 +77,7 @@ static bool place_in_pack(struct okv_partition *p, struct okv_batch *b)
 	struct okv_pack *pack = okv_pack_open(p);
 
 	if (!j || !b->is_users || !j->nr_in_flight || !okv_journal_works(j, p) ||
-	    b->head_bytes > okv_pack_batch_bytes_max(p) || !okv_fits(p, b->apart_bytes))
+	    b->head_bytes > okv_pack_batch_bytes_max(p) || !okv_fits(p, b->place, b->apart_bytes))
 		return false;
 	if (pack && !takes(p, pack, b)) {
 		okv_pack_close(p);
@@ -89,24 +92,33 @@ static bool place_in_pack(struct okv_partition *p, struct okv_batch *b)
 	b->io.bytes = b->apart_bytes;
 	if (b->apart_bytes) {
 		b->value_offset_bytes = align(p, b, 0, b->apart_bytes);
-		p->open_offset = b->value_offset_bytes + b->apart_bytes;
+		p->places[b->place].offset_bytes = b->value_offset_bytes + b->apart_bytes;
 	}
 	return true;
 }
 
-/* Later batches may lie before this one, in the open pack. */
-static uint32_t first_bytes(const struct okv_partition *p, const struct okv_batch *b)
+struct okv_place_disk okv_place_now(const struct okv_partition *p, enum okv_place_number place)
 {
 	const struct okv_pack *pack = okv_pack_open(p);
+	struct okv_place_disk at = {
+		.life = p->next_life - 1, .segment = p->places[place].segment,
+		.offset_bytes = p->places[place].offset_bytes,
+	};
 
-	return pack && pack->offset_bytes < b->offset_bytes ? pack->offset_bytes : b->offset_bytes;
+	if (at.segment == p->nr_segments)
+		return at;
+	at.life = p->segments[at.segment].life;
+	if (pack && pack->segment == at.segment)
+		at.offset_bytes = pack->offset_bytes;
+	return at;
 }
 
 void okv_batch_place(struct okv_batch *b)
 {
 	struct okv_partition *p = b->partition;
 
+	for (int i = 0; i < OKV_NR_PLACES; i++)
+		b->from[i] = okv_place_now(p, i);
 	if (!place_in_pack(p, b))
 		place_alone(p, b);
-	b->first_bytes = first_bytes(p, b);
 }

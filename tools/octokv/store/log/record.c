@@ -63,7 +63,7 @@ struct okv_bounds okv_batch_bounds(const struct okv_partition *p, const struct o
 {
 	return (struct okv_bounds){
 		.head_end = offset + b->head_bytes,
-		.end = b->is_packed ? p->segment_bytes : offset + b->bytes,
+		.end = b->form == OKV_BATCH_PACKED ? p->segment_bytes : offset + b->bytes,
 	};
 }
 

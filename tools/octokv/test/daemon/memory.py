@@ -8,7 +8,7 @@ import time
 
 from kit import BUILD, PORT, daemon, expect, refused, run_once, users_file
 
-LIMIT_BYTES = 75 << 20
+LIMIT_BYTES = 96 << 20
 
 
 def limit_memory():
@@ -26,7 +26,7 @@ def fill(d):
 
 
 def case_memory():
-    """75 MiB, filled with small keys: new ones are refused, all else goes on, a restart serves"""
+    """96 MiB, filled with small keys: new ones are refused, all else goes on, a restart serves"""
     # Sanitizers need more address space than the limit.
     plain = os.path.join(BUILD, "octokvd")
     with daemon(size="512m", program=plain, preexec_fn=limit_memory) as d:

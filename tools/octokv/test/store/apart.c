@@ -190,16 +190,17 @@ static void test_little_room(void)
 	while (!okv_segments_are_low(p))
 		put(key++, PAGE_BYTES);
 	for (uint32_t i = 0; i < NR_KEYS; i++) {
-		uint32_t before = p->open_offset, segment = p->open_segment;
+		const struct okv_place *at = &p->places[OKV_OF_USERS];
+		uint32_t before = at->offset_bytes, segment = at->segment;
 		uint64_t batch_bytes = p->stats.batch_bytes;
 		bool was_low = okv_segments_are_low(p);
 
 		put(0, PAGE_BYTES);
 		/* Nothing else was written, and no segment began. */
 		if (!was_low || p->stats.batch_bytes - batch_bytes != BLOCK_BYTES + PAGE_BYTES ||
-		    p->open_segment != segment)
+		    at->segment != segment)
 			continue;
-		EXPECT(p->open_offset - before == BLOCK_BYTES + PAGE_BYTES);
+		EXPECT(at->offset_bytes - before == BLOCK_BYTES + PAGE_BYTES);
 		nr++;
 	}
 	EXPECT(nr > NR_KEYS / 4);

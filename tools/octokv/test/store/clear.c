@@ -215,37 +215,44 @@ static void test_order(void)
 	puts("ok store_clear: what was before it is gone, what is behind it is there");
 }
 
+static void begin_move(struct user *u, uint32_t key, uint32_t value_len)
+{
+	static const char *names[] = { "0", "1", "2" };
+	uint64_t hash = (key + 1) * 0x9e3779b97f4a7c15ULL;
+	struct okv_entry e;
+
+	EXPECT(okv_index_find(&p->index, hash, 0, 0, &e));
+	*u = user_of(OKV_OP_RELOCATE, 0, value_len);
+	u->op.at = e.location;
+	u->op.hash = hash;
+	u->op.key = names[key];
+	u->op.key_len = 1;
+	u->op.sum = okv_sum(value, value_len, p->layout->super.secret);
+	user_begin(u, p);
+}
+
 /* Records that are being moved, in front of a clearing and behind it, do not come back. */
 static void test_moves(void)
 {
-	struct user moves[2], clearing;
-	struct okv_entry e;
+	struct user moves[3], clearing;
 
 	make_store(0);
-	put_all(0, 2);
-	for (uint32_t i = 0; i < 2; i++) {
-		uint64_t hash = (i + 1) * 0x9e3779b97f4a7c15ULL;
-
-		if (i)
-			begin_clear(&clearing, 0);
-		EXPECT(okv_index_find(&p->index, hash, 0, 0, &e));
-		moves[i] = user_of(OKV_OP_RELOCATE, 0, i ? 100 : VALUE_BYTES);
-		moves[i].op.at = e.location;
-		moves[i].op.hash = hash;
-		moves[i].op.key = i ? "1" : "0";
-		moves[i].op.key_len = 1;
-		moves[i].op.sum = okv_sum(value, moves[i].op.value_len, p->layout->super.secret);
-		user_begin(&moves[i], p);
-	}
+	put_all(0, 3);
+	/* So that moves have a segment. */
+	begin_move(&moves[2], 2, 100);
+	EXPECT(user_wait(&moves[2], &disk) == OKV_OK);
+	begin_move(&moves[0], 0, VALUE_BYTES);
+	begin_clear(&clearing, 0);
+	begin_move(&moves[1], 1, 100);
 	EXPECT(p->nr_writing > 1 && !clearing.done);
 	for (uint32_t i = 0; i < 2; i++)
 		EXPECT(user_wait(&moves[i], &disk) == OKV_OK);
 	EXPECT(user_wait(&clearing, &disk) == OKV_OK);
-	expect_all(0, 2, false);
+	expect_all(0, 3, false);
 	EXPECT(!stats().live_bytes);
 	cut();
 	EXPECT(stats().nr_replayed_records);
-	expect_all(0, 2, false);
+	expect_all(0, 3, false);
 	end();
 	puts("ok store_clear: a record that is moved meanwhile does not come back");
 }

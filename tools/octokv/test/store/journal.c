@@ -406,11 +406,11 @@ static void test_victim(void)
 	put(0, NR_KEYS);
 	wait_idle(&disk);
 	p = okv_store_partition(store, 0);
-	segment = p->open_segment;
+	segment = p->places[OKV_OF_USERS].segment;
 	okv_log_seal(p);
-	EXPECT(p->packs && okv_gc_victim(p, UINT32_MAX) == p->nr_segments);
+	EXPECT(p->packs && okv_gc_victim(p, UINT32_MAX, true) == p->nr_segments);
 	wait_idle(&disk);
-	EXPECT(!p->packs && okv_gc_victim(p, UINT32_MAX) == segment);
+	EXPECT(!p->packs && okv_gc_victim(p, UINT32_MAX, true) == segment);
 	end();
 	printf("ok store_journal: a segment whose pack is not written is no victim\n");
 }

@@ -12,6 +12,7 @@ enum {
 	NR_SEGMENTS	= 48,
 	SEGMENT_BYTES	= 256 << 10,
 	BLOCK_BYTES	= 512,
+	WORK_BYTES	= OKV_NR_WORK_SEGMENTS * SEGMENT_BYTES,
 	DEVICE_BYTES	= (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES,
 	LIMIT_BYTES	= 1280 << 10,
 	HELD_BYTES	= 512 << 10,
@@ -114,12 +115,12 @@ static void test_keys(void)
 static void test_work(void)
 {
 	struct okv_partition *p = okv_store_partition(store, 0);
-	void *taken = mem_work_begin(4096, SEGMENT_BYTES);
+	void *taken = mem_work_begin(4096, WORK_BYTES);
 	struct okv_stats stats;
 	uint64_t random = 1;
 	struct user u;
 
-	EXPECT(taken && !mem_work_begin(4096, SEGMENT_BYTES));
+	EXPECT(taken && !mem_work_begin(4096, 1));
 	for (uint32_t i = 0; ; i++) {
 		EXPECT(i < NR_OVERWRITTEN);
 		u = (struct user){ .op = { .kind = OKV_OP_PUT, .value = "v", .value_len = 1 } };
@@ -129,7 +130,7 @@ static void test_work(void)
 			break;
 	}
 	EXPECT(p->gc.waits);
-	mem_work_end(taken, SEGMENT_BYTES);
+	mem_work_end(taken, WORK_BYTES);
 	okv_partition_tick(p, 2);
 	EXPECT(user_wait(&u, &disk) == OKV_OK);
 	okv_store_stats(store, &stats);
@@ -146,7 +147,7 @@ int main(void)
 
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 2);
 	EXPECT(!okv_device_format(&disk.disk, &format));
-	mem_start(LIMIT_BYTES, SEGMENT_BYTES);
+	mem_start(LIMIT_BYTES, WORK_BYTES);
 	open_store();
 	test_keys();
 	okv_store_close(store);

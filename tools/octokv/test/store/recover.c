@@ -183,22 +183,23 @@ static void test_no_beginning(void)
 {
 	struct okv_store *store = open_store();
 	const struct okv_partition *p = okv_store_partition(store, 0);
+	const struct okv_place *place = &p->places[OKV_OF_USERS];
 	struct okv_batch_disk *b;
 	uint64_t first_seq;
 	char *segment;
 
-	for (uint32_t i = 0; i < NR_KEYS || p->open_offset < 4 * BLOCK_BYTES; i++)
+	for (uint32_t i = 0; i < NR_KEYS || place->offset_bytes < 4 * BLOCK_BYTES; i++)
 		EXPECT(run_op(store, OKV_OP_PUT, i % NR_KEYS) == OKV_OK);
 	wait_idle(&disk);
-	segment = disk.cache + okv_segment_offset(p, p->open_segment);
+	segment = disk.cache + okv_segment_offset(p, place->segment);
 	first_seq = ((struct okv_batch_disk *)(segment + BLOCK_BYTES))->seq;
-	for (uint32_t at = BLOCK_BYTES; at < p->open_offset; at += BLOCK_BYTES) {
+	for (uint32_t at = BLOCK_BYTES; at < place->offset_bytes; at += BLOCK_BYTES) {
 		b = (void *)(segment + at);
-		if (!okv_batch_is_good(p, b, p->open_segment, at))
+		if (!okv_batch_is_good(p, b, place->segment, at))
 			continue;
 		b->durable = first_seq;
 		b->sum = okv_sum_behind(b, sizeof(*b),
-					okv_location_seed(p, okv_location(p, p->open_segment, at)));
+					okv_location_seed(p, okv_location(p, place->segment, at)));
 	}
 	memset(segment + BLOCK_BYTES, 0, BLOCK_BYTES);
 	memset(segment + SEGMENT_BYTES - BLOCK_BYTES, 0, BLOCK_BYTES);

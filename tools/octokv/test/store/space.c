@@ -164,7 +164,7 @@ static void test_prepare(void)
 	holds = true;
 	begin_op(&delete, OKV_OP_DELETE, 0);
 	wait_idle(&disk);
-	segment = p->open_segment;
+	segment = p->places[OKV_OF_USERS].segment;
 	EXPECT(held && segment < NR_SEGMENTS);
 	/* The put waits for room, and there is none. */
 	begin_op(&put, OKV_OP_PUT, 1);
@@ -198,7 +198,7 @@ static void test_header(void)
 	held = NULL;
 	holds_header = true;
 	EXPECT(run_op(OKV_OP_PUT, 0) == OKV_OK);
-	segment = p->open_segment;
+	segment = p->places[OKV_OF_USERS].segment;
 	life = p->segments[segment].life;
 	EXPECT(held && p->segments[segment].nr_headers);
 	churn();
