@@ -4,7 +4,7 @@
  *
  * By default three quarters of the least of these: what the kernel calls available, the limits of
  * the control groups that the process is in, and its limit of address space. An eighth of that is
- * for whole segments (store/mem.h), room for one at least. A sixteenth is for known keys.
+ * for whole segments (store/mem.h), room for two at least. A sixteenth is for known keys.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -118,10 +118,11 @@ int memory_start(uint64_t bytes, const struct memory_need *need, struct config *
 	/* An empty store starts with little, as long as it can open. */
 	if ((need->index_bytes || work_bytes > bytes / 4 * 3) && needed_bytes > bytes) {
 		snprintf(why, why_bytes,
-			 "its index takes about %llu MiB of memory, with all else %llu MiB, and "
-			 "octokvd may use %llu MiB%s: give more with --memory, or use a machine "
-			 "with more",
+			 "its index takes about %llu MiB of memory, whole segments %llu MiB, "
+			 "with all else %llu MiB, and octokvd may use %llu MiB%s: give more with "
+			 "--memory, or use a machine with more",
 			 (unsigned long long)(need->index_bytes >> 20),
+			 (unsigned long long)(work_bytes >> 20),
 			 (unsigned long long)(needed_bytes >> 20),
 			 (unsigned long long)(bytes >> 20),
 			 given ? " (--memory)" : " (three quarters of what there is)");

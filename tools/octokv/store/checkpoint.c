@@ -74,9 +74,10 @@ static uint64_t due_bytes(const struct okv_partition *p)
 	uint64_t most_bytes = p->nr_segments / 8 * (uint64_t)p->segment_bytes;
 	uint64_t index_bytes = okv_index_disk_bytes(&p->index);
 	uint64_t bytes = share_bytes > 4 * index_bytes ? share_bytes : 4 * index_bytes;
+	uint64_t open_bytes = okv_nr_places(&p->layout->super) * (uint64_t)p->segment_bytes;
 
 	/* Recovery reads whole segments. */
-	bytes -= bytes > p->segment_bytes ? p->segment_bytes : 0;
+	bytes -= bytes > open_bytes ? open_bytes : 0;
 	if (bytes > most_bytes)
 		bytes = most_bytes > 2 * index_bytes ? most_bytes : 2 * index_bytes;
 	return bytes > p->segment_bytes ? bytes : p->segment_bytes;

@@ -28,7 +28,7 @@
 enum {
 	OKV_VERSION		= 10,
 	OKV_VERSION_SLOTS	= 11,		/* as 10, but hashes have slots: hash.c */
-	OKV_VERSION_WHOLE	= 8,		/* as 10, but with puts and deletes only */
+	OKV_VERSION_WHOLE	= 8,		/* as 10, but with puts and deletes, in one place */
 	OKV_VERSION_WHOLE_SLOTS	= 9,		/* the same of 11 */
 	OKV_VERSION_BARE	= 6,		/* as 8, but without journals */
 	OKV_VERSION_BARE_SLOTS	= 7,		/* the same of 9 */
@@ -94,7 +94,7 @@ static_assert(sizeof(struct okv_super_disk) == 128, "superblock has holes");
 /* The log goes on in two places: what users write, and records that are moved. */
 enum okv_place_number {
 	OKV_OF_USERS,
-	OKV_OF_MOVES,		/* only if okv_has_small_records() */
+	OKV_OF_MOVES,		/* only if okv_parts_moves() */
 	OKV_NR_PLACES,
 };
 
@@ -116,7 +116,7 @@ struct okv_place_disk {
  *
  * The @nr_named entries of @segments behind those of the chunks are the only segments that the log
  * can have gone on in behind its places. If there are none, it can have gone on in any. A root with
- * OKV_ROOT_MAGIC_2 ends before @nr_named, and one with OKV_ROOT_MAGIC_3 before @moves.
+ * OKV_ROOT_MAGIC_3 ends before @moves, and one with OKV_ROOT_MAGIC_2 before @nr_named: it has none.
  */
 struct okv_root_disk {
 	uint64_t sum;
@@ -258,6 +258,11 @@ static inline bool okv_has_small_records(const struct okv_super_disk *super)
 static inline bool okv_parts_moves(const struct okv_super_disk *super)
 {
 	return okv_has_small_records(super);
+}
+
+static inline uint32_t okv_nr_places(const struct okv_super_disk *super)
+{
+	return okv_parts_moves(super) ? OKV_NR_PLACES : 1;
 }
 
 static inline bool okv_has_near_roots(const struct okv_super_disk *super)

@@ -33,8 +33,9 @@
  *
  * No wedge. The kept segments (segment.h) suffice to finish any victim that is begun. A segment of
  * nothing but tombstones is drained without moving anything. If a write waits for room, and there
- * is nothing to be gained, or as many victims as there are segments have gained nothing, store.c
- * answers OKV_FULL. A write is never left waiting.
+ * is nothing to be gained, or as many victims as segments are in use have gained nothing, store.c
+ * answers OKV_FULL. It does so at once from then on, until less is live or a put has found room. A
+ * write is never left waiting.
  */
 #include <stdlib.h>
 
@@ -56,12 +57,19 @@ enum {
 
 /* ---- moves ---- */
 
-/* If a write of a user began since the last look, no victim before it was in vain. */
-void okv_gc_forget_vain(struct okv_partition *p)
+/* If a write of a user began since the last look, or less is live, no victim was in vain. */
+static void forget_vain(struct okv_partition *p)
 {
-	if (p->gc.nr_puts_then != p->nr_puts_begun)
+	if (p->gc.nr_puts_then != p->nr_puts_begun || p->live_bytes < p->gc.live_bytes_then)
 		p->gc.nr_in_vain = 0;
 	p->gc.nr_puts_then = p->nr_puts_begun;
+	p->gc.live_bytes_then = p->live_bytes;
+}
+
+bool okv_gc_is_in_vain(struct okv_partition *p)
+{
+	forget_vain(p);
+	return p->gc.nr_in_vain > p->nr_segments - p->nr_free - p->nr_holes;
 }
 
 static void set_bad(struct okv_partition *p, struct okv_segment *s)
@@ -103,7 +111,7 @@ static void gc_end(struct okv_partition *p)
 	mem_work_end(gc->buf, p->segment_bytes);
 	gc->buf = NULL;
 	gc->active = false;
-	okv_gc_forget_vain(p);
+	forget_vain(p);
 	gc->nr_in_vain++;
 	p->stats.nr_gc_segments++;
 	if (s->live_bytes && !gc->gave_up)

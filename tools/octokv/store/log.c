@@ -18,16 +18,16 @@
  * moves have a segment of their own: the segments of users empty by themselves, and what collection
  * has moved is not moved again with them (gc.c). Numbers are taken from one count, and recovery
  * takes batches in their order. If one place has had its segment for long, it gets another one, so
- * that lives tell which of two opens of the store has begun a segment (recover.c). A device of an
- * earlier version has one place for all.
+ * that lives tell a salvage which of two opens of the store has begun a segment (salvage.c). A
+ * device of an earlier version has one place for all.
  *
  * Groups. The operations of a transaction are a batch of their own, so that all of them happen or
  * none. If its write fails, they have failed: they hold locks that a move may need.
  *
  * Lanes. A scheduler below tells tenants apart by the ioprio that a write carries. So a batch has
  * records of one ioprio only, and no operation waits for the writes of others: each lane has its
- * own nr_writes_max in flight. An ioprio has a lane of its own, but for collisions. Those that
- * share a lane take turns, each with batches of its own.
+ * own nr_writes_max in flight, in each place. An ioprio has a lane of its own, but for collisions.
+ * Those that share a lane take turns, each with batches of its own.
  *
  * Packs. With a journal (log/journal.h), the heads of a batch go to a pack (log/pack.h) and to the
  * journal, and only its apart values are a write of its own. Then a put takes the pages of its
@@ -44,7 +44,7 @@
  * so.
  *
  * Errors. When a write fails, the log sends nothing more until all in flight are back. Then it
- * gives up the segment, and what was not acknowledged gets new numbers in another one. The failed
+ * gives up both segments, and what was not acknowledged gets new numbers in another one. The failed
  * write may be on the device all the same, in part or as a whole, and must not count beside what is
  * written again. So two checkpoints come first, one for each root, and no root has the failed write
  * in its tail any more. That is tried again and again, with pauses (outage.c).
@@ -201,6 +201,31 @@ void okv_log_seal(struct okv_partition *p)
 		seal(p, i);
 }
 
+/* The rest of a segment of moves is no gain: what has been moved would be moved there again. */
+static bool gives_room(const struct okv_partition *p, enum okv_place_number number)
+{
+	const struct okv_place *place = &p->places[number];
+
+	if (place->segment == p->nr_segments)
+		return false;
+	return number == OKV_OF_USERS || okv_log_is_stalled(p, OKV_MOVES) ||
+	       place->offset_bytes - p->disk->block_bytes >
+	       p->segments[place->segment].live_bytes + p->segment_bytes / 32;
+}
+
+bool okv_log_seal_for_room(struct okv_partition *p)
+{
+	bool seals[OKV_NR_PLACES];
+
+	for (int i = 0; i < OKV_NR_PLACES; i++)
+		seals[i] = gives_room(p, i);
+	for (int i = 0; i < OKV_NR_PLACES; i++) {
+		if (seals[i])
+			seal(p, i);
+	}
+	return seals[OKV_OF_USERS] || seals[OKV_OF_MOVES];
+}
+
 /* ---- writing a batch ---- */
 
 static void take(struct okv_batch *b, struct okv_op *op, uint32_t head_bytes)
@@ -322,7 +347,7 @@ static void send_batch(struct okv_partition *p, const struct okv_op *first)
 	p->segments[b->segment].last_seq = b->seq;
 	p->bytes_since_checkpoint += place->offset_bytes - from;
 	p->nr_writing++;
-	p->lanes[b->lane].nr_writing++;
+	p->lanes[b->lane].nr_writing[b->place]++;
 	p->stats.nr_batches++;
 	p->stats.batch_bytes += bytes;
 	if (b->is_users)
@@ -494,13 +519,16 @@ static void begin_segment(struct okv_partition *p, enum okv_place_number number)
 /* ---- sending ---- */
 
 /*
- * "Lanes" above. Has a lane a write to spare? With a journal, what waits for more values to share
- * its heads with waits in vain, once the values fill a page.
+ * "Lanes" above. Has a lane a write to spare in a place? With a journal, what waits for more values
+ * to share its heads with waits in vain, once the values fill a page.
  */
-static bool may_write(const struct okv_partition *p, const struct okv_lane *lane)
+static bool may_write(const struct okv_partition *p, const struct okv_lane *lane,
+		      enum okv_place_number place)
 {
-	return lane->nr_writing < p->nr_writes_max ||
-	       (p->store->journal && lane->nr_writing < p->nr_journaled_max &&
+	uint32_t nr = lane->nr_writing[place];
+
+	return nr < p->nr_writes_max ||
+	       (p->store->journal && nr < p->nr_journaled_max &&
 		lane->waiting_bytes >= okv_pack_bytes(p));
 }
 
@@ -513,7 +541,7 @@ static struct okv_op *first_of(const struct okv_partition *p, enum okv_class cla
 	for (struct okv_op *op = p->queues[class].head; op; op = op->next) {
 		const struct okv_lane *lane = &p->lanes[lane_of(op)];
 
-		if (may_write(p, lane))
+		if (may_write(p, lane, place_of(p, class)))
 			return op;
 		if (lane->nr_waiting == p->nr_waiting)
 			break;
@@ -786,7 +814,7 @@ static void end_part(struct okv_batch *b, const struct okv_io *io)
 	if (b->is_users && p->store->journal)
 		p->store->journal->nr_in_flight--;
 	p->nr_writing--;
-	p->lanes[b->lane].nr_writing--;
+	p->lanes[b->lane].nr_writing[b->place]--;
 	b->written = true;
 	if (!b->failed && p->disk->has_fua)
 		note_durable(b);

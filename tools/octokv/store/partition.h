@@ -163,7 +163,7 @@ struct okv_lock {
 
 /* The writes of a partition with one ioprio, or with one of a few: see "Lanes" in log.c. */
 struct okv_lane {
-	uint32_t nr_writing;
+	uint32_t nr_writing[OKV_NR_PLACES];
 	uint32_t nr_waiting;		/* operations in the queues */
 	int64_t waiting_bytes;		/* of their apart values */
 };
@@ -265,7 +265,8 @@ struct okv_gc {
 	uint32_t nr_moving, round_head_bytes, round_apart_bytes;
 	bool has_bad;			/* perhaps: there are segments that are BAD */
 	uint32_t nr_in_vain;		/* victims since a write of a user last began */
-	uint64_t nr_puts_then;		/* nr_puts_begun when nr_in_vain was last looked at */
+	/* nr_puts_begun and live_bytes of the partition when nr_in_vain was last looked at. */
+	uint64_t nr_puts_then, live_bytes_then;
 	bool in_step, gave_up;
 };
 
@@ -586,6 +587,9 @@ bool okv_log_is_stalled(const struct okv_partition *p, enum okv_class class);
 
 /* The log goes on in other segments. */
 void okv_log_seal(struct okv_partition *p);
+
+/* The same of those from which collection may gain room; false: there is none. */
+bool okv_log_seal_for_room(struct okv_partition *p);
 bool okv_log_has_room(const struct okv_partition *p, uint32_t record_bytes);
 /* Fail the groups that wait: they hold locks that moves may need. */
 void okv_log_refuse_groups(struct okv_partition *p);
@@ -652,7 +656,9 @@ bool okv_gc_start(struct okv_partition *p, uint32_t victim, bool hurries);
 
 /* Go on with a victim that has waited for its turn. */
 void okv_gc_resume(struct okv_partition *p);
-void okv_gc_forget_vain(struct okv_partition *p);
+
+/* So much has been collected for nothing that more would be for nothing, too. */
+bool okv_gc_is_in_vain(struct okv_partition *p);
 
 /* BAD segments get another try when it is time. */
 void okv_gc_try_bad(struct okv_partition *p);

@@ -64,11 +64,10 @@ struct found {
 
 /* The replay of a place: the segment @at, and of the @nr batches in it, that at @next. */
 struct replay {
-	const struct tail_segment *at;	/* NULL: at the end of the tail */
+	const struct tail_segment *at;	/* NULL: before the first one */
 	char *buf;			/* all of the segment */
 	struct found *found;		/* memory for @nr_max */
 	uint32_t nr, next, nr_max;
-	uint64_t limit;			/* batches from this one on do not count */
 };
 
 struct recovery {
@@ -119,6 +118,9 @@ int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *
 		root->moves = (struct okv_place_disk){
 			.life = root->next_life - 1, .segment = p->nr_segments,
 		};
+	else if (!okv_parts_moves(&p->layout->super) ||
+		 (root->segment == root->moves.segment && root->segment < p->nr_segments))
+		return -EUCLEAN;
 	for (int i = 0; i < OKV_NR_PLACES; i++) {
 		uint32_t offset = okv_root_place(root, i).offset_bytes;
 
@@ -249,7 +251,8 @@ static bool is_behind(const struct okv_root_disk *root, const struct okv_batch_d
 
 /*
  * A header or the first batch cannot be read. If the root knows the segment in a life before the
- * tail, the segment has not been used again, unless the device lied. Of other segments, look at all
+ * tail, the segment has not been used again, unless the device lied. Between the lives of the two
+ * places, a batch has to say of which place the segment is. Of other segments, look at all
  * blocks. If only headers cannot be read, nothing is lost: the segment begins with the batch of the
  * lowest number that is there, since an earlier batch was not acknowledged, or would be there. Else
  * the lost block may be what says that the segment belongs to the tail, or its beginning.
@@ -269,8 +272,13 @@ static int look_everywhere(struct recovery *r, uint32_t segment, const struct ok
 	for (uint32_t at = 0; at < p->segment_bytes; at += block_bytes) {
 		const struct okv_batch_disk *b = (void *)(r->buf + at);
 
-		if (!okv_batch_is_good(p, b, segment, at) || !is_behind(root, b))
+		if (!okv_batch_is_good(p, b, segment, at))
 			continue;
+		if (!is_behind(root, b)) {
+			if (b->life == life)
+				return 0;
+			continue;
+		}
 		if (!lowest || b->seq < lowest->seq)
 			lowest = b;
 		/* These say with which number it begins. */
@@ -521,7 +529,7 @@ static bool is_next(const struct recovery *r, const struct replay *at)
 	const struct found *found = &at->found[at->next];
 	enum verdict verdict;
 
-	if (found->seq < r->seq || found->seq >= at->limit)
+	if (found->seq < r->seq)
 		return false;
 	verdict = judge_batch(r->p, at->buf, at->at->segment, found->offset);
 	return verdict == GOOD || (verdict == BAD_VALUE && found->seq < r->acknowledged);
@@ -535,10 +543,11 @@ static int by_seq(const void *a, const void *b)
 }
 
 /*
- * Where batches of a segment begin, from an offset on, in the order of their numbers: those of a
- * pack lie before others that are older. The last block is a header, and not a batch of the log.
+ * Where batches of a segment begin, from an offset on and below a number, in the order of their
+ * numbers: those of a pack lie before others that are older. The last block is a header, and not a
+ * batch of the log.
  */
-static void find_batches(struct okv_partition *p, struct replay *at, uint32_t from)
+static void find_batches(struct okv_partition *p, struct replay *at, uint32_t from, uint64_t limit)
 {
 	uint32_t end = p->segment_bytes - p->disk->block_bytes;
 
@@ -548,7 +557,7 @@ static void find_batches(struct okv_partition *p, struct replay *at, uint32_t fr
 
 		offset = okv_batch_find(p, at->buf, at->at->segment, offset, end);
 		b = (void *)(at->buf + offset);
-		if (offset == end || b->life != at->at->life)
+		if (offset == end || b->life != at->at->life || b->seq >= limit)
 			continue;
 		if (at->nr == at->nr_max) {
 			at->nr_max = at->nr_max ? 2 * at->nr_max : 64;
@@ -560,7 +569,10 @@ static void find_batches(struct okv_partition *p, struct replay *at, uint32_t fr
 		qsort(at->found, at->nr, sizeof(*at->found), by_seq);
 }
 
-/* The number with which a segment begins that has the same ones instead: of a later life. */
+/*
+ * The number with which a segment begins that has the same ones instead: of a later life. What does
+ * not count must not be waited for: the other place would overtake the later run.
+ */
 static uint64_t limit_of(const struct recovery *r, const struct tail_segment *t)
 {
 	uint64_t limit = UINT64_MAX;
@@ -591,8 +603,7 @@ static int begin_segment(struct recovery *r, const struct okv_root_disk *root,
 	if (t->segment == place.segment && t->life == place.life)
 		offset = place.offset_bytes;
 	at->at = t;
-	at->limit = limit_of(r, t);
-	find_batches(p, at, offset);
+	find_batches(p, at, offset, limit_of(r, t));
 	return 0;
 }
 
@@ -724,7 +735,7 @@ static uint64_t draw_lives(const struct okv_partition *p)
 static int recover_from(struct okv_partition *p, const struct okv_root_disk *root, bool fallback,
 			bool names)
 {
-	uint32_t nr_places = okv_parts_moves(&p->layout->super) ? OKV_NR_PLACES : 1;
+	uint32_t nr_places = okv_nr_places(&p->layout->super);
 	struct recovery r = { .p = p };
 	int error;
 

@@ -3,8 +3,9 @@
  * salvage.c - all records of a device, found without roots, checkpoints or an index
  *
  * Every segment of every partition is read twice. The first time, the latest record of each key is
- * noted, which puts it or deletes it. Later means a later life of its segment, or a batch with a
- * greater number in the same life. The second time those that are puts are shown.
+ * noted, which puts it or deletes it. Later means a batch with a greater number. After a recovery
+ * from an older root, numbers come again, and a much later life of the segment counts. The second
+ * time those that are puts are shown.
  *
  * It knows less than recovery does. A deletion whose segment has been used again is forgotten, and
  * an older record of the key may be left in a segment that has not: it comes back. A write that was

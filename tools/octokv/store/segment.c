@@ -255,14 +255,17 @@ uint32_t okv_segments_usable(const struct okv_partition *p)
 
 bool okv_segments_are_low(const struct okv_partition *p)
 {
-	return okv_segments_usable(p) <= okv_segments_kept(p) + p->nr_segments / 16;
+	uint32_t nr_for_moves = okv_parts_moves(&p->layout->super);
+
+	return okv_segments_usable(p) <=
+	       okv_segments_kept(p) + nr_for_moves + p->nr_segments / 16;
 }
 
 uint64_t okv_segments_capacity(const struct okv_partition *p)
 {
 	/* The open segments count as room that is not there. */
-	uint32_t nr_open = okv_parts_moves(&p->layout->super) ? OKV_NR_PLACES : 1;
-	uint32_t kept = okv_segments_kept(p) + 2 * okv_segments_of_checkpoint(p) + nr_open;
+	uint32_t kept = okv_segments_kept(p) + 2 * okv_segments_of_checkpoint(p) +
+			okv_nr_places(&p->layout->super);
 
 	if (p->nr_segments <= kept)
 		return 0;

@@ -79,17 +79,12 @@ static uint32_t start_victim(struct okv_partition *p, bool stalled)
 }
 
 /*
- * May the open segments end before they are full? This is the last resort: what has just been moved
+ * May open segments end before they are full? This is the last resort: what has just been moved
  * there would be moved again.
  */
 static bool may_seal(const struct okv_partition *p)
 {
-	bool has_open = false;
-
-	for (int i = 0; i < OKV_NR_PLACES; i++)
-		has_open |= p->places[i].segment < p->nr_segments;
-	return has_open && !p->batches &&
-	       (!p->gc.active || okv_log_is_stalled(p, OKV_MOVES));
+	return !p->batches && (!p->gc.active || okv_log_is_stalled(p, OKV_MOVES));
 }
 
 static void make_room(struct okv_partition *p, bool stalled)
@@ -106,8 +101,8 @@ static void make_room(struct okv_partition *p, bool stalled)
 	nr_drained = mark_drained(p);
 	victim = start_victim(p, stalled);
 	p->looked_seq = p->next_seq;
-	if (stalled && !nr_drained && !p->gc.waits && victim == p->nr_segments && may_seal(p)) {
-		okv_log_seal(p);
+	if (stalled && !nr_drained && !p->gc.waits && victim == p->nr_segments && may_seal(p) &&
+	    okv_log_seal_for_room(p)) {
 		nr_drained = mark_drained(p);
 		victim = start_victim(p, stalled);
 	}
@@ -117,10 +112,10 @@ static void make_room(struct okv_partition *p, bool stalled)
 	/* The next tick tries again. */
 	if (!stalled || p->gc.waits)
 		return;
-	okv_gc_forget_vain(p);
-	if (gc->nr_in_vain > p->nr_segments && okv_log_is_stalled(p, OKV_PUTS)) {
-		gc->nr_in_vain = 0;
+	if (okv_gc_is_in_vain(p) && okv_log_is_stalled(p, OKV_PUTS)) {
 		okv_log_refuse(p, OKV_PUTS);
+	} else if (okv_gc_is_in_vain(p) && okv_log_is_stalled(p, OKV_DELETES)) {
+		okv_log_refuse(p, OKV_DELETES);
 	} else if ((!gc->active || okv_log_is_stalled(p, OKV_MOVES)) &&
 		   p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->batches) {
 		refuse(p);

@@ -3,10 +3,10 @@
  * pack.h - heads of many batches that lie together, and are written late
  *
  * A batch alone takes a block, and on flash a page, for heads that are some 200 bytes. So a
- * partition keeps room for a page of heads in its open segment: a pack. A batch puts its heads into
- * the pack, in memory, and its values behind it, on the device. What makes the heads durable is the
- * journal (journal.h). The pack is written once, when it is full or must not wait any longer. From
- * then on nothing needs what the journal has of it.
+ * partition keeps room for a page of heads in the segment of users: a pack. A batch puts its heads
+ * into the pack, in memory, and its values behind it, on the device. What makes the heads durable
+ * is the journal (journal.h). The pack is written once, when it is full or must not wait any
+ * longer. From then on nothing needs what the journal has of it.
  *
  * Until then, reads of its heads are answered from memory. A checkpoint writes its root only
  * when all packs that were begun before it are on the device: what a root knows of lies where it

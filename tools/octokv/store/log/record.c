@@ -37,7 +37,8 @@ bool okv_batch_is_good(const struct okv_partition *p, const struct okv_batch_dis
 
 	if (b->magic != OKV_BATCH_MAGIC || b->partition != p->number ||
 	    b->head_bytes < sizeof(*b) || b->bytes < b->head_bytes ||
-	    b->bytes > p->segment_bytes - offset)
+	    b->bytes > p->segment_bytes - offset ||
+	    (b->form == OKV_BATCH_OF_MOVES && !okv_parts_moves(&p->layout->super)))
 		return false;
 	seed = okv_seed(&p->layout->super, p->number, okv_location(p, segment, offset), b->life);
 	return b->sum == okv_sum_behind(b, sizeof(*b), seed);

@@ -249,6 +249,168 @@ static void test_witness(void)
 	puts("ok store_moved: a batch of one place tells that one of the other is lost");
 }
 
+/* ---- two runs in one tail ---- */
+
+/* Where on the device the batch of a key begins, which has nothing else. */
+static uint64_t batch_of(uint32_t key)
+{
+	return p->offset_bytes + location_of(key) * OKV_ALIGN_BYTES / BLOCK_BYTES * BLOCK_BYTES;
+}
+
+/* As if it was in flight with those from @durable on: its header arrived, its record did not. */
+static void tear(uint64_t at, uint64_t durable)
+{
+	struct okv_batch_disk *b = (void *)(disk.cache + at);
+	uint64_t location = (at - p->offset_bytes) / OKV_ALIGN_BYTES;
+
+	b->durable = durable;
+	b->sum = okv_sum_behind(b, sizeof(*b), okv_location_seed(p, location));
+	memset(b + 1, 0, sizeof(struct okv_record_disk));
+}
+
+static uint64_t generation_of(uint32_t slot)
+{
+	return ((struct okv_root_disk *)(disk.cache + root_offset(&disk, slot)))->generation;
+}
+
+/*
+ * The first run leaves a torn batch with a number that the second one gives to another. The root
+ * between the runs is lost. What does not count in one place holds nothing up in the other.
+ */
+static void test_runs(void)
+{
+	uint64_t first_seq, lost[2], torn;
+	uint32_t newest;
+
+	make_store(0);
+	EXPECT(run_op(OKV_OP_PUT, 0, 10) == OKV_OK);
+	okv_store_close(store);
+	open_store();
+	move(0, 10);
+	EXPECT(run_op(OKV_OP_PUT, 1, 10) == OKV_OK);
+	first_seq = p->next_seq;
+	for (uint32_t i = 2; i < 5; i++)
+		EXPECT(run_op(OKV_OP_PUT, i, 10) == OKV_OK);
+	for (uint32_t i = 0; i < 2; i++)
+		lost[i] = batch_of(2 + i);
+	torn = batch_of(4);
+	wait_idle(&disk);
+	tear(torn, first_seq);
+	okv_store_drop(store);
+	for (uint32_t i = 0; i < 2; i++)
+		memset(disk.cache + lost[i], 0, BLOCK_BYTES);
+	open_store();
+	EXPECT(p->next_seq == first_seq);
+	EXPECT(run_op(OKV_OP_PUT, 5, 20) == OKV_OK);
+	move(0, 10);
+	EXPECT(run_op(OKV_OP_PUT, 6, 30) == OKV_OK);
+	wait_idle(&disk);
+	okv_store_drop(store);
+	newest = generation_of(1) > generation_of(0);
+	memset(disk.cache + root_offset(&disk, newest), 0, OKV_PAGE_BYTES);
+	open_store();
+	EXPECT(len_of(0) == 10 && len_of(1) == 10 && len_of(5) == 20 && len_of(6) == 30);
+	EXPECT(p->usage[0].nr_keys == 4);
+	end();
+	puts("ok store_moved: what an earlier run left in one place does not hold up the other");
+}
+
+/* ---- lives ---- */
+
+/* Put until the segment of users is another one, @nr times. */
+static void fill_segments(uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr; i++) {
+		uint32_t segment = p->places[OKV_OF_USERS].segment;
+
+		while (p->places[OKV_OF_USERS].segment == segment)
+			EXPECT(run_op(OKV_OP_PUT, 100 + i, VALUE_BYTES) == OKV_OK);
+	}
+}
+
+/* Of a segment between the lives of the places, and known, no sector is needed. */
+static void test_between(void)
+{
+	uint64_t life;
+	uint32_t between = 0;
+
+	make_store(0);
+	EXPECT(run_op(OKV_OP_PUT, 0, 10) == OKV_OK);
+	move(0, 10);
+	fill_segments(4);
+	EXPECT(!okv_checkpoint_wait(p));
+	life = p->segments[p->places[OKV_OF_USERS].segment].life;
+	for (uint32_t i = 0; i < p->nr_segments; i++) {
+		if (p->segments[i].state == OKV_SEGMENT_SEALED &&
+		    p->segments[i].life > p->segments[p->places[OKV_OF_MOVES].segment].life &&
+		    p->segments[i].life < life && p->segments[i].live_bytes)
+			between = i;
+	}
+	EXPECT(between);
+	disk.bad_offset_bytes = okv_segment_offset(p, between) + BLOCK_BYTES;
+	wait_idle(&disk);
+	okv_store_drop(store);
+	/* So that no root names segments. */
+	memset(disk.cache + root_offset(&disk, generation_of(1) < generation_of(0)), 0,
+	       OKV_PAGE_BYTES);
+	disk.has_bad = true;
+	open_store();
+	EXPECT(len_of(0) == 10);
+	disk.has_bad = false;
+	end();
+	puts("ok store_moved: a bad sector outside the tails does not stop an open");
+}
+
+/* A place that is used little has no segment for long. */
+static void test_old(void)
+{
+	uint64_t first_life;
+
+	make_store(0);
+	EXPECT(run_op(OKV_OP_PUT, 0, 10) == OKV_OK);
+	move(0, 10);
+	first_life = p->segments[p->places[OKV_OF_MOVES].segment].life;
+	for (uint32_t i = 0; i < 2 * p->nr_segments; i++) {
+		uint32_t segment;
+
+		fill_segments(1);
+		/* A checkpoint may have begun a segment since. */
+		segment = p->places[OKV_OF_MOVES].segment;
+		EXPECT(segment == p->nr_segments ||
+		       p->next_life - p->segments[segment].life <= p->nr_segments + 2);
+	}
+	EXPECT(p->next_life > first_life + p->nr_segments && len_of(0) == 10);
+	end();
+	puts("ok store_moved: a segment of moves ends when it is old");
+}
+
+/*
+ * A file system that is full. Once all records lie dense, nothing is to be gained, and puts are
+ * told so at once: the segment of moves is not moved again and again.
+ */
+static void test_full(void)
+{
+	struct okv_stats before, after = { 0 };
+	uint32_t key = 1, nr_full = 0;
+
+	make_store(0);
+	disk.room_bytes = NR_SEGMENTS / 4 * SEGMENT_BYTES;
+	do {
+		before = after;
+		if (run_op(OKV_OP_PUT, key, VALUE_BYTES) == OKV_OK)
+			key++;
+		okv_store_stats(store, &after);
+		nr_full += after.nr_full > before.nr_full;
+		EXPECT(nr_full < 100);
+	} while (after.nr_full == before.nr_full ||
+		 after.nr_gc_segments > before.nr_gc_segments + 2);
+	for (uint32_t i = 1; i < key; i++)
+		EXPECT(run_op(OKV_OP_DELETE, i, 0) == OKV_OK);
+	EXPECT(run_op(OKV_OP_PUT, 0, VALUE_BYTES) == OKV_OK);
+	end();
+	puts("ok store_moved: a full partition comes to rest");
+}
+
 static void see(struct okv_export *e, const struct okv_exported *x)
 {
 	(void)e;
@@ -281,6 +443,10 @@ int main(void)
 	test_order();
 	test_late();
 	test_witness();
+	test_runs();
+	test_between();
+	test_old();
+	test_full();
 	test_salvage();
 	return 0;
 }
