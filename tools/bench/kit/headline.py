@@ -70,8 +70,11 @@ def git_says(*argv):
                           capture_output=True, check=False).returncode == 0
 
 
-def first(path, name, kernel):
-    """The result in the file @path, to stand for a run with seed 1; BenchError if it cannot."""
+def stored(path, name, kernel, is_lost=False):
+    """The result in the file @path, of this code; BenchError if it is none that can be used.
+
+    It stands for a run with seed 1 or, with @is_lost, for what a run has not lost.
+    """
     try:
         with open(path, encoding="utf-8") as handle:
             found = json.load(handle)
@@ -83,7 +86,9 @@ def first(path, name, kernel):
         why = f"is not a result of {name}"
     elif not found["kernel"].startswith(f"{kernel}."):
         why = f"is of Linux {found['kernel']}"
-    elif "lost" in found or "seeds" in found["parameters"]:
+    elif is_lost and "lost" not in found:
+        why = "has lost nothing"
+    elif not is_lost and ("lost" in found or "seeds" in found["parameters"]):
         why = "is not a whole result of one seed"
     elif not commit or commit.endswith("-dirty"):
         why = "names no commit that it measured"

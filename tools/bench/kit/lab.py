@@ -47,6 +47,7 @@ def others():
                  if name.startswith("mq-") and name not in ALWAYS
                  and os.path.exists(os.path.join(CHECKOUT, name, "Kbuild")))
 
+TIMED_OUT = 124         # tools/lab/lab, as timeout(1)
 
 @dataclass(frozen=True)
 class Guest:
@@ -172,6 +173,10 @@ def build_octokvd():
           "building octokvd")
 
 
+class NothingChosen(BenchError):
+    """choose() leaves out all steps."""
+
+
 class _Progress:
     """Counts the steps of all plans that run, and estimates after each how long the rest takes."""
 
@@ -228,7 +233,8 @@ class _Runner:
     def run(self, guest, plan):
         """(the kernel's release, one answer per step)
 
-        The answer is None for a step in which the guest died; another guest goes on after it.
+        The answer is None for a step in which the guest died; another guest goes on after it. If
+        the time of a guest is up, the step that it was at is run again in another one.
         """
         kernel, answers = None, []
         while len(answers) < len(plan):
@@ -236,6 +242,9 @@ class _Runner:
             kernel, answers = kernel or release, answers + found
             if len(answers) == len(plan) and status == 0:
                 break
+            if status == TIMED_OUT and found and len(answers) < len(plan) and not self._stopped:
+                say(f"the time of a guest is up, after {len(found)} steps; another one goes on")
+                continue
             # It did not boot, was ill at the end, or has counted: nothing can be kept.
             if (self._stopped or not self._may_lose or not release or guest.coherence
                     or len(answers) == len(plan)):
@@ -315,7 +324,7 @@ def _chosen(pairs):
     found = [(guest, [step for step in plan if _Now.wanted(step)]) for guest, plan in pairs]
     found = [pair for pair in found if pair[1]]
     if not found:
-        raise BenchError("no step is of a case that was chosen")
+        raise NothingChosen("no step is of a case that was chosen")
     if len(found) == 1:
         found.append((found[0][0], []))
     while True:

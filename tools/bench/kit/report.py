@@ -39,6 +39,20 @@ def result(name, run, parameters, rows, **more):
             "parameters": {**parameters, "wall_s": wall_s}, **more, "rows": rows}
 
 
+def complete(before, found):
+    """The result @before, with the figures that it has lost: of each seed in @found."""
+    def key(entry):
+        return entry["case"], entry["scheduler"], entry["metric"]
+
+    more = merge(found, part=True) if len(found) > 1 else found[0]
+    known = {key(entry) for entry in before["rows"]}
+    rows = before["rows"] + [entry for entry in more["rows"] if key(entry) not in known]
+    wall_s = before["parameters"]["wall_s"] + more["parameters"]["wall_s"]
+    whole = {**before, "parameters": {**before["parameters"], "wall_s": wall_s}, "rows": rows,
+             "lost": more.get("lost")}
+    return {name: value for name, value in whole.items() if name != "lost" or value}
+
+
 def merge(found, part=False):
     """One result from several, each with another seed: the median of each figure, and the band.
 
