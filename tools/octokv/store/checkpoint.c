@@ -348,7 +348,7 @@ static uint32_t turn_of(const struct okv_partition *p, const struct okv_segment 
 /* Has the log taken it behind the places where it goes on by this root? */
 static bool is_in_tail(const struct okv_segment *s, const struct okv_root_disk *root)
 {
-	return okv_segment_holds_log(s) && s->life > okv_root_place(root, s->place).life;
+	return okv_segment_holds_log(s) && s->life > okv_root_life(root);
 }
 
 static uint32_t least(uint32_t a, uint32_t b)

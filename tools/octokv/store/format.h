@@ -98,7 +98,7 @@ enum okv_place_number {
 	OKV_NR_PLACES,
 };
 
-/* The log goes on there and, behind it, in segments of later lives. */
+/* The log goes on there and, behind it, in segments of later lives: okv_root_life(). */
 struct okv_place_disk {
 	uint64_t life;		/* of @segment */
 	uint32_t segment;	/* the number of segments: none, but those of later lives */
@@ -283,6 +283,12 @@ static inline struct okv_place_disk okv_root_place(const struct okv_root_disk *r
 	return place == OKV_OF_MOVES ? root->moves : (struct okv_place_disk){
 		.life = root->life, .segment = root->segment, .offset_bytes = root->offset_bytes,
 	};
+}
+
+/* What the log has begun behind these places, it has begun in later lives than those of both. */
+static inline uint64_t okv_root_life(const struct okv_root_disk *root)
+{
+	return root->life > root->moves.life ? root->life : root->moves.life;
 }
 
 static inline enum okv_place_number okv_batch_place_of(const struct okv_batch_disk *b)

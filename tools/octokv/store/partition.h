@@ -121,7 +121,7 @@ enum okv_segment_state {
  * @nr_bad:		how often collection could not read it, in this life
  * @bad_until_ms:	BAD: when to try again
  * @is_known:		recovery would find it: its header or its first batch is durable
- * @place:		of the log, that has begun it
+ * @place:		OPEN: of the log
  */
 struct okv_segment {
 	uint64_t life;

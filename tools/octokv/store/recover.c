@@ -116,7 +116,7 @@ int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *
 	/* Moves had no place, and may have had one since. */
 	if (root->magic != OKV_ROOT_MAGIC)
 		root->moves = (struct okv_place_disk){
-			.life = root->next_life - 1, .segment = p->nr_segments,
+			.life = root->life, .segment = p->nr_segments,
 		};
 	else if (!okv_parts_moves(&p->layout->super) ||
 		 (root->segment == root->moves.segment && root->segment < p->nr_segments))
@@ -244,41 +244,29 @@ static int by_life(const void *a, const void *b)
 	return s->life < t->life ? -1 : s->life > t->life;
 }
 
-static bool is_behind(const struct okv_root_disk *root, const struct okv_batch_disk *b)
-{
-	return b->life > okv_root_place(root, okv_batch_place_of(b)).life;
-}
-
 /*
  * A header or the first batch cannot be read. If the root knows the segment in a life before the
- * tail, the segment has not been used again, unless the device lied. Between the lives of the two
- * places, a batch has to say of which place the segment is. Of other segments, look at all
+ * tail, the segment has not been used again, unless the device lied. Of other segments, look at all
  * blocks. If only headers cannot be read, nothing is lost: the segment begins with the batch of the
  * lowest number that is there, since an earlier batch was not acknowledged, or would be there. Else
  * the lost block may be what says that the segment belongs to the tail, or its beginning.
  */
-static int look_everywhere(struct recovery *r, uint32_t segment, const struct okv_root_disk *root,
+static int look_everywhere(struct recovery *r, uint32_t segment, uint64_t after_life,
 			   const struct okv_batch_disk **found)
 {
 	struct okv_partition *p = r->p;
 	uint32_t block_bytes = p->disk->block_bytes;
 	const struct okv_batch_disk *lowest = NULL;
-	uint64_t life = p->segments[segment].life;
 	int error;
 
-	if (life && life <= root->life && life <= root->moves.life)
+	if (p->segments[segment].life && p->segments[segment].life <= after_life)
 		return 0;
 	error = read_blocks(r, segment, r->buf);
 	for (uint32_t at = 0; at < p->segment_bytes; at += block_bytes) {
 		const struct okv_batch_disk *b = (void *)(r->buf + at);
 
-		if (!okv_batch_is_good(p, b, segment, at))
+		if (!okv_batch_is_good(p, b, segment, at) || b->life <= after_life)
 			continue;
-		if (!is_behind(root, b)) {
-			if (b->life == life)
-				return 0;
-			continue;
-		}
 		if (!lowest || b->seq < lowest->seq)
 			lowest = b;
 		/* These say with which number it begins. */
@@ -296,7 +284,7 @@ static int look_everywhere(struct recovery *r, uint32_t segment, const struct ok
  * Does a segment belong to the tail? One of its two headers and its first batch is enough to tell;
  * @found is the one that was found, or NULL.
  */
-static int look_at(struct recovery *r, uint32_t segment, const struct okv_root_disk *root,
+static int look_at(struct recovery *r, uint32_t segment, uint64_t after_life,
 		   const struct okv_batch_disk **found)
 {
 	struct okv_partition *p = r->p;
@@ -314,12 +302,12 @@ static int look_at(struct recovery *r, uint32_t segment, const struct okv_root_d
 					    block_bytes);
 		if (error || !okv_batch_is_good(p, b, segment, offsets[i]))
 			continue;
-		if (is_behind(root, b))
+		if (b->life > after_life)
 			*found = b;
 		else if (b->life == p->segments[segment].life)
 			break;
 	}
-	return error == -EIO ? look_everywhere(r, segment, root, found) : error;
+	return error == -EIO ? look_everywhere(r, segment, after_life, found) : error;
 }
 
 static void note_batch(struct recovery *r, const struct okv_batch_disk *b)
@@ -375,7 +363,7 @@ static int find_tail(struct recovery *r, const struct okv_root_disk *root)
 
 		if (is_place_of(root, i) || (r->is_named && !r->is_named[i]))
 			continue;
-		error = look_at(r, i, root, &b);
+		error = look_at(r, i, okv_root_life(root), &b);
 		if (error)
 			return error;
 		if (!b)
