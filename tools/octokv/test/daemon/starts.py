@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Cases of octokvd: wrong ways to start it end with a sentence and a status."""
 import ctypes
+import itertools
 import os
 import struct
 import subprocess
@@ -13,6 +14,8 @@ NR_SUPERS = 4
 # the data, four counts.
 SUPER = struct.Struct("<QQIIQ16s16sQQQIIII")
 MORE_BYTES = 24        # behind it since version 8
+ROOT_BYTES = 3920      # of struct okv_root_disk, up to the place of moves
+NOWHERE = (1 << 40) - 1
 
 
 def case_wrong_start():
@@ -72,22 +75,45 @@ def case_first_start():
         return "3 ways"
 
 
+def hash_of(data, seed):
+    """The checksum of the store's structures."""
+    libxxhash = ctypes.CDLL("libxxhash.so.0")
+    libxxhash.XXH3_64bits_withSeed.restype = ctypes.c_uint64
+    libxxhash.XXH3_64bits_withSeed.argtypes = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64
+    return libxxhash.XXH3_64bits_withSeed(data, len(data), seed)
+
+
+def signed(data, seed):
+    """@data, which begins with the checksum of the rest of it, with the right one."""
+    return struct.pack("<Q", hash_of(data[8:], seed)) + data[8:]
+
+
 def set_version(image, change):
     """Give all superblocks of @image the version that @change makes of theirs.
 
     What only later ones have is zeros: an earlier octokvd writes nothing there.
     """
-    libxxhash = ctypes.CDLL("libxxhash.so.0")
-    libxxhash.XXH3_64bits_withSeed.restype = ctypes.c_uint64
-    libxxhash.XXH3_64bits_withSeed.argtypes = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64
     with open(image, "r+b") as handle:
         for copy in range(NR_SUPERS):
             handle.seek(copy * STRIDE)
             _, magic, version, *rest = SUPER.unpack(handle.read(SUPER.size))
             changed = SUPER.pack(0, magic, change(version), *rest)
             handle.seek(copy * STRIDE)
-            handle.write(struct.pack("<Q", libxxhash.XXH3_64bits_withSeed(
-                changed[8:], SUPER.size - 8, magic + copy)) + changed[8:] + bytes(MORE_BYTES))
+            handle.write(signed(changed, magic + copy) + bytes(MORE_BYTES))
+
+
+def set_earlier_roots(image):
+    """Make the roots of @image, which was closed, those of a store of version 6 to 9."""
+    with open(image, "r+b") as handle:
+        fields = SUPER.unpack(handle.read(SUPER.size))
+        secret, nr_partitions = fields[7], fields[11]
+        for partition, slot in itertools.product(range(nr_partitions), range(2)):
+            at = (1 << 20) + (slot << 17) + partition * 4096
+            handle.seek(at)
+            root = b"rot3".rjust(12, b"\0") + handle.read(ROOT_BYTES)[12:]
+            seed = hash_of(struct.pack("<3Q", partition, NOWHERE, slot), secret)
+            handle.seek(at)
+            handle.write(signed(root, seed) + bytes(4096 - ROOT_BYTES))
 
 
 def case_later_version():
@@ -113,6 +139,7 @@ def case_upgrade():
         d.client().set("k", "old")
         expect(d.end() == 0, "the exit status")
         set_version(d.data, lambda version: version - 4)
+        set_earlier_roots(d.data)
         expect("format 6" in run_once("--data", d.data, "--check"), "not an earlier store")
         d.start()
         d.client().set("bare", "new")
