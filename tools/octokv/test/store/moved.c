@@ -257,20 +257,34 @@ static uint64_t batch_of(uint32_t key)
 	return p->offset_bytes + location_of(key) * OKV_ALIGN_BYTES / BLOCK_BYTES * BLOCK_BYTES;
 }
 
-/* As if it was in flight with those from @durable on: its header arrived, its record did not. */
-static void tear(uint64_t at, uint64_t durable)
+/* As if a batch was in flight with those from @durable on. */
+static void set_durable(uint64_t at, uint64_t durable)
 {
 	struct okv_batch_disk *b = (void *)(disk.cache + at);
 	uint64_t location = (at - p->offset_bytes) / OKV_ALIGN_BYTES;
 
 	b->durable = durable;
 	b->sum = okv_sum_behind(b, sizeof(*b), okv_location_seed(p, location));
-	memset(b + 1, 0, sizeof(struct okv_record_disk));
+}
+
+/* Its header arrived, its record did not. */
+static void tear(uint64_t at, uint64_t durable)
+{
+	set_durable(at, durable);
+	memset(disk.cache + at + sizeof(struct okv_batch_disk), 0, sizeof(struct okv_record_disk));
 }
 
 static uint64_t generation_of(uint32_t slot)
 {
 	return ((struct okv_root_disk *)(disk.cache + root_offset(&disk, slot)))->generation;
+}
+
+/* The root of the later run is lost, as if it had never been. */
+static void lose_newest_root(void)
+{
+	uint32_t newest = generation_of(1) > generation_of(0);
+
+	memset(disk.cache + root_offset(&disk, newest), 0, OKV_PAGE_BYTES);
 }
 
 /*
@@ -280,7 +294,6 @@ static uint64_t generation_of(uint32_t slot)
 static void test_runs(void)
 {
 	uint64_t first_seq, lost[2], torn;
-	uint32_t newest;
 
 	make_store(0);
 	EXPECT(run_op(OKV_OP_PUT, 0, 10) == OKV_OK);
@@ -306,13 +319,51 @@ static void test_runs(void)
 	EXPECT(run_op(OKV_OP_PUT, 6, 30) == OKV_OK);
 	wait_idle(&disk);
 	okv_store_drop(store);
-	newest = generation_of(1) > generation_of(0);
-	memset(disk.cache + root_offset(&disk, newest), 0, OKV_PAGE_BYTES);
+	lose_newest_root();
 	open_store();
 	EXPECT(len_of(0) == 10 && len_of(1) == 10 && len_of(5) == 20 && len_of(6) == 30);
 	EXPECT(p->usage[0].nr_keys == 4);
 	end();
 	puts("ok store_moved: what an earlier run left in one place does not hold up the other");
+}
+
+/*
+ * A move of the first run arrives after the recovery, which has given its number to nobody yet. The
+ * second run has only begun a segment of users.
+ */
+static void test_late_run(void)
+{
+	uint64_t first_seq, location, put, late;
+	char block[BLOCK_BYTES];
+
+	make_store(0);
+	EXPECT(run_op(OKV_OP_PUT, 0, 10) == OKV_OK);
+	okv_store_close(store);
+	open_store();
+	move(0, 10);
+	location = location_of(0);
+	first_seq = p->next_seq;
+	EXPECT(run_op(OKV_OP_PUT, 1, 10) == OKV_OK);
+	put = batch_of(1);
+	move(0, 10);
+	late = batch_of(0);
+	wait_idle(&disk);
+	set_durable(late, first_seq);
+	okv_store_drop(store);
+	memcpy(block, disk.cache + late, BLOCK_BYTES);
+	memset(disk.cache + late, 0, BLOCK_BYTES);
+	memset(disk.cache + put, 0, BLOCK_BYTES);
+	open_store();
+	EXPECT(p->next_seq == first_seq && location_of(0) == location);
+	EXPECT(run_op(OKV_OP_PUT, 5, 20) == OKV_OK);
+	wait_idle(&disk);
+	okv_store_drop(store);
+	memcpy(disk.cache + late, block, BLOCK_BYTES);
+	lose_newest_root();
+	open_store();
+	EXPECT(location_of(0) == location && len_of(5) == 20 && p->usage[0].nr_keys == 2);
+	end();
+	puts("ok store_moved: what arrives late from an earlier run does not count");
 }
 
 /* ---- lives ---- */
@@ -444,6 +495,7 @@ int main(void)
 	test_late();
 	test_witness();
 	test_runs();
+	test_late_run();
 	test_between();
 	test_old();
 	test_full();
