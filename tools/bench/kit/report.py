@@ -39,11 +39,13 @@ def result(name, run, parameters, rows, **more):
             "parameters": {**parameters, "wall_s": wall_s}, **more, "rows": rows}
 
 
+def key(entry):
+    """What a row is about."""
+    return entry["case"], entry["scheduler"], entry["metric"]
+
+
 def complete(before, found):
     """The result @before, with the figures that it has lost: of each seed in @found."""
-    def key(entry):
-        return entry["case"], entry["scheduler"], entry["metric"]
-
     more = merge(found, part=True) if len(found) > 1 else found[0]
     known = {key(entry) for entry in before["rows"]}
     rows = before["rows"] + [entry for entry in more["rows"] if key(entry) not in known]
@@ -60,9 +62,6 @@ def merge(found, part=False):
     is lost. With @part, all but the first result have some of the figures, and the others stay as
     the first has them.
     """
-    def key(entry):
-        return entry["case"], entry["scheduler"], entry["metric"]
-
     tables = [{key(entry): entry["value"] for entry in one["rows"]} for one in found]
     lost = sorted({label for one in found for label in one.get("lost", ())})
     alike = tables[1:] if part else tables

@@ -215,15 +215,15 @@ static bool gives_room(const struct okv_partition *p, enum okv_place_number numb
 
 bool okv_log_seal_for_room(struct okv_partition *p)
 {
-	bool seals[OKV_NR_PLACES];
+	bool any = false;
 
-	for (int i = 0; i < OKV_NR_PLACES; i++)
-		seals[i] = gives_room(p, i);
 	for (int i = 0; i < OKV_NR_PLACES; i++) {
-		if (seals[i])
-			seal(p, i);
+		if (!gives_room(p, i))
+			continue;
+		seal(p, i);
+		any = true;
 	}
-	return seals[OKV_OF_USERS] || seals[OKV_OF_MOVES];
+	return any;
 }
 
 /* ---- writing a batch ---- */

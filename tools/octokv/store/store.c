@@ -91,6 +91,7 @@ static void make_room(struct okv_partition *p, bool stalled)
 {
 	struct okv_gc *gc = &p->gc;
 	uint32_t nr_drained, victim;
+	bool in_vain;
 
 	/* Neither moves nor checkpoints would make room now. */
 	if (p->is_pinned) {
@@ -112,9 +113,10 @@ static void make_room(struct okv_partition *p, bool stalled)
 	/* The next tick tries again. */
 	if (!stalled || p->gc.waits)
 		return;
-	if (okv_gc_is_in_vain(p) && okv_log_is_stalled(p, OKV_PUTS)) {
+	in_vain = okv_gc_is_in_vain(p);
+	if (in_vain && okv_log_is_stalled(p, OKV_PUTS)) {
 		okv_log_refuse(p, OKV_PUTS);
-	} else if (okv_gc_is_in_vain(p) && okv_log_is_stalled(p, OKV_DELETES)) {
+	} else if (in_vain && okv_log_is_stalled(p, OKV_DELETES)) {
 		okv_log_refuse(p, OKV_DELETES);
 	} else if ((!gc->active || okv_log_is_stalled(p, OKV_MOVES)) &&
 		   p->checkpoint.step == OKV_CHECKPOINT_NONE && !p->batches) {

@@ -33,12 +33,7 @@ static void open_store(void)
 
 static void make_store(uint32_t former)
 {
-	struct okv_format_options format = {
-		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1, .former = former,
-	};
-
-	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 3);
-	EXPECT(!okv_device_format(&disk.disk, &format));
+	user_make_device(&disk, DEVICE_BYTES, BLOCK_BYTES, SEGMENT_BYTES, former);
 	open_store();
 }
 
@@ -215,22 +210,6 @@ static void test_order(void)
 	puts("ok store_clear: what was before it is gone, what is behind it is there");
 }
 
-static void begin_move(struct user *u, uint32_t key, uint32_t value_len)
-{
-	static const char *names[] = { "0", "1", "2" };
-	uint64_t hash = (key + 1) * 0x9e3779b97f4a7c15ULL;
-	struct okv_entry e;
-
-	EXPECT(okv_index_find(&p->index, hash, 0, 0, &e));
-	*u = user_of(OKV_OP_RELOCATE, 0, value_len);
-	u->op.at = e.location;
-	u->op.hash = hash;
-	u->op.key = names[key];
-	u->op.key_len = 1;
-	u->op.sum = okv_sum(value, value_len, p->layout->super.secret);
-	user_begin(u, p);
-}
-
 /* Records that are being moved, in front of a clearing and behind it, do not come back. */
 static void test_moves(void)
 {
@@ -239,11 +218,11 @@ static void test_moves(void)
 	make_store(0);
 	put_all(0, 3);
 	/* So that moves have a segment. */
-	begin_move(&moves[2], 2, 100);
+	user_begin_move(&moves[2], p, 2, value, 100);
 	EXPECT(user_wait(&moves[2], &disk) == OKV_OK);
-	begin_move(&moves[0], 0, VALUE_BYTES);
+	user_begin_move(&moves[0], p, 0, value, VALUE_BYTES);
 	begin_clear(&clearing, 0);
-	begin_move(&moves[1], 1, 100);
+	user_begin_move(&moves[1], p, 1, value, 100);
 	EXPECT(p->nr_writing > 1 && !clearing.done);
 	for (uint32_t i = 0; i < 2; i++)
 		EXPECT(user_wait(&moves[i], &disk) == OKV_OK);

@@ -41,12 +41,7 @@ static void open_store(void)
 
 static void make_store(uint32_t former)
 {
-	struct okv_format_options format = {
-		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1, .former = former,
-	};
-
-	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 3);
-	EXPECT(!okv_device_format(&disk.disk, &format));
+	user_make_device(&disk, DEVICE_BYTES, BLOCK_BYTES, SEGMENT_BYTES, former);
 	open_store();
 }
 
@@ -138,21 +133,11 @@ static enum okv_status run_op(enum okv_op_kind kind, uint32_t key, uint32_t valu
 	return user_wait(&u, &disk);
 }
 
-static void begin_move(struct user *u, uint32_t key, uint32_t value_len)
-{
-	*u = (struct user){
-		.op = { .kind = OKV_OP_RELOCATE, .value = value, .value_len = value_len,
-			.at = location_of(key),
-			.sum = okv_sum(value, value_len, p->layout->super.secret) },
-	};
-	user_begin_key(u, p, key);
-}
-
 static void move(uint32_t key, uint32_t value_len)
 {
 	struct user u;
 
-	begin_move(&u, key, value_len);
+	user_begin_move(&u, p, key, value, value_len);
 	EXPECT(user_wait(&u, &disk) == OKV_OK);
 }
 
@@ -213,7 +198,7 @@ static void test_late(void)
 		EXPECT(run_op(OKV_OP_PUT, i, 10) == OKV_OK);
 	move(0, 10);
 	holds = true;
-	begin_move(&late, 0, 10);
+	user_begin_move(&late, p, 0, value, 10);
 	EXPECT(held && run_op(OKV_OP_PUT, 1, 20) == OKV_OK);
 	/* Both, for an open would do with either. */
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)

@@ -40,12 +40,7 @@ static void open_store(void)
 
 static void make_store(uint32_t former)
 {
-	struct okv_format_options format = {
-		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 1, .former = former,
-	};
-
-	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 3);
-	EXPECT(!okv_device_format(&disk.disk, &format));
+	user_make_device(&disk, DEVICE_BYTES, BLOCK_BYTES, SEGMENT_BYTES, former);
 	open_store();
 }
 

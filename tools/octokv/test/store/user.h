@@ -47,6 +47,33 @@ static inline enum okv_status user_wait(const struct user *u, struct sim_disk *d
 	return u->op.status;
 }
 
+/* Begin to move the record of that key, which has that value. */
+static inline void user_begin_move(struct user *u, struct okv_partition *p, uint32_t key,
+				   const void *value, uint32_t value_len)
+{
+	struct okv_entry e;
+
+	EXPECT(okv_index_find(&p->index, (key + 1) * 0x9e3779b97f4a7c15ULL, 0, 0, &e));
+	*u = (struct user){
+		.op = { .kind = OKV_OP_RELOCATE, .value = value, .value_len = value_len,
+			.at = e.location,
+			.sum = okv_sum(value, value_len, p->layout->super.secret) },
+	};
+	user_begin_key(u, p, key);
+}
+
+/* A device with a store of one partition; @former: of an earlier version, see store.h. */
+static inline void user_make_device(struct sim_disk *disk, uint64_t device_bytes,
+				    uint32_t block_bytes, uint32_t segment_bytes, uint32_t former)
+{
+	struct okv_format_options format = {
+		.nr_partitions = 1, .segment_bytes = segment_bytes, .seed = 1, .former = former,
+	};
+
+	sim_disk_init(disk, device_bytes, block_bytes, true, 3);
+	EXPECT(!okv_device_format(&disk->disk, &format));
+}
+
 /* Where the first partition has a root. */
 static inline uint64_t root_offset(const struct sim_disk *disk, uint32_t slot)
 {
