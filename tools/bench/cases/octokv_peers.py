@@ -27,8 +27,8 @@ CPUS = 2
 PARAMS = {"queues": CPUS, "size_mb": 1024}
 SLOW_READS = {**PARAMS, "read_ns": 430000, "xfer_unit_ns": 102800}
 PROGRAM = "tools/octokv/bench/peers"
-WHO = ("fio", "octokvd", "Host-KVS", "Valkey", "RocksDB")
-QUICK_WHO = ("fio", "octokvd", "Host-KVS")
+WHO = ("fio", "octokvd", "octokvd, LZ4", "Host-KVS", "Valkey", "RocksDB")
+QUICK_WHO = ("fio", "octokvd", "octokvd, LZ4", "Host-KVS")
 # The size of the drive makes no difference to those that its entry leaves out.
 DRIVES = {"default": (PARAMS, WHO), "slow reads": (SLOW_READS, WHO),
           "4 GiB": ({**PARAMS, "size_mb": 4096}, QUICK_WHO)}

@@ -17,8 +17,8 @@ SCHEDULERS = {"none": "#b0413e", "mq-deadline": "#8a8a8a", "mq-deadline, idle": 
               "mq-octofas": "#8e4f9e"}
 # Other colours: tenants in the order in which a benchmark names them, and octokvd's peers.
 TENANTS = ("#1b7f79", "#d0a04f", "#a3486b")
-PEERS = {"fio": "#333333", "octokvd": "#1b7f79", "Host-KVS": "#a3486b", "Valkey": "#d0a04f",
-         "RocksDB": "#7c8a9a"}
+PEERS = {"fio": "#333333", "octokvd": "#1b7f79", "octokvd, LZ4": "#6fc2b4",
+         "Host-KVS": "#a3486b", "Valkey": "#d0a04f", "RocksDB": "#7c8a9a"}
 GRID, BAND, GUIDE, QUIET = "#dddddd", "#f3f3f3", "#777777", "#444444"
 
 TITLE_PT, SMALL_PT, FOOTER_PT = 12, 7.5, 7.5

@@ -30,7 +30,8 @@ PACKAGES = {
     "tests and benchmarks": "fio nvme-cli e2fsprogs util-linux iproute2 procps libaio-dev "
                             "liburing-dev redis-tools crun",
     "checks": "sparse shellcheck libasan8 libubsan1 libtsan2",
-    "octokvd": "libxxhash-dev libsodium-dev libhiredis-dev python3-redis clang libclang-rt-19-dev",
+    "octokvd": "libxxhash-dev liblz4-dev libsodium-dev libhiredis-dev python3-redis clang "
+               "libclang-rt-19-dev",
     "peers and applications": "valkey-server rocksdb-tools postgresql etcd-server nutcracker "
                               "haproxy",
     "traces": "bpftrace lttng-tools babeltrace2",

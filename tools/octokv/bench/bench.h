@@ -35,6 +35,7 @@ struct options {
 	uint64_t nr_records, nr_requests, seed;
 	uint32_t nr_clients, value_bytes, nr_pipelined, port;
 	double seconds, rate;
+	uint32_t compressible_pct;
 	bool fill, quiet;
 };
 

@@ -64,6 +64,7 @@ static const char usage_text[] =
 	"  --pipeline N           requests under way on each connection (1)\n"
 	"  --rate N               open loop: N requests per second are due\n"
 	"  --records N            (10000)        --value-bytes N  (16384)\n"
+	"  --compressible PCT     of each 64 bytes of a value that are zeros (0)\n"
 	"  --requests N           stop after N requests (10000)\n"
 	"  --seconds S            stop after S seconds; --requests then has no default\n"
 	"  --fill                 only write each record once; readrandom and YCSB need it before\n"
@@ -96,7 +97,7 @@ static void parse(struct options *o, int argc, char **argv)
 		{ "seconds", 1, NULL, 's' }, { "fill", 0, NULL, 'f' },
 		{ "host-kvs", 1, NULL, 'k' }, { "json", 1, NULL, 'j' },
 		{ "seed", 1, NULL, 'S' }, { "quiet", 0, NULL, 'q' },
-		{ "help", 0, NULL, 'H' }, { NULL },
+		{ "compressible", 1, NULL, 'z' }, { "help", 0, NULL, 'H' }, { NULL },
 	};
 	int option;
 
@@ -122,6 +123,7 @@ static void parse(struct options *o, int argc, char **argv)
 		case 'j': o->json = optarg; break;
 		case 'S': o->seed = real(optarg, 0, 1e15); break;
 		case 'q': o->quiet = true; break;
+		case 'z': o->compressible_pct = real(optarg, 0, 100); break;
 		case 'H': fputs(usage_text, stdout); exit(0);
 		default: fputs(usage_text, stderr); exit(2);
 		}
@@ -150,7 +152,8 @@ int main(int argc, char **argv)
 	b->nr_inserted = b->o.nr_records;
 	b->value = mem_zalloc(b->o.value_bytes);
 	for (uint32_t i = 0; i < b->o.value_bytes; i++)
-		b->value[i] = next_random(&b->random);
+		b->value[i] = i % 64 * 100 < 64 * b->o.compressible_pct ? 0 :
+									  next_random(&b->random);
 	if (b->o.mix->pick != UNIFORM)
 		zipf_init(&b->zipf, b->o.nr_records);
 	if (b->o.host_kvs)

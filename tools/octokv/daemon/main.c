@@ -69,7 +69,7 @@ struct options {
 	const char *file;		/* of --dump and --load */
 	int32_t user_id;
 	bool strings_only, salvage;
-	bool force, preempts, unfenced, has_slots;
+	bool force, preempts, unfenced, has_slots, compress;
 };
 
 static const char usage_text[] =
@@ -103,6 +103,8 @@ static const char usage_text[] =
 	"  --network-cores N      only N of them have connections (all)\n"
 	"  --users FILE           the users and their limits: see octokvd(8)\n"
 	"  --cluster FILE         be a node of a cluster: FILE has its nodes and their slots\n"
+	"  --compress             write the values of all users compressed, where that saves an\n"
+	"                         eighth; FILE of --users may say it of some. With --load, too\n"
 	"  --weights DIRECTORY    write the users' weights to the scheduler there, for example\n"
 	"                         /sys/block/nvme0n1\n"
 	"  --tags HOW             tell the scheduler the user of each request: on, off, or auto,\n"
@@ -151,7 +153,7 @@ enum {
 	OPT_USER, OPT_HELP, OPT_VERSION, OPT_SAVE_TO, OPT_DUMP, OPT_LOAD, OPT_USER_ID,
 	OPT_STRINGS_ONLY, OPT_SERVE_DAMAGED, OPT_SALVAGE, OPT_METRICS, OPT_SLOW_US, OPT_SLOW_LEN,
 	OPT_PREEMPT, OPT_NO_FENCE, OPT_TRIM, OPT_TLS, OPT_TLS_CERT, OPT_TLS_KEY, OPT_TLS_CA,
-	OPT_TLS_CLUSTER_CA, OPT_CLUSTER, OPT_SLOTS, OPT_UPGRADE,
+	OPT_TLS_CLUSTER_CA, OPT_CLUSTER, OPT_SLOTS, OPT_UPGRADE, OPT_COMPRESS,
 };
 
 static const struct option long_options[] = {
@@ -183,7 +185,8 @@ static const struct option long_options[] = {
 	{ "tls-cluster-ca-cert-file", 1, NULL, OPT_TLS_CLUSTER_CA },
 	{ "balance-tenants", 1, NULL, OPT_TENANTS }, { "help", 0, NULL, OPT_HELP },
 	{ "version", 0, NULL, OPT_VERSION }, { "cluster", 1, NULL, OPT_CLUSTER },
-	{ "fair", 1, NULL, OPT_FAIR }, { "upgrade", 0, NULL, OPT_UPGRADE }, { NULL },
+	{ "fair", 1, NULL, OPT_FAIR }, { "upgrade", 0, NULL, OPT_UPGRADE },
+	{ "compress", 0, NULL, OPT_COMPRESS }, { NULL },
 };
 
 __attribute__((noreturn)) static void wrong_use(const char *why)
@@ -286,12 +289,6 @@ static void parse_file(struct options *o, int option)
 	case OPT_UPGRADE:
 		set_mode(o, MODE_UPGRADE);
 		break;
-	case OPT_SALVAGE:
-		o->salvage = true;
-		break;
-	case OPT_SERVE_DAMAGED:
-		o->config.serves_damaged = true;
-		break;
 	case OPT_USER_ID:
 		o->user_id = number("user-id", 0, MAX_TENANT_ID);
 		break;
@@ -354,21 +351,26 @@ static void parse_access(struct options *o, int option)
 	case OPT_CLUSTER:
 		o->config.cluster = optarg;
 		break;
-	case OPT_SLOTS:
-		o->has_slots = true;
-		break;
-	case OPT_TRIM:
-		o->config.trims = true;
-		break;
-	case OPT_PREEMPT:
-		o->preempts = true;
-		break;
-	case OPT_NO_FENCE:
-		o->unfenced = true;
-		break;
 	default:
 		parse_tls(o, option);
 	}
+}
+
+/* What an option without an argument sets, if it is such a one. */
+static bool set_flag(struct options *o, int option)
+{
+	bool *flag = option == OPT_COMPRESS ? &o->compress :
+		     option == OPT_FORCE ? &o->force :
+		     option == OPT_NO_FENCE ? &o->unfenced :
+		     option == OPT_PREEMPT ? &o->preempts :
+		     option == OPT_SALVAGE ? &o->salvage :
+		     option == OPT_SERVE_DAMAGED ? &o->config.serves_damaged :
+		     option == OPT_SLOTS ? &o->has_slots :
+		     option == OPT_TRIM ? &o->config.trims : NULL;
+
+	if (flag)
+		*flag = true;
+	return flag;
 }
 
 static void parse_one(struct options *o, int option)
@@ -428,9 +430,6 @@ static void parse_one(struct options *o, int option)
 	case OPT_PARTITIONS:
 		o->nr_partitions = number("partitions", 1, MAX_PARTITIONS);
 		break;
-	case OPT_FORCE:
-		o->force = true;
-		break;
 	case OPT_USER:
 		o->user = optarg;
 		break;
@@ -441,7 +440,8 @@ static void parse_one(struct options *o, int option)
 		puts("octokvd " OCTOKVD_VERSION);
 		exit(0);
 	default:
-		parse_access(o, option);
+		if (!set_flag(o, option))
+			parse_access(o, option);
 	}
 }
 
@@ -551,8 +551,8 @@ static struct offline offline_of(const struct options *o, struct opened *b)
 {
 	return (struct offline){
 		.data = o->config.data, .file = o->file, .disk = &b->disk.disk, .ring = &b->ring,
-		.user_id = o->user_id, .strings_only = o->strings_only, .force = o->force,
-		.salvage = o->salvage,
+		.user_id = o->user_id, .compresses = o->compress, .salvage = o->salvage,
+		.strings_only = o->strings_only, .force = o->force,
 	};
 }
 
@@ -832,6 +832,7 @@ static void run_serve(struct options *o)
 		o->config.cannot_save = snapshot_refusal(kernel.release);
 	if (tenants_load(&tenants, o->config.users, why, sizeof(why)))
 		die("%s", why);
+	tenants.compress = o->compress;
 	write_weights(o, &tenants);
 	listen_raise_limit(&o->config, FD_SPARE + (o->tls ? TLS_GREETINGS : 0));
 	if (o->unix_path)

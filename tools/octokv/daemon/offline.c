@@ -492,6 +492,7 @@ static void load_item(struct load *l, const struct rdb_item *item)
 		.tenant = l->o->user_id == ALL_USERS ? item->db : (uint64_t)l->o->user_id,
 		.value = item->value.bytes, .value_len = item->value.len,
 		.expire_ms = item->expire_ms, .done = load_done, .owner = op,
+		.compresses = l->o->compresses,
 	};
 	if (item->value.kind != RDB_RAW) {
 		op->unpacked = mem_alloc(item->value.len);

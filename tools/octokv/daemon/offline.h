@@ -14,6 +14,7 @@ enum { ALL_USERS = -1 };
  * @file:	an RDB file
  * @user_id:	only the keys of this user (0 where there are none): they are database 0 of @file.
  *		ALL_USERS: the keys of each user are the database with its ID
+ * @compresses:	load values compressed, where that pays
  * @strings_only: load the strings of a file that has something else, too
  * @salvage:	dump what all segments have, without the index
  * @force:	dump a store with damaged records without them; load into one that has keys
@@ -26,7 +27,7 @@ struct offline {
 	struct okv_disk *disk;
 	struct io_uring *ring;
 	int32_t user_id;
-	bool strings_only, force, salvage;
+	bool compresses, strings_only, force, salvage;
 	struct okv_store **stores;
 	uint32_t nr_stores;
 	char why[512];

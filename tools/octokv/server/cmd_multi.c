@@ -525,6 +525,8 @@ static void txn_home(struct worker *w, struct kv_msg *msg)
 /* The index of the key, perhaps a new one; MULTI_MAX_KEYS: there are too many. */
 static uint32_t key_of(struct multi_txn *t, uint64_t hash, const char *key, uint16_t key_len)
 {
+	const struct tenant *tenant = t->request->tenant;
+
 	for (uint32_t i = 0; i < t->nr_keys; i++) {
 		const struct okv_op *read = &t->keys[i].read;
 
@@ -539,8 +541,9 @@ static uint32_t key_of(struct multi_txn *t, uint64_t hash, const char *key, uint
 	t->states[t->nr_keys] = (struct state){ 0 };
 	t->keys[t->nr_keys] = (struct okv_txn_key){
 		.read = {
-			.tenant = t->request->tenant->id, .ioprio = t->request->tenant->ioprio,
-			.hash = hash, .key = key, .key_len = key_len,
+			.tenant = tenant->id, .ioprio = tenant->ioprio, .hash = hash, .key = key,
+			.key_len = key_len,
+			.compresses = tenant_compresses(t->request->conn->worker, tenant),
 		},
 	};
 	return t->nr_keys++;

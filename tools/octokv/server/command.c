@@ -545,6 +545,7 @@ struct kv_op *request_key(struct request *r, uint32_t i, uint32_t arg, enum okv_
 	op->kind = kind;
 	op->tenant = r->tenant->id;
 	op->ioprio = r->tenant->ioprio;
+	op->compresses = tenant_compresses(w, r->tenant);
 	op->key = req_arg(r, arg);
 	op->key_len = req_len(r, arg) <= MAX_KEY_BYTES ? req_len(r, arg) : 0;
 	if (r->slot < 0)

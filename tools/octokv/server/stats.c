@@ -138,6 +138,8 @@ static void write_persistence(struct page *p)
 	line(p, "write_batch_bytes:%" PRIu64, p->store->batch_bytes);
 	line(p, "expiry_records:%" PRIu64, p->store->nr_expiries);
 	line(p, "joined_writes:%" PRIu64, p->store->nr_joined);
+	line(p, "compressed_values:%" PRIu64, p->store->nr_compressed);
+	line(p, "compression_saved_bytes:%" PRIu64, p->store->saved_bytes);
 	line(p, "flushes:%" PRIu64, p->store->nr_flushes);
 	line(p, "checkpoints:%" PRIu64, p->store->nr_checkpoints);
 	line(p, "gc_segments:%" PRIu64, p->store->nr_gc_segments);

@@ -66,8 +66,12 @@ static const char *parse_option(struct tenant *tenant, char *word)
 		tenant->is_admin = true;
 		return NULL;
 	}
+	if (!strcmp(word, "compress")) {
+		tenant->compresses = true;
+		return NULL;
+	}
 	if (!equals || !parse_size(equals + 1, &value))
-		return "an option is neither NAME=NUMBER nor admin";
+		return "an option is neither NAME=NUMBER nor admin nor compress";
 	*equals = 0;
 	if (!strcmp(word, "bytes"))
 		tenant->max_bytes = value;
@@ -253,6 +257,7 @@ static void set(struct tenant *tenant, const struct tenant *from)
 	tenant->max_connections = from->max_connections;
 	tenant->max_requests = from->max_requests;
 	tenant->is_admin = from->is_admin;
+	tenant->compresses = from->compresses;
 	tenant->is_gone = false;
 }
 
@@ -593,6 +598,11 @@ static void publish(struct worker *w, struct tenant *tenant)
 	okv_store_tenant_usage(w->store, tenant->id, &nr_bytes, &nr_keys);
 	__atomic_store_n(&usage->nr_bytes, nr_bytes, __ATOMIC_RELAXED);
 	__atomic_store_n(&usage->nr_keys, nr_keys, __ATOMIC_RELAXED);
+}
+
+bool tenant_compresses(const struct worker *w, const struct tenant *tenant)
+{
+	return tenant->compresses || w->server->tenants->compress;
 }
 
 void tenants_publish(struct worker *w)

@@ -5,6 +5,7 @@
  * Tenants come from the users file, a line each:
  *
  *	NAME ID HASH [weight=N] [bytes=SIZE] [keys=N] [connections=N] [requests=N] [admin]
+ *		[compress]
  *
  * ID, 1 to 1023, is part of the identity of every key that the tenant stores: it stays when the
  * line is moved or the tenant is renamed. HASH is what `octokvd --hash-password` prints, an
@@ -69,6 +70,7 @@ struct tenant {
 	uint64_t nr_held_bytes;		/* atomic: set aside for writes under way */
 	uint64_t nr_held_keys;		/* atomic */
 	bool is_admin;			/* may see what concerns all */
+	bool compresses;		/* its values; or all are: tenants.compress */
 	bool is_gone;			/* it is not in the users file any more */
 	struct tenant *next_gone;
 	struct tenant_usage usage[MAX_WORKERS];
@@ -82,6 +84,7 @@ struct tenants {
 	struct tenant *gone;		/* until the end: connections may still point there */
 	bool have_users;
 	bool have_tags;
+	bool compress;			/* the values of all */
 	uint64_t digest;
 	uint8_t key[32];		/* of tenant.known */
 };
@@ -150,6 +153,9 @@ void tenants_wake(struct worker *w);
 bool tenant_hold_bytes(struct tenant *tenant, uint32_t nr_workers, uint64_t nr_bytes);
 bool tenant_hold_key(struct tenant *tenant, uint32_t nr_workers);
 void tenant_let_go(struct tenant *tenant, uint64_t nr_bytes, bool key);
+
+/* Are the values that the tenant writes compressed, where that pays? */
+bool tenant_compresses(const struct worker *w, const struct tenant *tenant);
 
 /* Publishes what each tenant uses of the partitions of @w, after those have changed. */
 void tenants_publish(struct worker *w);

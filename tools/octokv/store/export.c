@@ -8,6 +8,7 @@
  * is left there are the lost ones, each with its place and its tenant. A store that is whole keeps
  * its index as it is, which a process that shares the memory of another one has to (fork).
  */
+#include "log/compress.h"
 #include "log/pack.h"
 #include "log/record.h"
 #include "map.h"
@@ -47,6 +48,25 @@ int okv_segment_read(struct okv_partition *p, uint32_t segment, char *buf)
 	return 0;
 }
 
+void okv_export_show(struct okv_export *e, const struct okv_partition *p,
+		     const struct okv_record_disk *record, struct okv_exported *x)
+{
+	char *plain = NULL;
+
+	if (!okv_value_is_good(p, x->value, record->value_len, record->value_sum)) {
+		x->value = NULL;
+	} else if (record->plain_len) {
+		plain = okv_plain(x->value, record->value_len, record->plain_len);
+		x->value = plain ? plain + OKV_ROOM_BYTES : NULL;
+	}
+	if (x->value)
+		e->nr_records++;
+	else
+		e->nr_damaged++;
+	e->record(e, x);
+	mem_free(plain);
+}
+
 /*
  * A segment that is walked over. What is counted first, in @bytes, tells whether it is whole: then
  * the index stays as it is. Else what is shown is taken out of it.
@@ -65,10 +85,10 @@ static void show(struct walk *w, const struct okv_record_disk *record, uint32_t 
 	struct okv_partition *p = w->p;
 	uint32_t block_bytes = p->disk->block_bytes;
 	uint64_t location = okv_location(p, w->segment, at);
-	const char *value = w->buf + okv_value_offset(block_bytes, at, record);
 	struct okv_exported x = {
 		.partition = p->number, .tenant = record->tenant, .key_len = record->key_len,
-		.value_len = record->value_len, .key = record + 1, .value = value,
+		.value_len = okv_plain_len(record), .key = record + 1,
+		.value = w->buf + okv_value_offset(block_bytes, at, record),
 		.expire_ms = okv_map_expiry(p, record->hash, location, record->expire_ms),
 		.offset_bytes = p->offset_bytes + location * OKV_ALIGN_BYTES,
 	};
@@ -77,15 +97,9 @@ static void show(struct walk *w, const struct okv_record_disk *record, uint32_t 
 		w->bytes += okv_record_bytes(block_bytes, record->key_len, record->value_len);
 		return;
 	}
-	if (!okv_value_is_good(p, value, record->value_len, record->value_sum))
-		x.value = NULL;
 	if (w->removes)
 		okv_map_remove(p, record->hash, location);
-	if (x.value)
-		w->e->nr_records++;
-	else
-		w->e->nr_damaged++;
-	w->e->record(w->e, &x);
+	okv_export_show(w->e, p, record, &x);
 }
 
 /* Shows the records of a batch, as far as they can be made out. */

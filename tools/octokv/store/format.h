@@ -50,6 +50,7 @@ enum {
 	OKV_NR_NAMED_FIRST	= 16,		/* by the first roots */
 	OKV_APART_BYTES_MIN	= 4096,		/* of an apart value */
 	OKV_APART_ALIGN_BYTES	= 16 << 10,	/* largest alignment of these: a flash page */
+	OKV_PLAIN_BYTES_MAX	= 256 << 10,	/* of a value that is compressed: compress.h */
 	OKV_JOURNAL_BYTES_MIN	= 32 << 10,
 	OKV_JOURNAL_BYTES_MAX	= 4 << 20,
 	OKV_JOURNAL_PART	= 1024,		/* each is such a part of the device */
@@ -225,7 +226,8 @@ enum okv_record_kind {
 
 /*
  * The key follows, which @sum covers, then the value. If @apart is not 0, the value is apart: it
- * begins @apart blocks behind the block in which this header begins.
+ * begins @apart blocks behind the block in which this header begins. If @plain_len is not 0, the
+ * value is compressed: it takes @value_len bytes here, and has @plain_len.
  */
 struct okv_record_disk {
 	uint64_t sum;
@@ -237,8 +239,9 @@ struct okv_record_disk {
 	uint32_t value_len;
 	uint64_t hash;
 	uint64_t expire_ms;
-	uint64_t prev;		/* location of the record that this one is about, or OKV_NOWHERE */
-	uint64_t value_sum;
+	uint64_t prev : 40;	/* location of the record that this one is about, or OKV_NOWHERE */
+	uint64_t plain_len : 24;
+	uint64_t value_sum;	/* of what lies here */
 	uint64_t seq;
 };
 static_assert(sizeof(struct okv_record_disk) == 64, "record header has holes");
@@ -299,6 +302,12 @@ static inline enum okv_place_number okv_batch_place_of(const struct okv_batch_di
 static inline bool okv_record_has_value(const struct okv_record_disk *record)
 {
 	return record->kind == OKV_RECORD_PUT || record->kind == OKV_RECORD_MOVE;
+}
+
+/* Of the value, as its reader sees it. */
+static inline uint32_t okv_plain_len(const struct okv_record_disk *record)
+{
+	return record->plain_len ? record->plain_len : record->value_len;
 }
 
 /* The device as the superblock describes it. */

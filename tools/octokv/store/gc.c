@@ -147,6 +147,7 @@ static void move(struct okv_partition *p, const struct okv_record_disk *record, 
 	op->key_len = record->key_len;
 	op->value = value;
 	op->value_len = record->value_len;
+	op->plain_len = record->plain_len;
 	op->expire_ms = record->expire_ms;
 	op->at = location;
 	op->sum = record->value_sum;

@@ -63,7 +63,7 @@ void okv_known_set(struct okv_known_table *t, uint64_t location,
 	*known = (struct okv_known){
 		.location = location + 1, .value_len = record->value_len,
 		.expire_ms = expire_ms, .value_sum = record->value_sum,
-		.key_len = record->key_len,
+		.plain_len = record->plain_len, .key_len = record->key_len,
 	};
 	memcpy(known->key, key, record->key_len);
 }

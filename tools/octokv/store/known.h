@@ -20,17 +20,18 @@
 struct okv_record_disk;
 
 enum {
-	OKV_KNOWN_KEY_BYTES	= 39,
+	OKV_KNOWN_KEY_BYTES	= 36,
 	OKV_KNOWN_WAYS		= 4,
 	OKV_NR_KNOWN		= 1 << 14,	/* of a partition: a MiB, in use page by page */
 };
 
 struct okv_known {
 	uint64_t location : 40;	/* plus one, so that 0 is an empty place */
-	uint64_t value_len : 24;
+	uint64_t value_len : 24;	/* both as in the record */
 	uint64_t expire_ms;
 	uint64_t value_sum;
-	uint8_t key_len;
+	uint32_t plain_len : 24;
+	uint32_t key_len : 8;
 	char key[OKV_KNOWN_KEY_BYTES];
 };
 

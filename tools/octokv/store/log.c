@@ -108,7 +108,7 @@ static void set_queued(struct okv_op *op, bool queued)
 {
 	struct okv_partition *p = op->partition;
 	struct okv_lane *lane = &p->lanes[lane_of(op)];
-	int64_t apart_bytes = okv_apart_bytes(p->disk->block_bytes, op->value_len);
+	int64_t apart_bytes = okv_apart_bytes(p->disk->block_bytes, op->written_len);
 
 	op->queued = queued;
 	p->nr_waiting += queued ? 1 : -1;
@@ -143,7 +143,7 @@ static enum okv_place_number place_of(const struct okv_partition *p, enum okv_cl
 static uint32_t alone_bytes(const struct okv_partition *p, const struct okv_op *op)
 {
 	uint32_t block_bytes = p->disk->block_bytes, bytes;
-	uint32_t head_bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len);
+	uint32_t head_bytes = okv_head_bytes(block_bytes, op->key_len, op->written_len);
 
 	if (op->group)
 		return okv_log_group_bytes(p, op->group);
@@ -262,7 +262,7 @@ static void fill(struct okv_partition *p, struct okv_batch *b)
 		for (op = p->queues[i].head; op && p->lanes[b->lane].nr_waiting;
 		     op = before ? before->next : p->queues[i].head) {
 			uint32_t head_bytes = okv_head_bytes(block_bytes, op->key_len,
-							     op->value_len);
+							     op->written_len);
 			uint32_t apart_bytes = op->record_bytes - head_bytes;
 
 			if (op->ioprio != b->io.ioprio || op->group) {
@@ -294,7 +294,7 @@ static void fill_group(struct okv_partition *p, struct okv_batch *b, const struc
 			continue;
 		}
 		okv_queue_take_behind(q, before);
-		take(b, op, okv_head_bytes(p->disk->block_bytes, op->key_len, op->value_len));
+		take(b, op, okv_head_bytes(p->disk->block_bytes, op->key_len, op->written_len));
 	}
 }
 
@@ -518,6 +518,13 @@ static void begin_segment(struct okv_partition *p, enum okv_place_number number)
 
 /* ---- sending ---- */
 
+/* Do the values that wait in a lane fill a page, so that there is no room for one more of them? */
+static bool fills_page(const struct okv_partition *p, const struct okv_lane *lane)
+{
+	return lane->waiting_bytes * (lane->nr_waiting + 1) >
+	       (int64_t)okv_pack_bytes(p) * lane->nr_waiting;
+}
+
 /*
  * "Lanes" above. Has a lane a write to spare in a place? With a journal, what waits for more values
  * to share its heads with waits in vain, once the values fill a page.
@@ -529,7 +536,7 @@ static bool may_write(const struct okv_partition *p, const struct okv_lane *lane
 
 	return nr < p->nr_writes_max ||
 	       (p->store->journal && nr < p->nr_journaled_max &&
-		lane->waiting_bytes >= okv_pack_bytes(p));
+		fills_page(p, lane));
 }
 
 /*

@@ -29,6 +29,9 @@
  * spoilt. If a record is not in memory, its header and its apart value are read at the same time:
  * the index knows where both are.
  *
+ * Compressed values (log/compress.h). A value is compressed when the operation goes to the log.
+ * What has joined by then has seen it as it is. Of one that is read, the checksum comes first.
+ *
  * Expiries. To give a record with an apart value another expiry, the value is neither read nor
  * written: a record of its own says so (OKV_RECORD_EXPIRY). The index keeps the expiry until the
  * record goes or moves. A move takes it along.
@@ -48,6 +51,7 @@
 #include <string.h>
 
 #include "lock.h"
+#include "log/compress.h"
 #include "log/pack.h"
 #include "log/record.h"
 #include "map.h"
@@ -100,15 +104,31 @@ static bool wants_value(const struct okv_op *op)
 static void op_probe(struct okv_op *op, uint64_t from);
 static void op_decide(struct okv_op *op);
 
-/*
- * Go on with the value, if it is good; else the operation is over. The value has op->out_len bytes,
- * of which @bytes have been read.
- */
+/* The value of a record, as it lies there; NULL: it is not good. */
+static const void *plain_value(struct okv_op *op, const void *value)
+{
+	char *memory;
+
+	if (!okv_value_is_good(op->partition, value, op->lies_len, op->sum))
+		return NULL;
+	if (!op->lies_compressed)
+		return value;
+	memory = okv_plain(value, op->lies_len, op->out_len);
+	if (!memory)
+		return NULL;
+	okv_op_release(op);
+	op->buf = memory;
+	op->value_io.buf = memory + OKV_ROOM_BYTES;
+	return op->value_io.buf;
+}
+
+/* Go on with the value, if it is good; else the operation is over. So many bytes have been read. */
 static void op_take_value(struct okv_op *op, const void *value, uint32_t bytes)
 {
 	struct okv_partition *p = op->partition;
 
-	if (op->out_len > bytes || !okv_value_is_good(p, value, op->out_len, op->sum)) {
+	value = op->lies_len <= bytes ? plain_value(op, value) : NULL;
+	if (!value) {
 		okv_damaged(p, op->at);
 		okv_op_finish(op, OKV_CORRUPT);
 		return;
@@ -132,6 +152,8 @@ static void op_take_apart(struct okv_op *op)
 static void op_take(struct okv_op *op, const struct okv_record_disk *record)
 {
 	op->sum = record->value_sum;
+	op->lies_len = record->value_len;
+	op->lies_compressed = record->plain_len;
 	if (!record->apart)
 		op_take_value(op, (const char *)(record + 1) + record->key_len,
 			      op->record_bytes - sizeof(*record) - record->key_len);
@@ -198,7 +220,7 @@ static void op_judge_record(struct okv_op *op)
 		op->key_len = record->key_len;
 		op->hash = record->hash;
 	}
-	op->out_len = op->found ? record->value_len : 0;
+	op->out_len = op->found ? okv_plain_len(record) : 0;
 	if (op->found && wants_value(op))
 		op_take(op, record);
 	else
@@ -280,7 +302,9 @@ static const struct okv_known *op_known(const struct okv_op *op, const struct ok
 static void op_use_known(struct okv_op *op, const struct okv_known *known)
 {
 	op_has_found(op, known->expire_ms);
-	op->out_len = op->found ? known->value_len : 0;
+	op->lies_len = known->value_len;
+	op->lies_compressed = known->plain_len;
+	op->out_len = !op->found ? 0 : known->plain_len ? known->plain_len : known->value_len;
 	op->sum = known->value_sum;
 	if (op->found && wants_value(op))
 		op_read(op, 0, known->value_len);
@@ -373,6 +397,16 @@ static bool makes_room(const struct okv_op *op)
 	return okv_op_removes(op) || op->kind == OKV_OP_RELOCATE;
 }
 
+void okv_op_measure(struct okv_op *op)
+{
+	if (!op->compressed)
+		op->written_len = op->value_len;
+	if (!op->compressed && (op->kind != OKV_OP_RELOCATE || okv_op_removes(op)))
+		op->plain_len = 0;
+	op->record_bytes = okv_record_bytes(op->partition->disk->block_bytes, op->key_len,
+					    op->written_len);
+}
+
 /* Does the log take the record of @op? */
 static enum okv_status op_may_write(struct okv_op *op)
 {
@@ -386,7 +420,7 @@ static enum okv_status op_may_write(struct okv_op *op)
 		p->stats.nr_no_memory++;
 		return OKV_NO_MEMORY;
 	}
-	op->record_bytes = okv_record_bytes(p->disk->block_bytes, op->key_len, op->value_len);
+	okv_op_measure(op);
 	if (!makes_room(op) && !op->tried && !okv_log_has_room(p, op->record_bytes)) {
 		p->stats.nr_full++;
 		return OKV_FULL;
@@ -467,6 +501,8 @@ static struct okv_op *op_join(struct okv_op *first)
 static void op_log(struct okv_op *op)
 {
 	okv_stages_enter(op->partition, &op->stages, OKV_STAGE_LOG);
+	okv_op_compress(op);
+	okv_op_measure(op);
 	okv_log_submit(op);
 }
 
@@ -574,12 +610,16 @@ void okv_op_applied(struct okv_op *op)
 	if (!okv_op_removes(op) && !(is_gone && op->kind == OKV_OP_RELOCATE)) {
 		struct okv_record_disk record = {
 			.tenant = op->tenant, .key_len = op->key_len, .apart = op->apart,
-			.value_len = op->value_len, .hash = op->hash,
-			.expire_ms = op->expire_ms, .value_sum = op->sum,
+			.value_len = op->written_len, .plain_len = op->plain_len,
+			.hash = op->hash, .expire_ms = op->expire_ms, .value_sum = op->sum,
 		};
 
 		okv_map_add(p, &record, op->to);
 		okv_known_set(&p->known, op->to, &record, op->key, op->expire_ms);
+	}
+	if (op->compressed) {
+		p->stats.nr_compressed++;
+		p->stats.saved_bytes += op->value_len - op->written_len;
 	}
 	p->stats.nr_deletes += op->kind == OKV_OP_DELETE && op->found;
 	p->stats.nr_expired += okv_op_removes(op) && !op->found;
@@ -741,6 +781,8 @@ static void op_end(struct okv_op *op, enum okv_status status)
 						 op->kind == OKV_OP_TOUCH);
 	if (!op->out)
 		okv_op_release(op);
+	mem_free(op->compressed);
+	op->compressed = NULL;
 	p->nr_ops--;
 	if (op->is_counted)
 		leave(p, op);
@@ -811,7 +853,7 @@ static void op_begin(struct okv_partition *p, struct okv_op *op)
 	op->group = NULL;
 	op->joined = NULL;
 	op->queued = op->tried = op->lent = op->is_counted = false;
-	op->buf = op->value_io.buf = NULL;
+	op->buf = op->value_io.buf = op->compressed = NULL;
 	op->out = NULL;
 	op->out_len = 0;
 	op->out_expire_ms = 0;

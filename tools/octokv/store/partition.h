@@ -570,6 +570,12 @@ static inline bool okv_op_removes(const struct okv_op *op)
 	       (op->kind == OKV_OP_RELOCATE && op->expired);
 }
 
+/* What @op writes of its value. */
+static inline const void *okv_op_written(const struct okv_op *op)
+{
+	return op->compressed ? op->compressed : op->value;
+}
+
 /* ---- what its files ask of each other, beside segment.h, lock.h, log/record.h and map.h ---- */
 
 /* log.c */
@@ -636,6 +642,9 @@ int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *
 
 /* op.c */
 void okv_op_finish(struct okv_op *op, enum okv_status status);
+
+/* What its record takes; before that goes to the log. */
+void okv_op_measure(struct okv_op *op);
 void okv_op_applied(struct okv_op *op);
 bool okv_op_yields(struct okv_op *op);
 
@@ -644,6 +653,10 @@ void okv_op_run_held(struct okv_partition *p, struct okv_op *op);
 
 /* export.c: reads all of a segment; what cannot be read is zeros. Blocks. */
 int okv_segment_read(struct okv_partition *p, uint32_t segment, char *buf);
+
+/* export.c: shows @record, whose value lies at @x->value, with that value as it was before. */
+void okv_export_show(struct okv_export *e, const struct okv_partition *p,
+		     const struct okv_record_disk *record, struct okv_exported *x);
 
 /*
  * gc.c: the sealed segment that is worth most, of those with at most @live_bytes_max; else

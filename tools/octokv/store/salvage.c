@@ -118,7 +118,7 @@ static void show(struct salvage *s, const struct okv_record_disk *record, uint32
 	const struct latest *expiry = place_of(s, record->hash, record->tenant, true);
 	struct okv_exported x = {
 		.partition = p->number, .tenant = record->tenant, .key_len = record->key_len,
-		.value_len = record->value_len, .key = record + 1,
+		.value_len = okv_plain_len(record), .key = record + 1,
 		.value = s->buf + okv_value_offset(p->disk->block_bytes, at, record),
 		.expire_ms = record->expire_ms, .offset_bytes = okv_segment_offset(p, segment) + at,
 	};
@@ -128,13 +128,7 @@ static void show(struct salvage *s, const struct okv_record_disk *record, uint32
 	if (!okv_record_has_value(record) || is_cleared(s, record, life) ||
 	    latest->life != life || latest->seq != record->seq)
 		return;
-	if (!okv_value_is_good(p, x.value, record->value_len, record->value_sum))
-		x.value = NULL;
-	if (x.value)
-		s->e->nr_records++;
-	else
-		s->e->nr_damaged++;
-	s->e->record(s->e, &x);
+	okv_export_show(s->e, p, record, &x);
 }
 
 static void walk_batch(struct salvage *s, uint32_t segment, uint32_t offset)

@@ -26,7 +26,7 @@ static void op_seen(struct okv_op *op, const struct okv_record_disk *record, uin
 	struct okv_scan *scan = op->owner;
 
 	scan->key_tenant = record->tenant;
-	scan->key(scan, record + 1, record->key_len, record->value_len, expire_ms);
+	scan->key(scan, record + 1, record->key_len, okv_plain_len(record), expire_ms);
 }
 
 static void end_one(struct okv_scan *scan)

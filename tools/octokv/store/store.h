@@ -135,6 +135,7 @@ enum okv_op_flags {
  * @done:		called once, perhaps before okv_partition_submit() returns. It may submit
  *			operations and, after okv_op_release(), free this one
  * @owner:		for the caller
+ * @compresses:		what it writes, if that saves an eighth: compress.h
  * @status:		the result
  * @found:		there was a live record at the lookup, whatever became of it
  * @out, @out_len:	GET, UPDATE, WANT_OLD: the (old) value, until okv_op_release(). @out is NULL
@@ -160,6 +161,7 @@ struct okv_op {
 	enum okv_status (*update)(struct okv_op *op);
 	void (*done)(struct okv_op *op);
 	void *owner;
+	bool compresses;
 
 	enum okv_status status;
 	bool found;
@@ -180,6 +182,11 @@ struct okv_op {
 	uint64_t at;		/* location of the record that it found; RELOCATE: that it moves */
 	uint64_t to;		/* location of the record that it wrote */
 	uint64_t sum;		/* checksum of the value; RELOCATE keeps it as it is */
+	uint32_t lies_len;	/* what the value that it has found takes on the device */
+	bool lies_compressed;
+	void *compressed;	/* the value that it writes, if that is compressed */
+	uint32_t written_len;	/* of what it writes of the value */
+	uint32_t plain_len;	/* 0, or of that without the compression */
 	uint64_t old_expire_ms;
 	bool leaves_value;	/* TOUCH: writes an OKV_RECORD_EXPIRY about the record at @at;
 				 * FOR_TOUCH: a touch may do that */
@@ -224,7 +231,7 @@ struct okv_group {
  * @writes:	set by decide(): the key is written, or removed if @removes is set, too. If
  *		@keeps_value is set, it gets only another expiry
  * @value, @value_len, @expire_ms: what is written; @value must stay until done(). With @keeps_value
- *		it is that of @read, if there is one
+ *		it is that of @read, if there is one. read.compresses is of what is written
  */
 struct okv_txn_key {
 	struct okv_op read;
@@ -262,6 +269,7 @@ struct okv_txn {
 	struct okv_partition *partition;
 	struct okv_txn_key **sorted;	/* by identity */
 	struct okv_group group;
+	uint64_t value_bytes;	/* that have been read */
 	uint32_t nr_held, nr_pending;
 };
 
@@ -450,6 +458,8 @@ struct okv_stats {
 	uint64_t nr_gets, nr_puts, nr_deletes;
 	uint64_t nr_expiries;		/* records that change an expiry, and leave the value */
 	uint64_t nr_joined;		/* operations answered with the write of another one */
+	uint64_t nr_compressed;		/* values that were written so */
+	uint64_t saved_bytes;		/* what these take less than they would otherwise */
 	uint64_t nr_batches, batch_bytes;
 	uint64_t nr_journaled;		/* of these, whose heads went to a journal */
 	uint64_t nr_flushes;

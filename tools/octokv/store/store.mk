@@ -16,19 +16,19 @@ SIMULATOR := $(SIMULATED) store/sim/model store/sim/sim
 .PHONY: simulate simulate-asan store-mutants fuzz-disk
 
 $(BUILD)/octokv-sim: $(addprefix $(BUILD)/plain/,$(SIMULATOR:=.o))
-	$(CC) -o $@ $^ -lxxhash
+	$(CC) -o $@ $^ -lxxhash -llz4
 
 $(BUILD)/octokv-sim-asan: $(addprefix $(BUILD)/asan/,$(SIMULATOR:=.o))
-	$(CC) $(ASAN) -o $@ $^ -lxxhash
+	$(CC) $(ASAN) -o $@ $^ -lxxhash -llz4
 
 $(BUILD)/test/store/%: $(BUILD)/asan/test/store/%.o $(addprefix $(BUILD)/asan/,$(SIMULATED:=.o))
 	@mkdir -p $(@D)
-	$(CC) $(ASAN) -o $@ $^ -lxxhash
+	$(CC) $(ASAN) -o $@ $^ -lxxhash -llz4
 
 $(BUILD)/test/store/slots: $(addprefix $(BUILD)/asan/,test/store/slots.o store/hash.o \
 		$(SIMULATED:=.o))
 	@mkdir -p $(@D)
-	$(CC) $(ASAN) -o $@ $^ -lxxhash -lsodium
+	$(CC) $(ASAN) -o $@ $^ -lxxhash -llz4 -lsodium
 
 simulate: $(BUILD)/octokv-sim
 	$< --seeds 1..$(or $(SEEDS),20000)
@@ -41,7 +41,7 @@ store-mutants:
 
 $(BUILD)/fuzz_disk: fuzz/fuzz_disk.c $(SIMULATED:=.c) $(headers)
 	@mkdir -p $(@D)
-	clang -std=gnu17 -I. $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) -lxxhash
+	clang -std=gnu17 -I. $(FUZZ_FLAGS) -o $@ $(filter %.c,$^) -lxxhash -llz4
 
 fuzz-disk: $(BUILD)/fuzz_disk
 	@mkdir -p $(BUILD)/corpus-disk

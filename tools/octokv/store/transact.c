@@ -14,6 +14,7 @@
  */
 #include <stdlib.h>
 
+#include "log/compress.h"
 #include "mem.h"
 #include "partition.h"
 
@@ -44,6 +45,9 @@ static void end(struct okv_txn *t, enum okv_status status)
 		if (is_first(t, i))
 			okv_op_finish(&t->sorted[i]->hold, OKV_OK);
 	}
+	/* Of those that were not written. */
+	for (uint32_t i = 0; i < t->nr_keys; i++)
+		mem_free(t->keys[i].write.compressed);
 	mem_free(t->sorted);
 	t->sorted = NULL;
 	t->done(t);
@@ -78,7 +82,7 @@ static void prepare_write(struct okv_txn *t, struct okv_txn_key *k)
 		.hash = read->hash, .value = k->value, .value_len = k->removes ? 0 : k->value_len,
 		.expire_ms = k->expire_ms, .partition = t->partition, .present = read->present,
 		.found = read->found, .at = read->present ? read->at : OKV_NOWHERE,
-		.done = write_done, .owner = t, .group = &t->group,
+		.done = write_done, .owner = t, .group = &t->group, .compresses = read->compresses,
 	};
 	if (!k->removes && k->keeps_value && read->leaves_value) {
 		op->kind = OKV_OP_TOUCH;
@@ -105,9 +109,9 @@ static enum okv_status may_write(struct okv_txn *t)
 		prepare_write(t, k);
 		if (k->write.value_len > p->layout->value_bytes_max)
 			return OKV_TOO_LARGE;
-		head_bytes = okv_head_bytes(block_bytes, k->write.key_len, k->write.value_len);
-		k->write.record_bytes = okv_record_bytes(block_bytes, k->write.key_len,
-							 k->write.value_len);
+		okv_op_compress(&k->write);
+		okv_op_measure(&k->write);
+		head_bytes = okv_head_bytes(block_bytes, k->write.key_len, k->write.written_len);
 		t->group.nr_ops++;
 		t->group.head_bytes += head_bytes;
 		t->group.apart_bytes += k->write.record_bytes - head_bytes;
@@ -156,6 +160,11 @@ static void read_done(struct okv_op *op)
 
 	if (op->status != OKV_OK && op->status != OKV_NOT_FOUND)
 		t->status = op->status;
+	if (op->out && t->value_bytes + op->out_len > READ_BYTES_MAX) {
+		t->status = OKV_TOO_LARGE;
+		okv_op_release(op);
+	}
+	t->value_bytes += op->out ? op->out_len : 0;
 	if (--t->nr_pending)
 		return;
 	if (t->status == OKV_OK)
@@ -164,7 +173,7 @@ static void read_done(struct okv_op *op)
 		end(t, t->status);
 }
 
-/* How much memory the values take, about. */
+/* How much memory the values take, about. What is compressed takes more: read_done(). */
 static uint64_t read_bytes(const struct okv_txn *t)
 {
 	uint64_t bytes = 0;
@@ -253,9 +262,10 @@ void okv_partition_transact(struct okv_partition *p, struct okv_txn *t)
 	t->partition = p;
 	okv_stages_begin(p, &t->stages);
 	t->nr_held = t->nr_pending = 0;
+	t->value_bytes = 0;
 	t->sorted = mem_alloc(t->nr_keys * sizeof(*t->sorted));
 	for (uint32_t i = 0; i < t->nr_keys; i++) {
-		t->keys[i].hold = (struct okv_op){ 0 };
+		t->keys[i].hold = t->keys[i].write = (struct okv_op){ 0 };
 		t->keys[i].identity = okv_index_identity(&p->index, t->keys[i].read.hash);
 		t->sorted[i] = &t->keys[i];
 	}

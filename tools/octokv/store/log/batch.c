@@ -8,7 +8,7 @@
 
 uint32_t okv_batch_align_of(const struct okv_partition *p, const struct okv_op *op)
 {
-	uint32_t bytes = okv_apart_bytes(p->disk->block_bytes, op->value_len);
+	uint32_t bytes = okv_apart_bytes(p->disk->block_bytes, op->written_len);
 	uint32_t align_bytes = bytes & -bytes;
 
 	return align_bytes < OKV_APART_ALIGN_BYTES ? align_bytes : OKV_APART_ALIGN_BYTES;
@@ -16,9 +16,9 @@ uint32_t okv_batch_align_of(const struct okv_partition *p, const struct okv_op *
 
 static void write_value(const struct okv_op *op, char *to, uint32_t bytes)
 {
-	if (op->value_len)
-		memcpy(to, op->value, op->value_len);
-	memset(to + op->value_len, 0, bytes - op->value_len);
+	if (op->written_len)
+		memcpy(to, okv_op_written(op), op->written_len);
+	memset(to + op->written_len, 0, bytes - op->written_len);
 }
 
 /*
@@ -33,7 +33,7 @@ static void write_apart(struct okv_batch *b)
 	for (uint32_t align_bytes = OKV_APART_ALIGN_BYTES;
 	     align_bytes >= block_bytes && at < b->apart_bytes; align_bytes /= 2) {
 		for (struct okv_op *op = b->ops.head; op; op = op->next) {
-			uint32_t bytes = okv_apart_bytes(block_bytes, op->value_len);
+			uint32_t bytes = okv_apart_bytes(block_bytes, op->written_len);
 
 			if (okv_batch_align_of(b->partition, op) != align_bytes)
 				continue;
@@ -61,16 +61,16 @@ static uint32_t write_record(struct okv_batch *b, struct okv_op *op, uint32_t of
 {
 	struct okv_partition *p = b->partition;
 	uint32_t block_bytes = p->disk->block_bytes;
-	uint32_t bytes = okv_head_bytes(block_bytes, op->key_len, op->value_len);
+	uint32_t bytes = okv_head_bytes(block_bytes, op->key_len, op->written_len);
 	struct okv_record_disk *r = (void *)((char *)b->buf + offset);
 	enum okv_record_kind kind = kind_of(op);
-	bool is_apart = okv_is_apart(block_bytes, op->value_len);
+	bool is_apart = okv_is_apart(block_bytes, op->written_len);
 	char *inner;
 
 	op->apart = is_apart ? op->apart - (b->offset_bytes + offset) / block_bytes : 0;
 	/* A record that is moved keeps its sum: a value that was wrong must stay so. */
 	if (op->kind != OKV_OP_RELOCATE || kind == OKV_RECORD_DELETE)
-		op->sum = okv_sum(op->value, op->value_len, p->layout->super.secret);
+		op->sum = okv_sum(okv_op_written(op), op->written_len, p->layout->super.secret);
 
 	op->to = okv_location(p, b->segment, b->offset_bytes + offset);
 	*r = (struct okv_record_disk){
@@ -79,7 +79,8 @@ static uint32_t write_record(struct okv_batch *b, struct okv_op *op, uint32_t of
 		.tenant = op->tenant,
 		.key_len = op->key_len,
 		.apart = op->apart,
-		.value_len = op->value_len,
+		.value_len = op->written_len,
+		.plain_len = op->plain_len,
 		.hash = op->hash,
 		.expire_ms = okv_op_removes(op) ? 0 : op->expire_ms,
 		.prev = op->present ? op->at : OKV_NOWHERE,

@@ -6,18 +6,41 @@
 #include "journal.h"
 #include "place.h"
 
+/* What a batch takes if it is one write. */
+static uint32_t bytes_alone(const struct okv_batch *b)
+{
+	uint32_t block_bytes = b->partition->disk->block_bytes;
+
+	return okv_round_up(okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes),
+			    block_bytes);
+}
+
+/* Have its heads room in the last page of its values? */
+static bool has_room_for_heads(const struct okv_batch *b)
+{
+	uint32_t page_bytes = okv_pack_bytes(b->partition);
+
+	return b->is_users && b->apart_bytes &&
+	       okv_round_up(bytes_alone(b), page_bytes) == okv_round_up(b->apart_bytes, page_bytes);
+}
+
 /*
- * Where what has so many bytes begins, so that what is @front_bytes behind is aligned. With little
- * room left, nothing is left out: puts and deletes stop when room is low, moves only when
- * just the kept segments are left. Moves leave out little, as their batches are large.
+ * Where what has so many bytes begins, so that what is @front_bytes behind is aligned, and heads
+ * take no page of their own if they need none. With little room left, nothing is left out: puts and
+ * deletes stop when room is low, moves only when just the kept segments are left. Moves leave out
+ * little, as their batches are large.
  */
 static uint32_t align(const struct okv_partition *p, const struct okv_batch *b,
 		      uint32_t front_bytes, uint32_t bytes)
 {
 	uint32_t from = p->places[b->place].offset_bytes;
 	uint32_t best = okv_round_up(from + front_bytes, b->align_bytes) - front_bytes;
+	uint32_t page_bytes = okv_pack_bytes(p);
 	bool has_room = !okv_segments_are_low(p);
 
+	if (has_room_for_heads(b) && best % page_bytes + bytes > okv_round_up(bytes, page_bytes))
+		best = okv_round_up(okv_round_up(best, page_bytes) + front_bytes, b->align_bytes) -
+		       front_bytes;
 	if (!b->is_users)
 		has_room = okv_segments_usable(p) > okv_segments_kept(p);
 	return has_room && okv_fits(p, b->place, best - from + bytes) ? best : from;
@@ -30,8 +53,7 @@ static void place_alone(struct okv_partition *p, struct okv_batch *b)
 	uint32_t head_bytes = okv_round_up(b->head_bytes, block_bytes);
 	struct okv_place *at = &p->places[b->place];
 
-	b->io.bytes = okv_round_up(okv_batch_bytes(block_bytes, b->head_bytes, b->apart_bytes),
-				   block_bytes);
+	b->io.bytes = bytes_alone(b);
 	b->offset_bytes = at->offset_bytes;
 	if (at->offset_bytes > block_bytes)
 		b->offset_bytes = align(p, b, head_bytes, b->io.bytes);
@@ -68,8 +90,8 @@ static bool begin_pack(struct okv_partition *p, const struct okv_batch *b)
 }
 
 /*
- * Put the heads of a batch into the pack; false: nothing else is in flight, or they are too many,
- * or moves, which may take no more room than they had.
+ * Put the heads of a batch into the pack; false: nothing else is in flight, or they have room
+ * beside their values, or they are too many, or moves, which may take no more room than they had.
  */
 static bool place_in_pack(struct okv_partition *p, struct okv_batch *b)
 {
@@ -77,7 +99,8 @@ static bool place_in_pack(struct okv_partition *p, struct okv_batch *b)
 	struct okv_pack *pack = okv_pack_open(p);
 
 	if (!j || !b->is_users || !j->nr_in_flight || !okv_journal_works(j, p) ||
-	    b->head_bytes > okv_pack_batch_bytes_max(p) || !okv_fits(p, b->place, b->apart_bytes))
+	    has_room_for_heads(b) || b->head_bytes > okv_pack_batch_bytes_max(p) ||
+	    !okv_fits(p, b->place, b->apart_bytes))
 		return false;
 	if (pack && !takes(p, pack, b)) {
 		okv_pack_close(p);

@@ -15,6 +15,8 @@ static bool is_plausible(const struct okv_partition *p, const struct okv_record_
 {
 	return record->magic == OKV_RECORD_MAGIC && record->key_len &&
 	       record->key_len <= OKV_KEY_BYTES_MAX && sizeof(*record) + record->key_len <= bytes &&
+	       (!record->plain_len || (record->value_len && record->plain_len > record->value_len &&
+				       record->plain_len <= OKV_PLAIN_BYTES_MAX)) &&
 	       okv_is_apart(p->disk->block_bytes, record->value_len) == (record->apart != 0);
 }
 

@@ -64,6 +64,7 @@ struct sim {
 	struct okv_store *store;
 	uint32_t nr_keys, nr_clients, nr_partitions;
 	uint32_t value_bytes_max, ttl_pct, apart_pct;
+	bool compresses;		/* most of what it writes */
 	uint32_t clears_one_in;		/* operations; 0: none */
 	uint64_t hash_mask;
 	uint64_t now_ms;

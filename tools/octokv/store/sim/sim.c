@@ -47,6 +47,7 @@
 static struct {
 	uint64_t nr_cuts, nr_ops, nr_acknowledged, nr_corrupt, nr_refused_opens, nr_full;
 	uint64_t nr_gc, nr_trimmed, nr_checkpoints, nr_replayed, nr_outages, nr_joined;
+	uint64_t nr_compressed;
 	uint64_t nr_expiries, nr_clears, nr_upgrades;
 	uint64_t nr_journaled;
 } total;
@@ -168,6 +169,7 @@ static void submit(struct sim *s, struct client *c, struct key *k, enum okv_op_k
 	}
 	op->value = c->value;
 	op->value_len = kind == OKV_OP_PUT ? c->to.len : 0;
+	op->compresses = s->compresses && c->to.number / 4 % 4;
 	c->submitted_ms = s->now_ms;
 	c->busy = true;
 	c->number = ++s->nr_submitted;
@@ -505,6 +507,7 @@ static void add_up(struct sim *s)
 	total.nr_checkpoints += stats.nr_checkpoints;
 	total.nr_replayed += stats.nr_replayed_records;
 	total.nr_joined += stats.nr_joined;
+	total.nr_compressed += stats.nr_compressed;
 	total.nr_expiries += stats.nr_expiries;
 	total.nr_journaled += stats.nr_journaled;
 }
@@ -740,6 +743,7 @@ static bool run_seed(uint64_t seed, bool trace)
 	s->nr_clients = 1 + sim_draw(&s->random, NR_CLIENTS_MAX);
 	s->ttl_pct = sim_draw(&s->random, 2) * 20;
 	s->apart_pct = sim_draw(&s->random, 3) * 40;
+	s->compresses = seed / 10 % 3;
 	s->has_outages = sim_draw(&s->random, 2);
 	if (sim_draw(&s->random, 2))
 		s->clears_one_in = sim_draw(&s->random, 3) ? 800 : 60;
@@ -814,12 +818,13 @@ int main(int argc, char **argv)
 			       (unsigned long)total.nr_cuts);
 	}
 	printf("%lu seeds passed: %lu cuts, %lu operations, %lu acknowledged, %lu joined, "
-	       "%lu expiries, %lu clearings, %lu journaled, %lu full, %lu replayed, "
-	       "%lu upgraded; "
+	       "%lu compressed, %lu expiries, %lu clearings, %lu journaled, %lu full, "
+	       "%lu replayed, %lu upgraded; "
 	       "%lu checkpoints, %lu segments collected, %lu trimmed, %lu outages; "
 	       "%lu corrupt and %lu opens refused, rightly\n",
 	       to - from + 1, (unsigned long)total.nr_cuts, (unsigned long)total.nr_ops,
 	       (unsigned long)total.nr_acknowledged, (unsigned long)total.nr_joined,
+	       (unsigned long)total.nr_compressed,
 	       (unsigned long)total.nr_expiries, (unsigned long)total.nr_clears,
 	       (unsigned long)total.nr_journaled,
 	       (unsigned long)total.nr_full, (unsigned long)total.nr_replayed,
