@@ -122,10 +122,18 @@ uint64_t okv_map_clear(struct okv_partition *p, uint16_t tenant)
 	return nr_looked;
 }
 
+void okv_map_forget_usage(struct okv_partition *p)
+{
+	for (uint32_t i = 0; i < OKV_NR_TENANTS; i++) {
+		mem_free(p->usage[i].recent);
+		p->usage[i] = (struct okv_usage){ 0 };
+	}
+}
+
 void okv_map_free_usage(struct okv_partition *p)
 {
-	for (uint32_t i = 0; p->usage && i < OKV_NR_TENANTS; i++)
-		mem_free(p->usage[i].recent);
+	if (p->usage)
+		okv_map_forget_usage(p);
 	mem_free(p->usage);
 }
 

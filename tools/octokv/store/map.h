@@ -35,6 +35,9 @@ void okv_map_set_expiry(struct okv_partition *p, uint64_t hash, uint64_t locatio
 uint64_t okv_map_expiry(const struct okv_partition *p, uint64_t hash, uint64_t location,
 			uint64_t expire_ms);
 
+/* No tenant has anything, before another try of a recovery. */
+void okv_map_forget_usage(struct okv_partition *p);
+
 /* The usage of a partition ends. */
 void okv_map_free_usage(struct okv_partition *p);
 

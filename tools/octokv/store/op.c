@@ -832,7 +832,8 @@ void okv_op_finish(struct okv_op *op, enum okv_status status)
 void okv_op_release(struct okv_op *op)
 {
 	mem_free(op->buf);
-	op->buf = op->value_io.buf = NULL;
+	mem_free(op->compressed);
+	op->buf = op->value_io.buf = op->compressed = NULL;
 	op->out = NULL;
 }
 

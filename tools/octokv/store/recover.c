@@ -691,7 +691,7 @@ static void forget(struct okv_partition *p)
 	okv_index_init(&p->index, p->layout->partition_bits,
 		       (uint64_t)p->nr_segments * p->segment_bytes);
 	memset(p->segments, 0, p->nr_segments * sizeof(*p->segments));
-	memset(p->usage, 0, OKV_NR_TENANTS * sizeof(*p->usage));
+	okv_map_forget_usage(p);
 	p->live_bytes = 0;
 }
 
