@@ -292,9 +292,6 @@ static void parse_file(struct options *o, int option)
 	case OPT_USER_ID:
 		o->user_id = number("user-id", 0, MAX_TENANT_ID);
 		break;
-	case OPT_STRINGS_ONLY:
-		o->strings_only = true;
-		break;
 	default:
 		parse_balance(&o->balancer, option);
 	}
@@ -366,6 +363,7 @@ static bool set_flag(struct options *o, int option)
 		     option == OPT_SALVAGE ? &o->salvage :
 		     option == OPT_SERVE_DAMAGED ? &o->config.serves_damaged :
 		     option == OPT_SLOTS ? &o->has_slots :
+		     option == OPT_STRINGS_ONLY ? &o->strings_only :
 		     option == OPT_TRIM ? &o->config.trims : NULL;
 
 	if (flag)

@@ -50,7 +50,7 @@ enum {
 	OKV_NR_NAMED_FIRST	= 16,		/* by the first roots */
 	OKV_APART_BYTES_MIN	= 4096,		/* of an apart value */
 	OKV_APART_ALIGN_BYTES	= 16 << 10,	/* largest alignment of these: a flash page */
-	OKV_PLAIN_BYTES_MAX	= 256 << 10,	/* of a value that is compressed: compress.h */
+	OKV_PLAIN_BYTES_MAX	= 256 << 10,	/* of one that is compressed: log/compress.h */
 	OKV_JOURNAL_BYTES_MIN	= 32 << 10,
 	OKV_JOURNAL_BYTES_MAX	= 4 << 20,
 	OKV_JOURNAL_PART	= 1024,		/* each is such a part of the device */

@@ -109,11 +109,11 @@ static const void *plain_value(struct okv_op *op, const void *value)
 {
 	char *memory;
 
-	if (!okv_value_is_good(op->partition, value, op->lies_len, op->sum))
+	if (!okv_value_is_good(op->partition, value, op->found_len, op->sum))
 		return NULL;
-	if (!op->lies_compressed)
+	if (!op->found_compressed)
 		return value;
-	memory = okv_plain(value, op->lies_len, op->out_len);
+	memory = okv_plain(value, op->found_len, op->out_len);
 	if (!memory)
 		return NULL;
 	okv_op_release(op);
@@ -127,7 +127,7 @@ static void op_take_value(struct okv_op *op, const void *value, uint32_t bytes)
 {
 	struct okv_partition *p = op->partition;
 
-	value = op->lies_len <= bytes ? plain_value(op, value) : NULL;
+	value = op->found_len <= bytes ? plain_value(op, value) : NULL;
 	if (!value) {
 		okv_damaged(p, op->at);
 		okv_op_finish(op, OKV_CORRUPT);
@@ -152,8 +152,8 @@ static void op_take_apart(struct okv_op *op)
 static void op_take(struct okv_op *op, const struct okv_record_disk *record)
 {
 	op->sum = record->value_sum;
-	op->lies_len = record->value_len;
-	op->lies_compressed = record->plain_len;
+	op->found_len = record->value_len;
+	op->found_compressed = record->plain_len;
 	if (!record->apart)
 		op_take_value(op, (const char *)(record + 1) + record->key_len,
 			      op->record_bytes - sizeof(*record) - record->key_len);
@@ -302,8 +302,8 @@ static const struct okv_known *op_known(const struct okv_op *op, const struct ok
 static void op_use_known(struct okv_op *op, const struct okv_known *known)
 {
 	op_has_found(op, known->expire_ms);
-	op->lies_len = known->value_len;
-	op->lies_compressed = known->plain_len;
+	op->found_len = known->value_len;
+	op->found_compressed = known->plain_len;
 	op->out_len = !op->found ? 0 : known->plain_len ? known->plain_len : known->value_len;
 	op->sum = known->value_sum;
 	if (op->found && wants_value(op))
@@ -395,16 +395,6 @@ static enum okv_status op_judge(struct okv_op *op, const void *old)
 static bool makes_room(const struct okv_op *op)
 {
 	return okv_op_removes(op) || op->kind == OKV_OP_RELOCATE;
-}
-
-void okv_op_measure(struct okv_op *op)
-{
-	if (!op->compressed)
-		op->written_len = op->value_len;
-	if (!op->compressed && (op->kind != OKV_OP_RELOCATE || okv_op_removes(op)))
-		op->plain_len = 0;
-	op->record_bytes = okv_record_bytes(op->partition->disk->block_bytes, op->key_len,
-					    op->written_len);
 }
 
 /* Does the log take the record of @op? */
@@ -502,7 +492,6 @@ static void op_log(struct okv_op *op)
 {
 	okv_stages_enter(op->partition, &op->stages, OKV_STAGE_LOG);
 	okv_op_compress(op);
-	okv_op_measure(op);
 	okv_log_submit(op);
 }
 
@@ -781,8 +770,6 @@ static void op_end(struct okv_op *op, enum okv_status status)
 						 op->kind == OKV_OP_TOUCH);
 	if (!op->out)
 		okv_op_release(op);
-	mem_free(op->compressed);
-	op->compressed = NULL;
 	p->nr_ops--;
 	if (op->is_counted)
 		leave(p, op);

@@ -642,9 +642,6 @@ int okv_root_read(struct okv_partition *p, uint32_t slot, struct okv_root_disk *
 
 /* op.c */
 void okv_op_finish(struct okv_op *op, enum okv_status status);
-
-/* What its record takes; before that goes to the log. */
-void okv_op_measure(struct okv_op *op);
 void okv_op_applied(struct okv_op *op);
 bool okv_op_yields(struct okv_op *op);
 

@@ -135,7 +135,7 @@ enum okv_op_flags {
  * @done:		called once, perhaps before okv_partition_submit() returns. It may submit
  *			operations and, after okv_op_release(), free this one
  * @owner:		for the caller
- * @compresses:		what it writes, if that saves an eighth: compress.h
+ * @compresses:		what it writes, if that saves an eighth: log/compress.h
  * @status:		the result
  * @found:		there was a live record at the lookup, whatever became of it
  * @out, @out_len:	GET, UPDATE, WANT_OLD: the (old) value, until okv_op_release(). @out is NULL
@@ -182,8 +182,8 @@ struct okv_op {
 	uint64_t at;		/* location of the record that it found; RELOCATE: that it moves */
 	uint64_t to;		/* location of the record that it wrote */
 	uint64_t sum;		/* checksum of the value; RELOCATE keeps it as it is */
-	uint32_t lies_len;	/* what the value that it has found takes on the device */
-	bool lies_compressed;
+	uint32_t found_len;	/* what the value that it has found takes on the device */
+	bool found_compressed;	/* ... and so it lies there */
 	void *compressed;	/* the value that it writes, if that is compressed */
 	uint32_t written_len;	/* of what it writes of the value */
 	uint32_t plain_len;	/* 0, or of that without the compression */

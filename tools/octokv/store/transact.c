@@ -42,12 +42,10 @@ static void end(struct okv_txn *t, enum okv_status status)
 	okv_stages_enter(t->partition, &t->stages, t->stages.now);
 	for (uint32_t i = 0; i < t->nr_keys; i++) {
 		okv_op_release(&t->keys[i].read);
+		okv_op_release(&t->keys[i].write);	/* perhaps it was not submitted */
 		if (is_first(t, i))
 			okv_op_finish(&t->sorted[i]->hold, OKV_OK);
 	}
-	/* Of those that were not written. */
-	for (uint32_t i = 0; i < t->nr_keys; i++)
-		mem_free(t->keys[i].write.compressed);
 	mem_free(t->sorted);
 	t->sorted = NULL;
 	t->done(t);
@@ -110,7 +108,6 @@ static enum okv_status may_write(struct okv_txn *t)
 		if (k->write.value_len > p->layout->value_bytes_max)
 			return OKV_TOO_LARGE;
 		okv_op_compress(&k->write);
-		okv_op_measure(&k->write);
 		head_bytes = okv_head_bytes(block_bytes, k->write.key_len, k->write.written_len);
 		t->group.nr_ops++;
 		t->group.head_bytes += head_bytes;

@@ -4,9 +4,21 @@
  */
 #include <lz4.h>
 
-#include "compress.h"
 #include "../mem.h"
 #include "../partition.h"
+#include "compress.h"
+
+void okv_op_measure(struct okv_op *op)
+{
+	bool moves = op->kind == OKV_OP_RELOCATE && !okv_op_removes(op);
+
+	if (!op->compressed) {
+		op->written_len = op->value_len;
+		op->plain_len = moves ? op->plain_len : 0;
+	}
+	op->record_bytes = okv_record_bytes(op->partition->disk->block_bytes, op->key_len,
+					    op->written_len);
+}
 
 static bool may_pay(const struct okv_op *op)
 {
@@ -15,13 +27,11 @@ static bool may_pay(const struct okv_op *op)
 	       okv_has_small_records(&op->partition->layout->super);
 }
 
-void okv_op_compress(struct okv_op *op)
+static void compress(struct okv_op *op)
 {
 	uint32_t most = op->value_len - op->value_len / 8;
 	int bytes;
 
-	if (op->compressed || !may_pay(op))
-		return;
 	op->compressed = mem_alloc(most);
 	bytes = LZ4_compress_default(op->value, op->compressed, op->value_len, most);
 	if (bytes > 0) {
@@ -31,6 +41,13 @@ void okv_op_compress(struct okv_op *op)
 	}
 	mem_free(op->compressed);
 	op->compressed = NULL;
+}
+
+void okv_op_compress(struct okv_op *op)
+{
+	if (!op->compressed && may_pay(op))
+		compress(op);
+	okv_op_measure(op);
 }
 
 void *okv_plain(const void *from, uint32_t from_len, uint32_t plain_len)

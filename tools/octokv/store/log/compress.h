@@ -3,14 +3,13 @@
  * compress.h - values that take fewer blocks on the device than they have
  *
  * A put of 16 KiB takes two pages of the flash: one for its value, and one for its heads or its
- * share of a journal's. If the value is smaller, the heads have room in its page. So an
- * operation may have the values that it writes compressed (okv_op.compresses), by LZ4, which is
- * fast. A read gives such a value as it was: only the record says that it is compressed.
+ * share of a journal's. If the value is smaller, the heads have room in its page. So an operation
+ * may have the values that it writes compressed (okv_op.compresses), by LZ4. A read gives such a
+ * value as it was: only the record says that it is compressed.
  *
  * What is kept so. It has to save an eighth, or the processor's time on both ways is spent for
  * nothing. A value has at least OKV_APART_BYTES_MIN: shorter ones share blocks as they are. It has
- * at most OKV_PLAIN_BYTES_MAX, which takes LZ4 less than a millisecond: all others of the thread
- * wait meanwhile.
+ * at most OKV_PLAIN_BYTES_MAX, as all others of the thread wait meanwhile.
  *
  * Collection moves what lies on the device, and does not look into it. Checksums are of that, too.
  */
@@ -19,7 +18,10 @@
 
 #include "../format.h"
 
-/* op->compressed, op->written_len and op->plain_len become those of op->value, if that pays. */
+/* op->written_len and op->record_bytes become what @op writes of its value, and its record. */
+void okv_op_measure(struct okv_op *op);
+
+/* The same, of the value in op->compressed, if to compress it pays. Before it goes to the log. */
 void okv_op_compress(struct okv_op *op);
 
 /*

@@ -6,7 +6,7 @@
  * way at once. A record that is being moved does not come back. All that holds after a cut of the
  * power, after a checkpoint, and in what a salvage shows. A store that is full takes it.
  */
-#include "user.h"
+#include "single.h"
 
 enum {
 	NR_SEGMENTS	= 30,
@@ -18,34 +18,12 @@ enum {
 	OTHER		= 1,		/* another tenant */
 };
 
-static struct sim_disk disk;
-static struct okv_store *store;
-static struct okv_partition *p;
+static struct okv_open_options how_to_open = { .now_ms = 1, .nr_known = OKV_KNOWN_WAYS };
 static char value[VALUE_BYTES];
-
-static void open_store(void)
-{
-	struct okv_open_options options = { .now_ms = 1, .nr_known = OKV_KNOWN_WAYS };
-
-	EXPECT(!okv_store_open(&store, &disk.disk, &options));
-	p = okv_store_partition(store, 0);
-}
 
 static void make_store(uint32_t former)
 {
 	user_make_device(&disk, DEVICE_BYTES, BLOCK_BYTES, SEGMENT_BYTES, former);
-	open_store();
-}
-
-static void end(void)
-{
-	okv_store_close(store);
-	sim_disk_free(&disk);
-}
-
-static void cut(void)
-{
-	user_cut(&disk, store);
 	open_store();
 }
 
@@ -69,15 +47,6 @@ static void begin_clear(struct user *u, uint16_t tenant)
 {
 	*u = user_of(OKV_OP_CLEAR, tenant, 0);
 	user_begin(u, p);
-}
-
-
-static struct okv_stats stats(void)
-{
-	struct okv_stats s;
-
-	okv_store_stats(store, &s);
-	return s;
 }
 
 /* Returns how many keys there were. */

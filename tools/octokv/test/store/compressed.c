@@ -10,7 +10,7 @@
  */
 #include "store/log/compress.h"
 #include "store/log/pack.h"
-#include "user.h"
+#include "single.h"
 
 enum {
 	NR_SEGMENTS	= 30,
@@ -28,9 +28,9 @@ enum {
 
 enum shape { RANDOM, HALF, ZEROS };
 
-static struct sim_disk disk;
-static struct okv_store *store;
-static struct okv_partition *p;
+static struct okv_open_options how_to_open = {
+	.now_ms = NOW_MS, .nr_known = OKV_KNOWN_WAYS, .journal = 1,
+};
 static char values[3][LONG_BYTES];
 
 static enum shape shape_of(uint32_t key)
@@ -48,16 +48,6 @@ static void make_values(void)
 	}
 }
 
-static void open_store(void)
-{
-	struct okv_open_options options = {
-		.now_ms = NOW_MS, .nr_known = OKV_KNOWN_WAYS, .journal = 1,
-	};
-
-	EXPECT(!okv_store_open(&store, &disk.disk, &options));
-	p = okv_store_partition(store, 0);
-}
-
 static void make_store(uint32_t former)
 {
 	struct okv_format_options format = {
@@ -68,32 +58,6 @@ static void make_store(uint32_t former)
 	sim_disk_init(&disk, DEVICE_BYTES, BLOCK_BYTES, true, 3);
 	EXPECT(!okv_device_format(&disk.disk, &format));
 	open_store();
-}
-
-static void end(void)
-{
-	okv_store_close(store);
-	sim_disk_free(&disk);
-}
-
-static void reopen(void)
-{
-	okv_store_close(store);
-	open_store();
-}
-
-static void cut(void)
-{
-	user_cut(&disk, store);
-	open_store();
-}
-
-static struct okv_stats stats(void)
-{
-	struct okv_stats s;
-
-	okv_store_stats(store, &s);
-	return s;
 }
 
 /* ---- reading and writing ---- */

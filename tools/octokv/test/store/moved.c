@@ -12,7 +12,7 @@
  */
 #include <errno.h>
 
-#include "user.h"
+#include "single.h"
 
 enum {
 	NR_SEGMENTS	= 160,
@@ -26,29 +26,13 @@ enum {
 	FORMER		= 3,		/* with journals, and one place for all */
 };
 
-static struct sim_disk disk;
-static struct okv_store *store;
-static struct okv_partition *p;
+static struct okv_open_options how_to_open = { .now_ms = 1 };
 static char value[VALUE_BYTES];
-
-static void open_store(void)
-{
-	struct okv_open_options options = { .now_ms = 1 };
-
-	EXPECT(!okv_store_open(&store, &disk.disk, &options));
-	p = okv_store_partition(store, 0);
-}
 
 static void make_store(uint32_t former)
 {
 	user_make_device(&disk, DEVICE_BYTES, BLOCK_BYTES, SEGMENT_BYTES, former);
 	open_store();
-}
-
-static void end(void)
-{
-	okv_store_close(store);
-	sim_disk_free(&disk);
 }
 
 /* ---- how much is moved ---- */
@@ -148,12 +132,6 @@ static uint32_t len_of(uint32_t key)
 	user_begin_key(&u, p, key);
 	EXPECT(user_wait(&u, &disk) == OKV_OK);
 	return u.op.out_len;
-}
-
-static void cut(void)
-{
-	user_cut(&disk, store);
-	open_store();
 }
 
 static void test_order(void)

@@ -9,7 +9,7 @@
  */
 #include <errno.h>
 
-#include "user.h"
+#include "single.h"
 
 enum {
 	NR_SEGMENTS	= 30,
@@ -25,40 +25,12 @@ enum {
 	NR_OTHERS	= 61,
 };
 
-static struct sim_disk disk;
-static struct okv_store *store;
-static struct okv_partition *p;
+static struct okv_open_options how_to_open = { .now_ms = NOW_MS, .nr_known = OKV_KNOWN_WAYS };
 static char value[VALUE_BYTES];
-
-static void open_store(void)
-{
-	struct okv_open_options options = { .now_ms = NOW_MS, .nr_known = OKV_KNOWN_WAYS };
-
-	EXPECT(!okv_store_open(&store, &disk.disk, &options));
-	p = okv_store_partition(store, 0);
-}
 
 static void make_store(uint32_t former)
 {
 	user_make_device(&disk, DEVICE_BYTES, BLOCK_BYTES, SEGMENT_BYTES, former);
-	open_store();
-}
-
-static void end(void)
-{
-	okv_store_close(store);
-	sim_disk_free(&disk);
-}
-
-static void reopen(void)
-{
-	okv_store_close(store);
-	open_store();
-}
-
-static void cut(void)
-{
-	user_cut(&disk, store);
 	open_store();
 }
 
@@ -84,14 +56,6 @@ static uint64_t expiry_of(uint32_t key)
 		return UINT64_MAX;
 	EXPECT(u.op.out_len == VALUE_BYTES);
 	return u.op.out_expire_ms;
-}
-
-static struct okv_stats stats(void)
-{
-	struct okv_stats s;
-
-	okv_store_stats(store, &s);
-	return s;
 }
 
 static uint64_t location_of(uint32_t key)
