@@ -6,7 +6,7 @@
  * most cases end the power with packs that are not on the device, and look for all keys: after an
  * open that writes another journal, by an export that writes nothing, and without roots. Others
  * have a ring that turns, a pack that cannot be written, a root that has to wait for one, a segment
- * without headers, and a partition that goes to another store.
+ * without headers, a partition that goes to another store, and puts that wait for each other.
  */
 #include <errno.h>
 
@@ -465,6 +465,41 @@ static void test_moves(void)
 	printf("ok store_journal: a partition rests when its packs are written, and moves\n");
 }
 
+static uint64_t nr_batches(void)
+{
+	struct okv_stats stats;
+
+	okv_store_stats(store, &stats);
+	return stats.nr_batches;
+}
+
+/* While a write is under way, puts wait for each other, until one more would need another page. */
+static void test_fills(void)
+{
+	struct user users[16];
+	struct okv_partition *p;
+	uint64_t nr_before;
+	uint32_t key = 1, nr = 0;
+
+	make_store(0);
+	p = partition_of(store, key);
+	p->nr_writes_max = 1;
+	nr_before = nr_batches();
+	for (; nr_batches() < nr_before + 2; key += 2) {
+		if (partition_of(store, key) != p)
+			continue;
+		EXPECT(nr < sizeof(users) / sizeof(*users));
+		users[nr] = user_of(OKV_OP_PUT, key);
+		user_begin_key(&users[nr++], p, key);
+	}
+	/* The first one, and as many as leave no room for another one and heads. */
+	EXPECT(nr == 1 + okv_pack_bytes(p) / APART_BYTES);
+	for (uint32_t i = 0; i < nr; i++)
+		EXPECT(user_wait(&users[i], &disk) == OKV_OK);
+	end();
+	printf("ok store_journal: a further write begins when its values fill a page\n");
+}
+
 /* Would an earlier octokvd open it? */
 static bool is_former(void)
 {
@@ -539,6 +574,7 @@ int main(void)
 	test_unreadable();
 	test_victim();
 	test_moves();
+	test_fills();
 	test_converts();
 	return 0;
 }
