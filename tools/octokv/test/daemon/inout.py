@@ -169,6 +169,47 @@ def case_dump():
         return f"{2 * len(values) + 2999} keys"
 
 
+def case_compress():
+    """--compress, and compress in the users file: values shrink on the device, and nowhere else"""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        rdb = os.path.join(folder, "dump.rdb")
+        users = users_file(folder, ann="compress", bob="admin")
+        values = {f"k{i}": f"{i} ".encode() * 8000 for i in range(100)}
+        nr_bytes = sum(map(len, values.values()))
+        with daemon("--users", users, size="512m") as d:
+            ann, bob = (d.client(username=name, password=f"pw-{name}") for name in ("ann", "bob"))
+            bob.mset(values)
+            expect(bob.info("persistence")["compressed_values"] == 0, "bob did not ask for it")
+            ann.mset(values)
+            info = bob.info("persistence")
+            expect(info["compressed_values"] == len(values) and
+                   nr_bytes / 2 < info["compression_saved_bytes"] < nr_bytes, str(info))
+            expect(ann.append("k1", "end") == len(values["k1"]) + 3, "APPEND")
+            values["k1"] += b"end"
+            bob.append("k1", "end")
+            d.end(signal.SIGKILL)
+            run_once("--data", d.data, "--check")
+            run_once("--data", d.data, "--dump", rdb, "--user-id", "1")
+            d.start()
+            for name in ("ann", "bob"):
+                c = d.client(username=name, password=f"pw-{name}")
+                expect(c.mget(list(values)) == list(values.values()), f"values of {name}")
+                expect(c.strlen("k1") == len(values["k1"]) and c.getrange("k1", -3, -1) == b"end",
+                       f"parts of a value of {name}")
+        check_rdb(rdb)
+        new = os.path.join(folder, "new.img")
+        said = run_once("--data", new, *SIZE, "--load", rdb, "--compress")
+        expect(f"{len(values)} keys loaded" in said, said)
+        with daemon("--compress", device=new, is_formatted=True) as d:
+            c = d.client()
+            expect(c.mget(list(values)) == list(values.values()), "values of a load")
+            used = c.info("persistence")["device_live_bytes"]
+            expect(used < nr_bytes / 2, f"a load has {used} bytes, of values of {nr_bytes}")
+            c.set("k0", values["k0"])
+            expect(c.info("persistence")["compressed_values"] == 1, "--compress is for all")
+    return f"{len(values)} keys, {nr_bytes >> 10} KiB"
+
+
 def case_dump_expired():
     """--dump leaves it to the load what has expired: the clock may be wrong at this moment"""
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
