@@ -11,7 +11,7 @@ There are two objectives (K2 analysis, section 5), each compared with the same l
 Not every bound has to be measured. With a smaller bound, bandwidth does not grow (R2, W3) and the
 tail gets shorter. A bound of 1 is an exception (R3, W2) and is measured by itself. So the search
 bisects the powers of two from 2 to 64. Waiting sequential requests are merged, so a smaller bound
-may have more bandwidth: O1 goes on to smaller bounds as long as that is so. For writes it matters
+may have more bandwidth: O1 goes on to smaller bounds until one has less. For writes it matters
 how full the drive is (W1): they are measured on the drive as it is, or with --fill after writing
 all of it.
 
@@ -97,9 +97,13 @@ class Goal:
 
 
 def best(goal, points):
-    """The bound of {bound: point} that meets the goal best; None if none does."""
+    """The bound of {bound: point} that meets the goal best; None if none does.
+
+    Of two with the same bandwidth that is the one with the shorter tail.
+    """
     good = [bound for bound, point in points.items() if goal.met(point)]
-    return max(good, key=lambda bound: goal.rank(points[bound]), default=None)
+    return max(good, default=None,
+               key=lambda bound: (goal.rank(points[bound]), -points[bound]["tail_pct"]))
 
 
 def search(goal, measure, exhaustive=False):
@@ -128,7 +132,7 @@ def search(goal, measure, exhaustive=False):
     while goal.keeps_latency and found and low > 1:
         smaller, current = BOUNDS[low - 1], BOUNDS[low]
         if (not good(smaller)
-                or points[smaller]["bandwidth_pct"] <= points[current]["bandwidth_pct"]):
+                or points[smaller]["bandwidth_pct"] < points[current]["bandwidth_pct"]):
             break
         low -= 1
     # A bound of 1 has its own rules (R3, W3).
