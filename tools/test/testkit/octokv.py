@@ -26,6 +26,10 @@ TLS_CASES = ["tls_starts", "tls", "tls_ends", "tls_clients", "tls_reload", "tls_
              "tls_cluster", "tls_cluster_strangers", "tls_takeover"]
 # Those that run the units in a systemd, where there is no other.
 UNIT_CASES = ["unit", "unit_takeover"]
+# Of these, the long run alone has those that take a minute or more of a guest for little else.
+LONG_CASES = ["tls_cluster_strangers", "tls_takeover", "unit_takeover"]
+# Slots that move in the cluster's longest case.
+SLOTS, SLOTS_LONG = 500, 2000
 # Those that take a RAID1 of the kernel.
 RAID_CASES = ["mirror"]
 GO_PACKAGES = "golang-go golang-github-mna-redisc-dev"
@@ -77,7 +81,8 @@ def fuzz(report, target):
 def daemon(report, kind, cases, build=BUILD):
     """tools/octokv/test/daemon/run: a line `ok NAME SECONDS text` or `not ok ...` each."""
     report.begin(f"daemon, {kind}")
-    environment = ["env", f"OCTOKVD={build}/octokvd-{kind}", f"ROUNDS={30 if report.long else 4}"]
+    environment = ["env", f"OCTOKVD={build}/octokvd-{kind}", f"ROUNDS={30 if report.long else 4}",
+                   f"SLOTS={SLOTS_LONG if report.long else SLOTS}"]
     argv = [*ENTER, *environment, "tools/octokv/test/daemon/run", build, *cases]
     judge(report, kind, *report.command(argv, timeout_s=1800))
 
@@ -138,8 +143,9 @@ def octokv(report):
     fuzz(report, "fuzz-files")
     daemon(report, "asan", [])
     daemon(report, "tsan", THREADED)
+    in_guests = [name for name in TLS_CASES + UNIT_CASES if report.long or name not in LONG_CASES]
     for kernel in TLS_KERNELS if report.long else TLS_KERNELS[-1:]:
-        in_guest(report, kernel, "asan", TLS_CASES + UNIT_CASES)
+        in_guest(report, kernel, "asan", in_guests)
     if report.long:
         in_guest(report, TLS_KERNELS[-1], "tsan", TLS_CASES)
         in_guest(report, TLS_KERNELS[-1], "asan", RAID_CASES)
