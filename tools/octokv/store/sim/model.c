@@ -124,31 +124,35 @@ static void doubt_others(struct sim *s, const struct key *writer)
 	}
 }
 
-/* Check what a read, or the reading part of a write, has shown. This decides an open state. */
+/*
+ * Check what a read, or the reading part of a write, has shown. This decides an open state: the
+ * latest one that shows the same. Of states that show nothing, that is one with an expired record,
+ * which the store counts until it is removed.
+ */
 static void check_shown(struct sim *s, struct client *c)
 {
 	struct key *k = c->key;
+	const struct version *shown = shows(s, c, &k->now) ? &k->now : NULL;
+	bool decides = k->uncertain && (!shown || c->checks_only || model_lies(s));
 
-	if (shows(s, c, &k->now)) {
-		if (k->uncertain && (c->checks_only || model_lies(s)))
-			forget_maybe(k);
+	for (uint32_t i = k->nr_maybe; decides && i--; ) {
+		const struct version *v = &k->maybe[i];
+
+		if (shows(s, c, v) && (!shown || (!shown->exists && v->exists)))
+			shown = v;
+	}
+	if (!shown)
+		model_fail(s, "key %ld shows %s of %u bytes, expiry %lu, and should be %s of %u "
+			   "bytes, version %u, expiry %lu, at %lu ms (operation %lu)",
+			   (long)(k - s->keys), c->op.found ? "a value" : "nothing", c->op.out_len,
+			   (unsigned long)c->op.out_expire_ms,
+			   k->now.exists ? "a value" : "nothing", k->now.len, k->now.number,
+			   (unsigned long)k->now.expire_ms, (unsigned long)s->now_ms,
+			   (unsigned long)c->number);
+	if (!shown || !decides)
 		return;
-	}
-	/* The latest first: expired states may show the same. */
-	for (uint32_t i = k->nr_maybe; k->uncertain && i--; ) {
-		if (shows(s, c, &k->maybe[i])) {
-			k->now = k->maybe[i];
-			forget_maybe(k);
-			return;
-		}
-	}
-	model_fail(s, "key %ld shows %s of %u bytes, expiry %lu, and should be %s of %u bytes, "
-		   "version %u, expiry %lu, at %lu ms (operation %lu)",
-		   (long)(k - s->keys), c->op.found ? "a value" : "nothing", c->op.out_len,
-		   (unsigned long)c->op.out_expire_ms,
-		   k->now.exists ? "a value" : "nothing", k->now.len,
-		   k->now.number, (unsigned long)k->now.expire_ms, (unsigned long)s->now_ms,
-		   (unsigned long)c->number);
+	k->now = *shown;
+	forget_maybe(k);
 }
 
 static bool is_write(const struct okv_op *op)
