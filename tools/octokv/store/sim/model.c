@@ -81,14 +81,22 @@ static bool shows(const struct sim *s, const struct client *c, const struct vers
 
 static void forget_maybe(struct key *k)
 {
-	k->nr_maybe = 0;
-	k->uncertain = false;
+	k->nr_maybe = k->nr_uncertain = 0;
 }
 
+/* What it is now is known. What has failed since the open may show after the next one. */
+static void settle(struct key *k)
+{
+	k->nr_maybe -= k->nr_uncertain;
+	memmove(k->maybe, k->maybe + k->nr_uncertain, k->nr_maybe * sizeof(*k->maybe));
+	k->nr_uncertain = 0;
+}
+
+/* What has failed since the open never happens. What had failed before it may have happened. */
 void model_takes_again(struct sim *s)
 {
 	for (uint32_t i = 0; i < s->nr_keys && !model_lies(s); i++)
-		forget_maybe(&s->keys[i]);
+		s->keys[i].nr_maybe = s->keys[i].nr_uncertain;
 }
 
 /* Could a write find what it found? */
@@ -97,7 +105,7 @@ static bool may_have_found(const struct sim *s, const struct client *c)
 	const struct key *k = c->key;
 	bool may = may_be(s, c, &k->now, c->op.found);
 
-	for (uint32_t i = 0; i < k->nr_maybe && k->uncertain; i++)
+	for (uint32_t i = 0; i < k->nr_uncertain; i++)
 		may |= may_be(s, c, &k->maybe[i], c->op.found);
 	return may;
 }
@@ -120,7 +128,7 @@ static void doubt_others(struct sim *s, const struct key *writer)
 		/* A deletion that failed may have made it possible already, for the next open. */
 		if (!k->nr_maybe || k->maybe[k->nr_maybe - 1].exists)
 			k->maybe[k->nr_maybe++] = (struct version){ .exists = false };
-		k->uncertain = true;
+		k->nr_uncertain = k->nr_maybe;
 	}
 }
 
@@ -133,9 +141,9 @@ static void check_shown(struct sim *s, struct client *c)
 {
 	struct key *k = c->key;
 	const struct version *shown = shows(s, c, &k->now) ? &k->now : NULL;
-	bool decides = k->uncertain && (!shown || c->checks_only || model_lies(s));
+	bool decides = k->nr_uncertain && (!shown || c->checks_only || model_lies(s));
 
-	for (uint32_t i = k->nr_maybe; decides && i--; ) {
+	for (uint32_t i = k->nr_uncertain; decides && i--; ) {
 		const struct version *v = &k->maybe[i];
 
 		if (shows(s, c, v) && (!shown || (!shown->exists && v->exists)))
@@ -152,7 +160,7 @@ static void check_shown(struct sim *s, struct client *c)
 	if (!shown || !decides)
 		return;
 	k->now = *shown;
-	forget_maybe(k);
+	settle(k);
 }
 
 static bool is_write(const struct okv_op *op)
@@ -267,7 +275,7 @@ bool model_may_walk(const struct key *k, uint32_t value_len, uint64_t expire_ms)
 {
 	bool may = k->now.exists && k->now.len == value_len && k->now.expire_ms == expire_ms;
 
-	for (uint32_t i = 0; i < k->nr_maybe && k->uncertain; i++)
+	for (uint32_t i = 0; i < k->nr_uncertain; i++)
 		may |= k->maybe[i].exists && k->maybe[i].len == value_len &&
 		       k->maybe[i].expire_ms == expire_ms;
 	return may;

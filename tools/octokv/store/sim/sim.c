@@ -237,7 +237,7 @@ static void check_all(struct sim *s)
 		struct key *k = &s->keys[i];
 
 		s->clients[0].checks_only = true;
-		k->uncertain |= k->nr_maybe != 0;
+		k->nr_uncertain = k->nr_maybe;
 		submit(s, &s->clients[0], k, OKV_OP_GET);
 		drain(s);
 		s->clients[0].checks_only = false;
