@@ -135,7 +135,7 @@ static const char usage_text[] =
 	"  --trim                 tell the device, or the file system, what is free\n"
 	"  --size SIZE            size of a new file (16g)\n"
 	"  --partitions N         partitions of a new store: a power of two (16; fewer on a\n"
-	"                         small device)\n"
+	"                         small device). Each reactor needs one, and better four\n"
 	"  --slots                a new store has the slots that a node of a cluster needs\n"
 	"  --user-id ID           with --dump, --load: the keys of this user, as database 0\n"
 	"  --salvage              with --dump: from all segments, if the index is lost\n"
