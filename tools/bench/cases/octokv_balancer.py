@@ -26,7 +26,7 @@ REFERENCE = "off"
 # Name: cores that take connections, policies.
 CASES = {"all on one": (1, (REFERENCE, "rr", "ps")), "even": (2, (REFERENCE, "ps"))}
 WORKLOADS = {"gets": ("readrandom", "get"), "puts": ("fillrandom", "set")}
-RECORDS, VALUE_BYTES, CLIENTS, SETTLE_S, SECONDS, REPEATS = 1000, 4096, 64, 5, 5, 3
+RECORDS, VALUE_BYTES, CLIENTS, SETTLE_S, SECONDS = 1000, 4096, 64, 5, 5
 
 
 def _step(case, load, how):
@@ -43,34 +43,23 @@ def _step(case, load, how):
 
 
 def plans(quick):
-    """A plan for each repeat and kind of request: each case, each way."""
+    """A plan for each kind of request: each case, each way."""
     return [[_step(case, load, how) for case, (_, ways) in CASES.items() for how in ways]
-            for load in (("gets",) if quick else WORKLOADS)
-            for _ in range(1 if quick else REPEATS)]
+            for load in (("gets",) if quick else WORKLOADS)]
 
 
-def _rows_of(step, answers):
-    """The rows of @step from the answers of its repeats."""
-    def row(metric, values, unit, **more):
-        return report.row(step["case"], step["name"], metric, values, unit, **more)
+def rows(step, answer):
+    """The rows of @step."""
+    def row(metric, value, unit, **more):
+        return report.row(step["case"], step["name"], metric, [value], unit, **more)
 
-    what = WORKLOADS[step["load"]][1]
-    tails_ms = [answer["one"]["times"][what]["p99.9_us"] / 1000 for answer in answers]
-    moved = [sum(reactor["moved"] for reactor in answer["reactors"]) for answer in answers]
-    out = [row("rate", [answer["one"]["requests_per_s"] for answer in answers], "1/s", digits=0),
-           row("p99.9", tails_ms, "ms"), row("moved", moved, "partitions", digits=0)]
-    for number in range(2):
-        busy = [100 * answer["reactors"][number]["busy_pct"] / REACTOR_PCT for answer in answers]
-        out.append(row(f"busy {number}", busy, "%", digits=0))
-    return out
-
-
-def rows(found):
-    """The rows of @found, pairs of a step and its answer; those of the same step are repeats."""
-    out = []
-    for label, step in {step["label"]: step for step, _ in found}.items():
-        out += _rows_of(step, [answer for other, answer in found if other["label"] == label])
-    return out
+    one, reactors = answer["one"], answer["reactors"]
+    tail_us = one["times"][WORKLOADS[step["load"]][1]]["p99.9_us"]
+    moved = sum(reactor["moved"] for reactor in reactors)
+    return [row("rate", one["requests_per_s"], "1/s", digits=0), row("p99.9", tail_us / 1000, "ms"),
+            row("moved", moved, "partitions", digits=0),
+            *[row(f"busy {number}", 100 * reactor["busy_pct"] / REACTOR_PCT, "%", digits=0)
+              for number, reactor in enumerate(reactors)]]
 
 
 def run(args):
@@ -82,7 +71,9 @@ def run(args):
                   "reactor_pct": REACTOR_PCT, "clients": CLIENTS, "value_bytes": VALUE_BYTES,
                   "overload_pct": OVERLOAD_PCT, "gap_pct": GAP_PCT, "settle_s": SETTLE_S,
                   "runtime_s": SECONDS, "jobs": "octokv-bench"}
-    return report.result("balancer", ran, parameters, rows(lab.flat(todo, results)))
+    return report.result("balancer", ran, parameters,
+                         [entry for step, answer in lab.flat(todo, results)
+                          for entry in rows(step, answer)])
 
 
 def gain_pct(result, case, how):
@@ -132,7 +123,6 @@ def draw(result, plt):
     parameters = result["parameters"]
     footer = style.conditions(
         result, f"Values of {parameters['value_bytes']} bytes, {parameters['clients']} clients. "
-        f"Each reactor has {parameters['reactor_pct']}% of a processor. Median of "
-        f"{max(entry['repeats'] for entry in result['rows'])}.")
+        f"Each reactor has {parameters['reactor_pct']}% of a processor.")
     legend = style.patches({f"--balance {how}": color for how, color in series.items()})
     return style.finish(figure, finding(result), footer, legend)

@@ -42,7 +42,7 @@ struct key {
 	struct version now;			/* as acknowledged */
 	struct version maybe[NR_MAYBE_MAX];	/* what it may be after a cut, besides */
 	uint32_t nr_maybe;
-	uint32_t nr_uncertain;			/* the first of them show now: the next read decides */
+	uint32_t nr_uncertain;			/* of them, from before the open: a read decides */
 	uint32_t nr_open;			/* operations without an answer */
 };
 
