@@ -2,9 +2,8 @@
 /*
  * fuzz_disk.c - libFuzzer against the code that reads the device
  *
- * A small device is made once, with a checkpoint, a tail, a deletion, values of several sizes, and
- * heads that only a journal has.
- * An input is a list of edits of it, 8 bytes each: where, which kind, how much. Checksums would
+ * A small device is made once, with a checkpoint, a tail, deletions, values of several sizes, some of
+ * them compressed, records that collection has moved, and heads that only a journal has. An input is a list of edits of it, 8 bytes each: where, which kind, how much. Checksums would
  * stop nearly all of them, so an edit of a structure then renews its checksums. So octokvd reads
  * what an attacker who knows the device's secrets could have written. Nothing of it may lead out of
  * memory, into a loop, or into a wait without end. The device is opened, all keys are read, walked
@@ -25,6 +24,8 @@ enum {
 	DEVICE_BYTES	= (1280 << 10) + NR_SEGMENTS * SEGMENT_BYTES +
 			  OKV_NR_JOURNALS * JOURNAL_BYTES,
 	NR_KEYS		= 24,
+	NR_PUTS_MAX	= 2000,		/* until something is moved */
+	VALUE_BYTES	= 6 << 10,
 	NR_EDITS_MAX	= 64,
 };
 
@@ -40,7 +41,7 @@ struct edit {
 struct user {
 	struct okv_op op;
 	char name[8];
-	char value[4096];
+	char value[VALUE_BYTES];
 	bool done;
 };
 
@@ -53,24 +54,36 @@ static void op_done(struct okv_op *op)
 	okv_op_release(op);
 }
 
+/* A quarter of each value is of one byte. Those of more than OKV_APART_BYTES_MIN are compressed. */
 static void run_op(struct okv_store *store, struct sim_disk *d, enum okv_op_kind kind, uint32_t key,
 		   uint32_t value_len)
 {
+	uint64_t random = key + 1;
 	struct user u = {
 		.op = {
 			.kind = kind, .key = u.name, .value = u.value, .value_len = value_len,
 			.done = op_done, .owner = &u,
+			.compresses = value_len > OKV_APART_BYTES_MIN,
 		},
 	};
 
 	u.op.key_len = snprintf(u.name, sizeof(u.name), "%u", key);
 	u.op.hash = key * 0x9e3779b97f4a7c15ULL;
-	memset(u.value, key, sizeof(u.value));
+	for (uint32_t i = 0; i < value_len; i++)
+		u.value[i] = i % 64 < 48 ? sim_random(&random) : key;
 	okv_partition_submit(okv_store_partition(store, 0), &u.op);
 	while (!u.done) {
 		if (d->disk.ops->wait(&d->disk))
 			abort();
 	}
+}
+
+static struct okv_stats stats_of(const struct okv_store *store)
+{
+	struct okv_stats stats;
+
+	okv_store_stats(store, &stats);
+	return stats;
 }
 
 static void make_template(void)
@@ -96,7 +109,14 @@ static void make_template(void)
 	store->journal->nr_in_flight++;
 	for (uint32_t i = 0; i < NR_KEYS; i++)
 		run_op(store, &template, i % 3 ? OKV_OP_PUT : OKV_OP_DELETE, i,
-		       i % 8 == 1 ? OKV_APART_BYTES_MIN : i % 5 * 200);
+		       i % 8 == 1 ? OKV_APART_BYTES_MIN : i % 8 == 2 ? VALUE_BYTES : i % 5 * 200);
+	for (uint32_t i = 0; !stats_of(store).gc_bytes; i++) {
+		if (i == NR_PUTS_MAX)
+			abort();
+		run_op(store, &template, OKV_OP_PUT, NR_KEYS + i % 3, 1000);
+	}
+	if (!stats_of(store).nr_compressed)
+		abort();
 	while (template.in_flight)
 		template.disk.ops->wait(&template.disk);
 	okv_store_drop(store);
