@@ -406,7 +406,7 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 {
 	struct okv_super_disk supers[OKV_NR_SUPERS] = { 0 };
 	int verdicts[OKV_NR_SUPERS], verdict = -ENODATA;
-	uint32_t nr, block_bytes, head_bytes;
+	uint32_t nr, nr_unread = 0, block_bytes, head_bytes;
 	void *page;
 
 	if (disk->size_bytes < data_offset(1))
@@ -415,6 +415,7 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 	for (uint32_t i = 0; i < OKV_NR_SUPERS; i++) {
 		verdicts[i] = okv_disk_io(disk, OKV_READ, (uint64_t)i * OKV_SUPER_STRIDE_BYTES,
 					  page, OKV_PAGE_BYTES);
+		nr_unread += verdicts[i] != 0;
 		if (!verdicts[i]) {
 			memcpy(&supers[i], page, sizeof(supers[i]));
 			verdicts[i] = judge_super(&supers[i], i);
@@ -427,6 +428,9 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 	nr = elect_super(supers, verdicts, &layout->super);
 	if (nr_bad)
 		*nr_bad = OKV_NR_SUPERS - nr;
+	/* Those that could not be read this time may agree with the others. */
+	if (nr && nr < OKV_NR_SUPERS_AGREE && nr + nr_unread >= OKV_NR_SUPERS_AGREE)
+		return -EIO;
 	if (nr < OKV_NR_SUPERS_AGREE)
 		return nr && verdict != -EINPROGRESS && verdict != -ESTALE ? -EUCLEAN : verdict;
 	if (layout->super.size_bytes > disk->size_bytes)
@@ -479,11 +483,10 @@ int okv_device_seal(struct okv_disk *disk, bool sealed)
 
 /* ---- what later versions have, for a store of an earlier one ---- */
 
-/* What a conversion that was interrupted was to write: the last copy that has it. */
-static int read_converting(struct okv_disk *disk, struct okv_super_disk *super)
+/* What a conversion that was interrupted was to write: the last copy that has it; or @error. */
+static int read_converting(struct okv_disk *disk, struct okv_super_disk *super, int error)
 {
 	void *page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);
-	int error = -EUCLEAN;
 
 	for (uint32_t i = 0; i < OKV_NR_SUPERS; i++) {
 		if (okv_disk_io(disk, OKV_READ, (uint64_t)i * OKV_SUPER_STRIDE_BYTES, page,
@@ -533,19 +536,20 @@ int okv_device_upgrade(struct okv_disk *disk)
 	int error = okv_layout_read(disk, &layout, NULL);
 	void *page;
 
-	if (error == -ESTALE)
-		error = read_converting(disk, super);
+	if (error == -ESTALE || error == -EIO)
+		error = read_converting(disk, super, error == -EIO ? -EIO : -EUCLEAN);
 	else if (!error)
 		error = plan_upgrade(disk, super);
-	super->version = okv_has_slots(super) ? OKV_VERSION_SLOTS : OKV_VERSION;
-	/* What one that was killed has written may be in the device's cache only. */
-	if (error == -EALREADY) {
-		error = okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
-		return error ? error : -EALREADY;
-	}
-	if (error)
+	if (error && error != -EALREADY)
 		return error;
 	page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);
+	/* One that was interrupted may have left copies sealed, or in the device's cache only. */
+	if (error == -EALREADY) {
+		error = write_supers(disk, super, page);
+		mem_free(page);
+		return error ? error : -EALREADY;
+	}
+	super->version = okv_has_slots(super) ? OKV_VERSION_SLOTS : OKV_VERSION;
 	super->magic = OKV_SEALED_MAGIC;
 	super->is_converting = true;
 	error = write_supers(disk, super, page);

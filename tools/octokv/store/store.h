@@ -568,7 +568,7 @@ int okv_device_seal(struct okv_disk *disk, bool sealed);
  * One without journals gets them, in the room behind the last segment, also where the device has
  * grown. No store of the device is open. An earlier octokvd cannot open it from then on. After a
  * loss of power in between, the store is as it was, or okv_device_info() is -ESTALE until this has
- * been called again.
+ * been called again. One that is of this version has all copies of its superblock written again.
  *
  * Return: as okv_device_info(), what a write returned, or
  *
