@@ -2,12 +2,13 @@
 /*
  * fuzz_disk.c - libFuzzer against the code that reads the device
  *
- * A small device is made once, with a checkpoint, a tail, deletions, values of several sizes, some of
- * them compressed, records that collection has moved, and heads that only a journal has. An input is a list of edits of it, 8 bytes each: where, which kind, how much. Checksums would
- * stop nearly all of them, so an edit of a structure then renews its checksums. So octokvd reads
- * what an attacker who knows the device's secrets could have written. Nothing of it may lead out of
- * memory, into a loop, or into a wait without end. The device is opened, all keys are read, walked
- * and written, and it is closed; the answers do not matter.
+ * A small device is made once, with a checkpoint, a tail, deletions, values of several sizes, some
+ * of them compressed, records that collection has moved, and heads that only a journal has. An
+ * input is a list of edits of it, 8 bytes each: where, which kind, how much. Checksums would stop
+ * nearly all of them, so an edit of a structure then renews its checksums. So octokvd reads what an
+ * attacker who knows the device's secrets could have written. Nothing of it may lead out of memory,
+ * into a loop, or into a wait without end. The device is opened, all keys are read, walked and
+ * written, and it is closed; the answers do not matter.
  */
 #include <stdio.h>
 #include <stdlib.h>
