@@ -2,9 +2,9 @@
 """balancer: octokvd with two reactors of which one has all connections, by policy of the balancer.
 
 A guest under virtual time has 10^9 instructions a second for all its processors together, as one
-slow core. The reactors have to be the bottleneck. So each has a fifth of that (a cgroup's cpu.max),
-and clients, TCP and the drive's driver have the rest: two slow cores, and a fast client. T_OL and
-T_LB, 40 and 10% of a core, are 8 and 2% here.
+slow core. The reactors have to be the bottleneck. So each has a fifth of that (a cgroup's cpu.max,
+in short periods), and clients, TCP and the drive's driver have the rest: two slow cores, and a fast
+client. T_OL and T_LB, 40 and 10% of a core, are 8 and 2% here.
 
 "all on one": reactor 0 takes all connections (--network-cores 1). Partitions are even among the
 reactors at first, so only the storage stage of half of the requests can move; a move adds a message

@@ -9,7 +9,9 @@ import os
 from devices import StepError, read, write
 
 ROOT = "/sys/fs/cgroup"
-PERIOD_US = 20000
+# Of cpu.max. A thread that has used its share waits for the next period, and so do those that wait
+# for it. A slow core has no such pauses, so they are short.
+PERIOD_US = 5000
 # Scheduler or io.cost: its file, and the range of the weight. The default is 100 in all.
 WEIGHT_FILES = {"bfq": ("io.bfq.weight", 1, 1000), "io.cost": ("io.weight", 1, 10000),
                 "mq-mqfq": ("io.mqfair.weight", 1, 10000)}
