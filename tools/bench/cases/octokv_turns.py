@@ -26,7 +26,7 @@ USERS = ("few", "many")
 CASES = {"2 + 16": (2, 16), "9 + 9": (9, 9)}
 WORKLOADS = {"gets": ("readrandom", "get"), "puts": ("fillrandom", "set")}
 RECORDS, VALUE_BYTES, PIPELINE, WINDOW_MS = 1000, 4096, 4, 100
-SETTLE_S, SECONDS, REPEATS = 3, 5, 3
+SETTLE_S, SECONDS = 3, 5
 
 
 def _step(case, load, way, tenants=USERS):
@@ -43,12 +43,11 @@ def _step(case, load, way, tenants=USERS):
 
 
 def plans(quick):
-    """A plan for each repeat, kind of request and case: each user alone, then both, each way."""
+    """A plan for each kind of request and case: each user alone, then both, each way."""
     return [[_step(case, load, REFERENCE, (name,)) for name in USERS]
             + [_step(case, load, way) for way in WAYS]
             for load in (("gets",) if quick else WORKLOADS)
-            for case in (("2 + 16",) if quick else CASES)
-            for _ in range(1 if quick else REPEATS)]
+            for case in (("2 + 16",) if quick else CASES)]
 
 
 def _figures(plan, answers):
@@ -77,13 +76,12 @@ UNITS = {"F": ("1", 3), "rate": ("1/s", 0), "reactor us": ("us", 2), "slowdown":
 
 
 def rows(plans_, results):
-    """The rows of all plans; those of the same case are repeats."""
-    found = {}
-    for plan, answers in zip(plans_, results):
-        found.setdefault(plan[0]["case"], []).append(_figures(plan, answers))
-    return [report.row(case, way, metric, [figures[way][metric] for figures in repeats],
+    """The rows of all plans."""
+    return [report.row(plan[0]["case"], way, metric, [value],
                        *UNITS.get(metric) or UNITS[metric.split()[0]])
-            for case, repeats in found.items() for way in WAYS for metric in repeats[0][way]]
+            for plan, answers in zip(plans_, results)
+            for way, figures in _figures(plan, answers).items()
+            for metric, value in figures.items()]
 
 
 def run(args):
