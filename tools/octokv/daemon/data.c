@@ -82,11 +82,27 @@ int data_sync_folder(const char *path)
 	return result;
 }
 
+/* A file there is in memory, and takes the name of a device that is not connected yet. */
+static bool is_in_dev(const char *path)
+{
+	char *copy = checked(strdup(path));
+	char *folder = realpath(dirname(copy), NULL);
+	bool is = folder && (!strcmp(folder, "/dev") || !strncmp(folder, "/dev/", 5)) &&
+		  strncmp(folder, "/dev/shm", 8) != 0;
+
+	free(folder);
+	free(copy);
+	return is;
+}
+
 static int make_file(const struct data *d, int flags)
 {
 	const char *path = d->path;
-	int fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
+	int fd;
 
+	if (is_in_dev(path))
+		die("%s: there is no such device: is it connected?", path);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
 	if (fd < 0)
 		die("%s: %s", path, strerror(errno));
 	unfinished = path;
@@ -137,14 +153,20 @@ void data_begin(struct opened *b, const struct data *d, int fd)
 		die("%s: %s", d->path, strerror(-result));
 }
 
-bool data_holds_something(int fd)
+bool data_holds_something(const struct data *d, int fd)
 {
-	char *buffer = aligned_alloc(4096, PROBE_BYTES);
-	ssize_t len = pread(fd, checked(buffer), PROBE_BYTES, 0);
+	char *buffer = checked(aligned_alloc(4096, PROBE_BYTES));
 	bool found = false;
+	ssize_t len, at = 0;
 
-	for (ssize_t i = 0; i < len && !found; i++)
-		found = buffer[i];
+	while (!found && at < PROBE_BYTES && (len = pread(fd, buffer, PROBE_BYTES, at)) != 0) {
+		if (len < 0)
+			die("%s: its beginning cannot be read, so it may hold something: %s",
+			    d->path, strerror(errno));
+		for (ssize_t i = 0; i < len && !found; i++)
+			found = buffer[i];
+		at += len;
+	}
 	free(buffer);
 	return found;
 }

@@ -52,7 +52,7 @@ void data_begin(struct opened *b, const struct data *d, int fd);
 void data_end(struct opened *b);
 
 /* Whether it begins with anything but zeros: a file system, a partition table, or data. */
-bool data_holds_something(int fd);
+bool data_holds_something(const struct data *d, int fd);
 
 /* Makes a file's name as durable as its content. Returns 0, or -1 with errno. */
 int data_sync_folder(const char *path);

@@ -225,6 +225,9 @@ const char *store_refusal(int error)
 		return "a needed part cannot be read or written: the kernel's log says which";
 	case ENOSPC:
 		return "the device is too small, or has become smaller than the store on it";
+	case EINVAL:
+		return "the device's blocks are larger than those of the store: copy it to a "
+		       "device whose blocks are as small";
 	case EBADE:
 		return "another host has reserved it";
 	case EROFS:

@@ -524,7 +524,7 @@ static void run_format(const struct options *o)
 
 	data_begin(&b, &d, fd);
 	if (!created && !o->force &&
-	    (data_holds_something(fd) || okv_device_info(&b.disk.disk, &info) != -ENODATA))
+	    (data_holds_something(&d, fd) || okv_device_info(&b.disk.disk, &info) != -ENODATA))
 		die("%s holds data already: --force formats it nevertheless, and its data is lost",
 		    o->config.data);
 	data_format(&d, &b);
@@ -691,8 +691,9 @@ static uint32_t prepare_store(struct options *o, int fd, bool created, struct cl
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));
 	if (info.nr_copies_bad)
-		fprintf(stderr, "octokvd: %s: %u of %u copies of the superblock are damaged; "
-			"the others serve\n", o->config.data, info.nr_copies_bad, info.nr_copies);
+		fprintf(stderr, "octokvd: %s: %u of %u copies of the superblock are damaged; %s\n",
+			o->config.data, info.nr_copies_bad, info.nr_copies,
+			okv_device_mend(&b.disk.disk) ? "the others serve" : "they are mended");
 	result = okv_device_index_bytes(&b.disk.disk, &need.index_bytes);
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));

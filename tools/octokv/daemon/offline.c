@@ -239,6 +239,10 @@ static int write_dump(struct offline *o, struct dump *d)
 	if (o->nr_damaged && !o->force)
 		return fail(o, "%s: %" PRIu64 " records are damaged: --check names them, and "
 			    "--force dumps all others", o->data, o->nr_damaged);
+	if (d->walk.nr_unread && !o->force)
+		return fail(o, "%s: %" PRIu64 " reads have failed: keys may be missing, or have "
+			    "earlier values. --force dumps what there is", o->data,
+			    d->walk.nr_unread);
 	write_out(d, head, rdb_write_end(head));
 	for (int i = 0; i < 8; i++)
 		sum[i] = d->sum >> 8 * i;

@@ -97,6 +97,26 @@ static void submit_flush(struct disk_uring *d, struct okv_io *io)
 		start_flush(d);
 }
 
+/*
+ * A sector that cannot be read has several errors: ENODATA, EILSEQ, ETIMEDOUT ... The store knows
+ * one. For writes, some of those of the kernel mean something else to the store.
+ */
+static int error_of(const struct okv_io *io, int result)
+{
+	switch (io->kind == OKV_READ ? -EIO : result) {
+	case -EIO:
+	case -ENODATA:
+	case -EUCLEAN:
+	case -ESTALE:
+	case -EINPROGRESS:
+	case -EALREADY:
+	case -EPROTONOSUPPORT:
+		return -EIO;
+	default:
+		return result;
+	}
+}
+
 static void flushed(struct disk_uring *d, int result)
 {
 	struct okv_io *io = d->flushing;
@@ -107,7 +127,7 @@ static void flushed(struct disk_uring *d, int result)
 	while (io) {
 		struct okv_io *next = io->next;
 
-		io->result = result < 0 ? result : 0;
+		io->result = result < 0 ? error_of(io, result) : 0;
 		end_io(d, io);
 		io = next;
 	}
@@ -196,13 +216,8 @@ void disk_uring_complete(struct disk_uring *d, uint64_t user_data, int result)
 		flushed(d, result);
 		return;
 	}
-	io->result = result < 0 ? result : 0;
-	/*
-	 * A sector that cannot be read has several errors: ENODATA, EILSEQ, ETIMEDOUT ... The store
-	 * knows one.
-	 */
-	if ((transfers && result >= 0 && (uint32_t)result != io->bytes) ||
-	    (io->kind == OKV_READ && result < 0))
+	io->result = result < 0 ? error_of(io, result) : 0;
+	if (transfers && result >= 0 && (uint32_t)result != io->bytes)
 		io->result = -EIO;
 	/*
 	 * These are hints. Where a file system cannot allocate, writes have to find room

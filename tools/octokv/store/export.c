@@ -27,8 +27,10 @@ static void read_blocks(struct okv_partition *p, uint32_t segment, char *buf)
 
 	for (uint32_t at = 0; at < p->segment_bytes; at += block_bytes)
 		if (okv_disk_io(p->disk, OKV_READ, okv_segment_offset(p, segment) + at, buf + at,
-				block_bytes))
+				block_bytes)) {
 			memset(buf + at, 0, block_bytes);
+			p->stats.nr_read_errors++;
+		}
 }
 
 int okv_segment_read(struct okv_partition *p, uint32_t segment, char *buf)

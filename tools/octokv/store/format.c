@@ -279,20 +279,26 @@ void okv_super_sign(struct okv_super_disk *super, uint32_t copy)
 	super->more_sum = okv_may_have_journals(super) ? more_sum(super) : 0;
 }
 
+static int write_super(struct okv_disk *disk, struct okv_super_disk *super, uint32_t copy,
+		       void *page)
+{
+	int error;
+
+	okv_super_sign(super, copy);
+	memset(page, 0, OKV_PAGE_BYTES);
+	memcpy(page, super, sizeof(*super));
+	error = okv_disk_io(disk, OKV_WRITE, (uint64_t)copy * OKV_SUPER_STRIDE_BYTES, page,
+			    OKV_PAGE_BYTES);
+	return error ? error : okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
+}
+
 /* One after the other, each durable before the next one. */
 static int write_supers(struct okv_disk *disk, struct okv_super_disk *super, void *page)
 {
 	int error = 0;
 
-	for (uint32_t i = 0; i < OKV_NR_SUPERS && !error; i++) {
-		okv_super_sign(super, i);
-		memset(page, 0, OKV_PAGE_BYTES);
-		memcpy(page, super, sizeof(*super));
-		error = okv_disk_io(disk, OKV_WRITE, (uint64_t)i * OKV_SUPER_STRIDE_BYTES, page,
-				    OKV_PAGE_BYTES);
-		if (!error)
-			error = okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
-	}
+	for (uint32_t i = 0; i < OKV_NR_SUPERS && !error; i++)
+		error = write_super(disk, super, i, page);
 	return error;
 }
 
@@ -429,7 +435,7 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 	if (nr_bad)
 		*nr_bad = OKV_NR_SUPERS - nr;
 	/* Those that could not be read this time may agree with the others. */
-	if (nr && nr < OKV_NR_SUPERS_AGREE && nr + nr_unread >= OKV_NR_SUPERS_AGREE)
+	if (nr < OKV_NR_SUPERS_AGREE && nr + nr_unread >= OKV_NR_SUPERS_AGREE)
 		return -EIO;
 	if (nr < OKV_NR_SUPERS_AGREE)
 		return nr && verdict != -EINPROGRESS && verdict != -ESTALE ? -EUCLEAN : verdict;
@@ -447,6 +453,31 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 	if (layout->value_bytes_max > OKV_VALUE_BYTES_MAX)
 		layout->value_bytes_max = OKV_VALUE_BYTES_MAX;
 	return 0;
+}
+
+/* Write the copies that do not agree. The others stay as they are: there may be just enough. */
+static int mend_supers(struct okv_disk *disk, struct okv_super_disk *super)
+{
+	void *page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);
+	int error = 0;
+
+	for (uint32_t i = 0; i < OKV_NR_SUPERS && !error; i++) {
+		error = okv_disk_io(disk, OKV_READ, (uint64_t)i * OKV_SUPER_STRIDE_BYTES, page,
+				    OKV_PAGE_BYTES);
+		if (!error && !judge_super(page, i) && same_super(super, page))
+			continue;
+		error = write_super(disk, super, i, page);
+	}
+	mem_free(page);
+	return error;
+}
+
+int okv_device_mend(struct okv_disk *disk)
+{
+	struct okv_layout layout = { 0 };
+	int error = okv_layout_read(disk, &layout, NULL);
+
+	return error ? error : mend_supers(disk, &layout.super);
 }
 
 int okv_device_seal(struct okv_disk *disk, bool sealed)
@@ -540,15 +571,16 @@ int okv_device_upgrade(struct okv_disk *disk)
 		error = read_converting(disk, super, error == -EIO ? -EIO : -EUCLEAN);
 	else if (!error)
 		error = plan_upgrade(disk, super);
-	if (error && error != -EALREADY)
-		return error;
-	page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);
 	/* One that was interrupted may have left copies sealed, or in the device's cache only. */
 	if (error == -EALREADY) {
-		error = write_supers(disk, super, page);
-		mem_free(page);
+		error = mend_supers(disk, super);
+		if (!error)
+			error = okv_disk_io(disk, OKV_FLUSH, 0, NULL, 0);
 		return error ? error : -EALREADY;
 	}
+	if (error)
+		return error;
+	page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);
 	super->version = okv_has_slots(super) ? OKV_VERSION_SLOTS : OKV_VERSION;
 	super->magic = OKV_SEALED_MAGIC;
 	super->is_converting = true;
@@ -558,5 +590,6 @@ int okv_device_upgrade(struct okv_disk *disk)
 	if (!error)
 		error = write_supers(disk, super, page);
 	mem_free(page);
-	return error;
+	/* That there is no room has another meaning here. */
+	return error == -ENOSPC ? -EIO : error;
 }

@@ -162,8 +162,9 @@ static int read_blocks(struct recovery *r, uint32_t segment, char *buf)
 }
 
 /* The journals are read when the first partition needs them, and kept for the others. */
-static int read_heads(struct okv_store *store)
+static int read_heads(struct okv_partition *p)
 {
+	struct okv_store *store = p->store;
 	const struct okv_open_options *options = &store->options;
 	uint32_t nr = options->nr_partitions ? options->nr_partitions : store->info.nr_partitions;
 	int error;
@@ -172,8 +173,13 @@ static int read_heads(struct okv_store *store)
 		return 0;
 	error = okv_heads_read(store->disk, &store->layout, options->first_partition, nr,
 			       &store->heads);
-	if (error == -EIO && options->leaves_damaged)
+	if (error == -EIO && options->leaves_damaged) {
+		okv_failed(p, OKV_EVENT_READ_ERROR, &(struct okv_io){
+			.offset_bytes = okv_journal_offset(&store->layout.super, 0),
+			.result = error,
+		});
 		return 0;
+	}
 	/* So that the next partition does not take these for all. */
 	if (error) {
 		okv_heads_free(store->heads);
@@ -202,7 +208,7 @@ static int read_segment(struct recovery *r, uint32_t segment, uint64_t life, cha
 				  (uint64_t)r->nr_tail * p->segment_bytes);
 	error = load.error == -EIO ? read_blocks(r, segment, buf) : load.error;
 	if (!error)
-		error = read_heads(p->store);
+		error = read_heads(p);
 	memset(r->changed, 0, p->segment_bytes / p->disk->block_bytes * sizeof(*r->changed));
 	if (!error && p->store->heads)
 		okv_heads_overlay(p->store->heads, p, segment, life, buf, r->changed);

@@ -198,7 +198,8 @@ int okv_device_salvage(struct okv_disk *disk, struct okv_export *e)
 	if (error)
 		return error;
 	disk->block_bytes = layout.super.block_bytes;
-	okv_heads_read(disk, &layout, 0, layout.super.nr_partitions, &heads);
+	if (okv_heads_read(disk, &layout, 0, layout.super.nr_partitions, &heads))
+		e->nr_unread++;
 	for (uint32_t i = 0; i < layout.super.nr_partitions && !error && !e->stops; i++) {
 		uint32_t nr_segments = layout.super.nr_segments;
 		uint32_t segment_bytes = layout.super.segment_bytes;
@@ -220,6 +221,7 @@ int okv_device_salvage(struct okv_disk *disk, struct okv_export *e)
 		s.shows = true;
 		if (!error)
 			error = walk_segments(&s);
+		e->nr_unread += s.p.stats.nr_read_errors;
 		mem_free(s.p.segments);
 		mem_free(s.buf);
 		mem_free(s.table);

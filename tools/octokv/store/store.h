@@ -324,12 +324,14 @@ struct okv_exported {
  * @record:	called for each, also for those that have expired and those that are damaged
  * @stops:	set by @record: enough
  * @nr_records, @nr_damaged: how many were shown so far
+ * @nr_unread:	by a salvage: reads of blocks and journals that failed. A key may have been there, or
+ *		a later value of one
  */
 struct okv_export {
 	void (*record)(struct okv_export *e, const struct okv_exported *x);
 	void *owner;
 	bool stops;
-	uint64_t nr_records, nr_damaged;
+	uint64_t nr_records, nr_damaged, nr_unread;
 };
 
 /**
@@ -563,12 +565,22 @@ void okv_partition_pin(struct okv_partition *p, bool pinned);
 int okv_device_seal(struct okv_disk *disk, bool sealed);
 
 /**
+ * okv_device_mend() - write the copies of the superblock again that do not agree with the others;
+ * blocks
+ *
+ * They were damaged, or a format, a load or an upgrade was interrupted when enough were written.
+ *
+ * Return: as okv_device_info(), or what a write returned: then the others serve.
+ */
+int okv_device_mend(struct okv_disk *disk);
+
+/**
  * okv_device_upgrade() - make a store of an earlier version one of this version; blocks
  *
  * One without journals gets them, in the room behind the last segment, also where the device has
  * grown. No store of the device is open. An earlier octokvd cannot open it from then on. After a
  * loss of power in between, the store is as it was, or okv_device_info() is -ESTALE until this has
- * been called again. One that is of this version has all copies of its superblock written again.
+ * been called again. One that is of this version is mended, as okv_device_mend() does.
  *
  * Return: as okv_device_info(), what a write returned, or
  *

@@ -94,13 +94,15 @@ static void search(struct okv_heads *heads, const struct okv_super_disk *super, 
 static int read_range(struct okv_disk *disk, uint64_t offset_bytes, char *to, uint32_t bytes)
 {
 	uint32_t block_bytes = disk->block_bytes;
-	int error = okv_disk_io(disk, OKV_READ, offset_bytes, to, bytes);
+	int error = okv_disk_io(disk, OKV_READ, offset_bytes, to, bytes), failed = 0;
 
 	for (uint32_t at = 0; error == -EIO && at < bytes; at += block_bytes) {
-		if (okv_disk_io(disk, OKV_READ, offset_bytes + at, to + at, block_bytes))
-			memset(to + at, 0, block_bytes);
+		if (!okv_disk_io(disk, OKV_READ, offset_bytes + at, to + at, block_bytes))
+			continue;
+		memset(to + at, 0, block_bytes);
+		failed = -EIO;
 	}
-	return error;
+	return error == -EIO ? failed : error;
 }
 
 static int read_ring(struct okv_disk *disk, const struct okv_super_disk *super, uint32_t journal,

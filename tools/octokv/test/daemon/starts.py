@@ -43,6 +43,8 @@ def case_wrong_start():
                "a public address without users")
         expect("neither" in run_once("--data", "/dev/null", status=1), "no file, no block device")
         run_once("--data", other, "--nonsense", status=2)
+        expect("is it connected" in run_once("--data", "/dev/nvme99n1", "--format", status=1) and
+               not os.path.exists("/dev/nvme99n1"), "a device that is not there")
         expect("power of two" in run_once("--data", other, "--partitions", "3", status=2),
                "--partitions 3")
         readonly = os.path.join(folder, "ro")

@@ -13,7 +13,11 @@
  *
  * With a bad sector in the newer checkpoint, the older one serves. With a bad sector in any one
  * header of any segment, the other headers say what the segment is, also after a crash.
+ *
+ * Copies of the superblock that are spoilt are mended.
  */
+#include <errno.h>
+
 #include "user.h"
 
 enum {
@@ -209,6 +213,35 @@ static void test_no_beginning(void)
 	printf("ok store_recover: a segment without a beginning does not stop an open\n");
 }
 
+static uint32_t nr_copies_bad(void)
+{
+	struct okv_device_info info;
+
+	EXPECT(!okv_device_info(&disk.disk, &info));
+	return info.nr_copies_bad;
+}
+
+/* Copies that are spoilt are written again, and no others: there may be just enough of these. */
+static void test_mend(void)
+{
+	disk.cache[0] ^= 1;
+	disk.cache[2 * OKV_SUPER_STRIDE_BYTES + 9] ^= 1;
+	EXPECT(nr_copies_bad() == 2);
+	disk.outage = SIM_WRITES_FAIL;
+	EXPECT(okv_device_mend(&disk.disk) == -EIO && nr_copies_bad() == 2);
+	disk.outage = SIM_NO_OUTAGE;
+	EXPECT(!okv_device_mend(&disk.disk) && !nr_copies_bad());
+	disk.outage = SIM_WRITES_FAIL;
+	EXPECT(!okv_device_mend(&disk.disk));
+	disk.outage = SIM_NO_OUTAGE;
+	for (uint32_t i = 0; i < 3; i++)
+		disk.cache[i * OKV_SUPER_STRIDE_BYTES] ^= 1;
+	EXPECT(okv_device_mend(&disk.disk) == -EUCLEAN);
+	for (uint32_t i = 0; i < 3; i++)
+		disk.cache[i * OKV_SUPER_STRIDE_BYTES] ^= 1;
+	printf("ok store_recover: superblocks that do not agree are mended\n");
+}
+
 /* All roots of a store of 16 partitions, by flash pages. */
 static void test_lost_page(void)
 {
@@ -248,6 +281,7 @@ int main(void)
 	test_bad_chunk();
 	test_bad_headers();
 	test_no_beginning();
+	test_mend();
 	sim_disk_free(&disk);
 	test_lost_page();
 	return 0;
