@@ -402,6 +402,9 @@ static bool open_store(struct sim *s)
 
 	/* Another journal in each life, or none. */
 	options.journal = (s->seed / 11 + s->nr_opens) % 4;
+	/* As octokvd does, whether that succeeds or not. */
+	if (!model_lies(s))
+		okv_device_mend(&s->disk.disk);
 	error = okv_store_open(&s->store, &s->disk.disk, &options);
 
 	if (!error)
