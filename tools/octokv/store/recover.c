@@ -251,39 +251,57 @@ static int by_life(const void *a, const void *b)
 }
 
 /*
- * A header or the first batch cannot be read. If the root knows the segment in a life before the
- * tail, the segment has not been used again, unless the device lied. Of other segments, look at all
- * blocks. If only headers cannot be read, nothing is lost: the segment begins with the batch of the
- * lowest number that is there, since an earlier batch was not acknowledged, or would be there. Else
- * the lost block may be what says that the segment belongs to the tail, or its beginning.
+ * The batch that says with which number a segment begins, or else, if @takes_lowest, the one with
+ * the lowest number; or NULL.
  */
-static int look_everywhere(struct recovery *r, uint32_t segment, uint64_t after_life,
-			   const struct okv_batch_disk **found)
+static const struct okv_batch_disk *find_first(const struct recovery *r, uint32_t segment,
+					       uint64_t after_life, bool takes_lowest)
 {
-	struct okv_partition *p = r->p;
+	const struct okv_partition *p = r->p;
 	uint32_t block_bytes = p->disk->block_bytes;
 	const struct okv_batch_disk *lowest = NULL;
-	int error;
 
-	if (p->segments[segment].life && p->segments[segment].life <= after_life)
-		return 0;
-	error = read_blocks(r, segment, r->buf);
 	for (uint32_t at = 0; at < p->segment_bytes; at += block_bytes) {
 		const struct okv_batch_disk *b = (void *)(r->buf + at);
 
 		if (!okv_batch_is_good(p, b, segment, at) || b->life <= after_life)
 			continue;
+		if (at <= block_bytes || at + block_bytes == p->segment_bytes)
+			return b;
 		if (!lowest || b->seq < lowest->seq)
 			lowest = b;
-		/* These say with which number it begins. */
-		if (at <= block_bytes || at + block_bytes == p->segment_bytes) {
-			*found = b;
-			return 0;
-		}
 	}
-	if (!error)
-		*found = lowest;
-	return error;
+	return takes_lowest ? lowest : NULL;
+}
+
+/*
+ * A header or the first batch cannot be read. If the root knows the segment in a life before the
+ * tail, the segment has not been used again, unless the device lied. Of other segments, look at all
+ * blocks. If only headers cannot be read, nothing is lost: the segment begins with the batch of the
+ * lowest number that is there, since an earlier batch was not acknowledged, or would be there. All
+ * of them may be in a pack that was not written. Else the lost block may be what says that the
+ * segment belongs to the tail, or its beginning.
+ */
+static int look_everywhere(struct recovery *r, uint32_t segment, uint64_t after_life,
+			   const struct okv_batch_disk **found)
+{
+	struct okv_partition *p = r->p;
+	uint64_t life;
+	int error;
+
+	if (p->segments[segment].life && p->segments[segment].life <= after_life)
+		return 0;
+	error = read_blocks(r, segment, r->buf);
+	*found = find_first(r, segment, after_life, !error);
+	if (*found || error)
+		return *found ? 0 : error;
+	error = read_heads(p);
+	life = error ? 0 : okv_heads_life(p->store->heads, p, segment);
+	if (life <= after_life)
+		return error;
+	okv_heads_overlay(p->store->heads, p, segment, life, r->buf, NULL);
+	*found = find_first(r, segment, after_life, true);
+	return 0;
 }
 
 /*

@@ -180,6 +180,22 @@ static uint64_t first_of(const struct okv_heads *heads, uint32_t partition, uint
 	return from;
 }
 
+uint64_t okv_heads_life(const struct okv_heads *heads, const struct okv_partition *p,
+			uint32_t segment)
+{
+	uint64_t life = 0;
+
+	for (uint64_t i = heads ? first_of(heads, p->number, segment) : 0;
+	     heads && i < heads->nr; i++) {
+		const struct okv_head_disk *disk = &heads->sorted[i]->disk;
+
+		if (disk->partition != p->number || disk->segment != segment)
+			break;
+		life = disk->life > life ? disk->life : life;
+	}
+	return life;
+}
+
 void okv_heads_overlay(const struct okv_heads *heads, const struct okv_partition *p,
 		       uint32_t segment, uint64_t life, char *buf, bool *changed)
 {

@@ -80,6 +80,10 @@ int okv_heads_read(struct okv_disk *disk, const struct okv_layout *layout, uint3
 		   uint32_t nr_partitions, struct okv_heads **heads);
 void okv_heads_free(struct okv_heads *heads);
 
+/* The latest life of a segment of which there are heads; 0: there are none. @heads may be NULL. */
+uint64_t okv_heads_life(const struct okv_heads *heads, const struct okv_partition *p,
+			uint32_t segment);
+
 /*
  * Put the heads of a segment in that life into what was read of it, where they are not. @changed,
  * if not NULL, has a bool for each block, which becomes true.

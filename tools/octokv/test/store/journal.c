@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "store/log/journal.h"
+#include "store/segment.h"
 #include "store/mem.h"
 #include "user.h"
 
@@ -302,6 +303,35 @@ static void test_headers(void)
 	find(10);
 	end();
 	printf("ok store_journal: what failed with its segment goes to another one\n");
+}
+
+/* One header was not written yet, the other one cannot be read, and all heads are in the journal. */
+static void test_no_headers(void)
+{
+	uint64_t at;
+	uint32_t key = 2;
+	struct okv_partition *p;
+
+	make_store(0);
+	put(0, 2);
+	wait_idle(&disk);
+	p = partition_of(store, key);
+	okv_log_seal(p);
+	wait_idle(&disk);
+	store->journal->nr_in_flight++;
+	put(key, 1);
+	at = okv_segment_offset(p, p->places[OKV_OF_USERS].segment);
+	store->journal->nr_in_flight--;
+	cut();
+	memset(disk.cache + at, 0, BLOCK_BYTES);
+	memset(disk.durable + at, 0, BLOCK_BYTES);
+	disk.has_bad = true;
+	disk.bad_offset_bytes = at + SEGMENT_BYTES - BLOCK_BYTES;
+	EXPECT(!try_open(&store, 1, false));
+	find(key + 1);
+	disk.has_bad = false;
+	end();
+	printf("ok store_journal: heads say that a segment without headers is in the tail\n");
 }
 
 static uint32_t nr_seen, first_len;
@@ -597,6 +627,7 @@ int main(void)
 	test_root_waits();
 	test_patience();
 	test_headers();
+	test_no_headers();
 	test_export();
 	test_salvage();
 	test_unreadable();
