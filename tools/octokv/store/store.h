@@ -324,8 +324,8 @@ struct okv_exported {
  * @record:	called for each, also for those that have expired and those that are damaged
  * @stops:	set by @record: enough
  * @nr_records, @nr_damaged: how many were shown so far
- * @nr_unread:	by a salvage: reads of blocks and journals that failed. A key may have been there, or
- *		a later value of one
+ * @nr_unread:	by a salvage: reads of blocks and journals that failed. A key may have been there,
+ *		or a later value of one
  */
 struct okv_export {
 	void (*record)(struct okv_export *e, const struct okv_exported *x);

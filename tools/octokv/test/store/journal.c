@@ -305,7 +305,7 @@ static void test_headers(void)
 	printf("ok store_journal: what failed with its segment goes to another one\n");
 }
 
-/* One header was not written yet, the other one cannot be read, and all heads are in the journal. */
+/* One header was not written yet, the other one cannot be read. All heads are in the journal. */
 static void test_no_headers(void)
 {
 	uint64_t at;
