@@ -82,7 +82,7 @@ int data_sync_folder(const char *path)
 	return result;
 }
 
-/* A file there is in memory, and takes the name of a device that is not connected yet. */
+/* A file in /dev is in memory, and takes the name of a device that is not connected yet. */
 static bool is_in_dev(const char *path)
 {
 	char *copy = checked(strdup(path));
@@ -219,8 +219,8 @@ void data_upgrade(const struct data *d, struct opened *b, bool created)
 		die("%s: it is of a version too early for that: dump it, and load the dump into "
 		    "a new store", d->path);
 	case -ENOSPC:
-		die("%s: there is no room for journals behind its last segment: make it %d MiB "
-		    "larger", d->path, OKV_NR_JOURNALS * 4);
+		die("%s: there is no room for journals behind its last segment, or it has become "
+		    "smaller: make it %d MiB larger", d->path, OKV_NR_JOURNALS * 4);
 	default:
 		die("%s: %s", d->path, store_refusal(-result));
 	}

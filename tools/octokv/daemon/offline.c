@@ -243,6 +243,9 @@ static int write_dump(struct offline *o, struct dump *d)
 		return fail(o, "%s: %" PRIu64 " reads have failed: keys may be missing, or have "
 			    "earlier values. --force dumps what there is", o->data,
 			    d->walk.nr_unread);
+	if (d->walk.nr_unread)
+		printf("%s: %" PRIu64 " reads have failed: keys may be missing, or have earlier "
+		       "values\n", o->file, d->walk.nr_unread);
 	write_out(d, head, rdb_write_end(head));
 	for (int i = 0; i < 8; i++)
 		sum[i] = d->sum >> 8 * i;

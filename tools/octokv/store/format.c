@@ -2,11 +2,12 @@
 /*
  * format.c - checksums, superblocks, and making an empty store
  *
- * The superblock never changes after the format, except for its magic while the store is sealed. It
- * has four copies, each with its number in it: two that agree are enough to open. The copies are
- * written last, with a flush before them. So a format that is cut short leaves at most one valid
- * copy, or one that no second one agrees with. It also leaves what was in the other places before,
- * none of which is valid under the new secret.
+ * The superblock changes after the format only by an upgrade, and its magic while the store is
+ * sealed. It has four copies, each with its number in it: two that agree are enough to open. The
+ * copies are written last, with a flush before them. So a format that is cut short leaves at most
+ * one valid copy, or one that no second one agrees with. It also leaves what was in the other places
+ * before, none of which is valid under the new secret. Copies that do not agree are mended, unless
+ * they are good ones of another store: which of the two is in use, superblocks do not say.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -412,7 +413,7 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 {
 	struct okv_super_disk supers[OKV_NR_SUPERS] = { 0 };
 	int verdicts[OKV_NR_SUPERS], verdict = -ENODATA;
-	uint32_t nr, nr_unread = 0, block_bytes, head_bytes;
+	uint32_t nr, nr_good = 0, nr_unread = 0, block_bytes, head_bytes;
 	void *page;
 
 	if (disk->size_bytes < data_offset(1))
@@ -425,6 +426,7 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 		if (!verdicts[i]) {
 			memcpy(&supers[i], page, sizeof(supers[i]));
 			verdicts[i] = judge_super(&supers[i], i);
+			nr_good += !verdicts[i];
 		}
 		if (verdicts[i] && (verdict == -ENODATA || verdicts[i] == -EPROTONOSUPPORT ||
 				    verdicts[i] == -EINPROGRESS || verdicts[i] == -ESTALE))
@@ -434,8 +436,9 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 	nr = elect_super(supers, verdicts, &layout->super);
 	if (nr_bad)
 		*nr_bad = OKV_NR_SUPERS - nr;
-	/* Those that could not be read this time may agree with the others. */
-	if (nr < OKV_NR_SUPERS_AGREE && nr + nr_unread >= OKV_NR_SUPERS_AGREE)
+	/* Those that could not be read this time may agree with these, or with others. */
+	if (nr_unread && (nr < nr_good || nr < OKV_NR_SUPERS_AGREE) &&
+	    nr_good + nr_unread >= OKV_NR_SUPERS_AGREE)
 		return -EIO;
 	if (nr < OKV_NR_SUPERS_AGREE)
 		return nr && verdict != -EINPROGRESS && verdict != -ESTALE ? -EUCLEAN : verdict;
@@ -455,18 +458,28 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 	return 0;
 }
 
-/* Write the copies that do not agree. The others stay as they are: there may be just enough. */
+/*
+ * Write the copies that do not agree. The others stay as they are: there may be just enough. Nothing
+ * is written if a good one is of another store.
+ */
 static int mend_supers(struct okv_disk *disk, struct okv_super_disk *super)
 {
 	void *page = okv_alloc_blocks(disk, OKV_PAGE_BYTES);
-	int error = 0;
+	bool agrees[OKV_NR_SUPERS];
+	int error = 0, result;
 
-	for (uint32_t i = 0; i < OKV_NR_SUPERS && !error; i++) {
-		error = okv_disk_io(disk, OKV_READ, (uint64_t)i * OKV_SUPER_STRIDE_BYTES, page,
-				    OKV_PAGE_BYTES);
-		if (!error && !judge_super(page, i) && same_super(super, page))
-			continue;
-		error = write_super(disk, super, i, page);
+	for (uint32_t i = 0; i < OKV_NR_SUPERS; i++) {
+		result = okv_disk_io(disk, OKV_READ, (uint64_t)i * OKV_SUPER_STRIDE_BYTES, page,
+				     OKV_PAGE_BYTES);
+		if (!result)
+			result = judge_super(page, i);
+		agrees[i] = !result && same_super(super, page);
+		if (!result && !agrees[i])
+			error = -EUCLEAN;
+	}
+	for (uint32_t i = 0; i < OKV_NR_SUPERS && error != -EUCLEAN; i++) {
+		result = agrees[i] ? 0 : write_super(disk, super, i, page);
+		error = error ? error : result;
 	}
 	mem_free(page);
 	return error;

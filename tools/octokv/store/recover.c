@@ -261,10 +261,12 @@ static const struct okv_batch_disk *find_first(const struct recovery *r, uint32_
 	uint32_t block_bytes = p->disk->block_bytes;
 	const struct okv_batch_disk *lowest = NULL;
 
-	for (uint32_t at = 0; at < p->segment_bytes; at += block_bytes) {
-		const struct okv_batch_disk *b = (void *)(r->buf + at);
+	for (uint32_t at = 0; at < p->segment_bytes; at += OKV_ALIGN_BYTES) {
+		const struct okv_batch_disk *b;
 
-		if (!okv_batch_is_good(p, b, segment, at) || b->life <= after_life)
+		at = okv_batch_find(p, r->buf, segment, at, p->segment_bytes);
+		b = (const void *)(r->buf + at);
+		if (at == p->segment_bytes || b->life <= after_life)
 			continue;
 		if (at <= block_bytes || at + block_bytes == p->segment_bytes)
 			return b;

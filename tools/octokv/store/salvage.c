@@ -157,7 +157,7 @@ static void walk_batch(struct salvage *s, uint32_t segment, uint32_t offset)
 static void add_heads(struct salvage *s, uint32_t segment)
 {
 	const struct okv_partition *p = &s->p;
-	uint64_t life = 0;
+	uint64_t life = okv_heads_life(s->heads, p, segment);
 
 	for (uint32_t at = 0; s->heads && at < p->segment_bytes; at += OKV_ALIGN_BYTES) {
 		const struct okv_batch_disk *b;

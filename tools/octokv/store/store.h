@@ -500,6 +500,7 @@ int okv_device_format(struct okv_disk *disk, const struct okv_format_options *op
  *	-ESTALE			okv_device_upgrade() has not ended
  *	-EUCLEAN		there is one, but too few copies of the superblock agree
  *	-ENOSPC			the device has become smaller
+ *	-EINVAL			the device has larger blocks than the store
  */
 int okv_device_info(struct okv_disk *disk, struct okv_device_info *info);
 
@@ -568,9 +569,11 @@ int okv_device_seal(struct okv_disk *disk, bool sealed);
  * okv_device_mend() - write the copies of the superblock again that do not agree with the others;
  * blocks
  *
- * They were damaged, or a format, a load or an upgrade was interrupted when enough were written.
+ * They were damaged, or a load or an upgrade was interrupted when enough were written. Nothing is
+ * written if one is a good one of another store: a format over that was interrupted.
  *
- * Return: as okv_device_info(), or what a write returned: then the others serve.
+ * Return: as okv_device_info(), -EUCLEAN for a good one of another store, or what a write returned.
+ * The others serve then.
  */
 int okv_device_mend(struct okv_disk *disk);
 

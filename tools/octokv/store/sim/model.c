@@ -133,23 +133,27 @@ static void doubt_others(struct sim *s, const struct key *writer)
 }
 
 /*
- * Check what a read, or the reading part of a write, has shown. This decides an open state: the
- * latest one that shows the same. Of states that show nothing, that is one with an expired record,
- * which the store counts until it is removed.
+ * Check what a read, or the reading part of a write, has shown. This decides an open state, unless
+ * several show the same: that is left to the next check of all keys, which takes the latest. Of
+ * states that show nothing it takes one with an expired record, which the store counts until it is
+ * removed.
  */
 static void check_shown(struct sim *s, struct client *c)
 {
 	struct key *k = c->key;
-	const struct version *shown = shows(s, c, &k->now) ? &k->now : NULL;
-	bool decides = k->nr_uncertain && (!shown || c->checks_only || model_lies(s));
+	bool is_now = shows(s, c, &k->now), is_other = false;
+	const struct version *shown = is_now ? &k->now : NULL;
 
-	for (uint32_t i = k->nr_uncertain; decides && i--; ) {
+	for (uint32_t i = k->nr_uncertain; i--; ) {
 		const struct version *v = &k->maybe[i];
 
-		if (shows(s, c, v) && (!shown || (!shown->exists && v->exists)))
+		if (!shows(s, c, v))
+			continue;
+		is_other = true;
+		if (!shown || (!shown->exists && v->exists))
 			shown = v;
 	}
-	if (!shown)
+	if (!shown) {
 		model_fail(s, "key %ld shows %s of %u bytes, expiry %lu, and should be %s of %u "
 			   "bytes, version %u, expiry %lu, at %lu ms (operation %lu)",
 			   (long)(k - s->keys), c->op.found ? "a value" : "nothing", c->op.out_len,
@@ -157,7 +161,9 @@ static void check_shown(struct sim *s, struct client *c)
 			   k->now.exists ? "a value" : "nothing", k->now.len, k->now.number,
 			   (unsigned long)k->now.expire_ms, (unsigned long)s->now_ms,
 			   (unsigned long)c->number);
-	if (!shown || !decides)
+		return;
+	}
+	if (is_now && is_other && !c->checks_only && !model_lies(s))
 		return;
 	k->now = *shown;
 	settle(k);
@@ -264,6 +270,9 @@ static void leave_open(struct sim *s, struct client *c)
 		v.exists = false;
 	if (c->op.kind == OKV_OP_TOUCH) {
 		v = k->nr_maybe ? k->maybe[k->nr_maybe - 1] : k->now;
+		/* Nothing is written about what is not there. */
+		if (model_is_gone(&v, c->submitted_ms))
+			return;
 		v.expire_ms = c->op.expire_ms;
 	} else if (c->op.kind == OKV_OP_PUT || c->op.kind == OKV_OP_UPDATE) {
 		v.expire_ms = c->op.expire_ms;

@@ -390,6 +390,15 @@ static bool be_quiet(struct sim *s)
 
 /* ---- a life of the process ---- */
 
+/* One copy of the superblock is lost meanwhile. */
+static void spoil_super(struct sim *s)
+{
+	uint64_t at = sim_draw(&s->random, OKV_NR_SUPERS) * (uint64_t)OKV_SUPER_STRIDE_BYTES;
+
+	s->disk.cache[at] ^= 1;
+	s->disk.durable[at] ^= 1;
+}
+
 static bool open_store(struct sim *s)
 {
 	struct okv_open_options options = { .now_ms = s->now_ms, .nr_writes_max = 1 + s->seed % 5,
@@ -403,6 +412,8 @@ static bool open_store(struct sim *s)
 	/* Another journal in each life, or none. */
 	options.journal = (s->seed / 11 + s->nr_opens) % 4;
 	/* As octokvd does, whether that succeeds or not. */
+	if (s->kind == HONEST && !sim_draw(&s->random, 4))
+		spoil_super(s);
 	if (!model_lies(s))
 		okv_device_mend(&s->disk.disk);
 	error = okv_store_open(&s->store, &s->disk.disk, &options);

@@ -87,14 +87,15 @@ static void test_amount(void)
 /* ---- what replay makes of it ---- */
 
 static const struct okv_disk_ops *sim_ops;
-static struct okv_io *held;	/* a batch of moves */
+static struct okv_io *held;	/* a batch of one place */
+static enum okv_place_number held_place;
 static bool holds;
 
 static void submit(struct okv_disk *d, struct okv_io *io)
 {
 	uint32_t segment = (io->offset_bytes - p->offset_bytes) / SEGMENT_BYTES;
 
-	if (holds && io->kind == OKV_WRITE && segment == p->places[OKV_OF_MOVES].segment)
+	if (holds && !held && io->kind == OKV_WRITE && segment == p->places[held_place].segment)
 		held = io;
 	else
 		sim_ops->submit(d, io);
@@ -159,19 +160,34 @@ static void test_order(void)
 	puts("ok store_moved: records of both places replay in the order of their numbers");
 }
 
+static void make_store_that_holds(enum okv_place_number place)
+{
+	static struct okv_disk_ops ops;
+
+	make_store(0);
+	sim_ops = disk.disk.ops;
+	ops = (struct okv_disk_ops){ .submit = submit, .wait = sim_ops->wait };
+	disk.disk.ops = &ops;
+	held_place = place;
+	held = NULL;
+}
+
+static void release(struct user *u)
+{
+	holds = false;
+	sim_ops->submit(&disk.disk, held);
+	EXPECT(user_wait(u, &disk) == OKV_OK);
+}
+
 /*
  * A move gets its number first and is written last. A put takes effect meanwhile, and roots are
  * written: it has to lie behind what they say of its place.
  */
 static void test_late(void)
 {
-	static struct okv_disk_ops ops;
 	struct user late;
 
-	make_store(0);
-	sim_ops = disk.disk.ops;
-	ops = (struct okv_disk_ops){ .submit = submit, .wait = sim_ops->wait };
-	disk.disk.ops = &ops;
+	make_store_that_holds(OKV_OF_MOVES);
 	for (uint32_t i = 0; i < 3; i++)
 		EXPECT(run_op(OKV_OP_PUT, i, 10) == OKV_OK);
 	move(0, 10);
@@ -182,13 +198,53 @@ static void test_late(void)
 	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
 		EXPECT(!okv_checkpoint_wait(p));
 	EXPECT(!late.done);
-	holds = false;
-	sim_ops->submit(&disk.disk, held);
-	EXPECT(user_wait(&late, &disk) == OKV_OK && run_op(OKV_OP_PUT, 2, 30) == OKV_OK);
+	release(&late);
+	EXPECT(run_op(OKV_OP_PUT, 2, 30) == OKV_OK);
 	cut();
 	EXPECT(len_of(0) == 10 && len_of(1) == 20 && len_of(2) == 30);
 	end();
 	puts("ok store_moved: what took effect before an older batch of the other place is no gap");
+}
+
+static const struct okv_root_disk *root_at(uint32_t slot)
+{
+	return (const void *)(disk.cache + root_offset(&disk, slot));
+}
+
+/*
+ * While a put is under way, the segment that moves had when it began is written over. It will be
+ * used for something else, so no root says that moves go on there.
+ */
+static void test_drained(void)
+{
+	struct user late = {
+		.op = { .kind = OKV_OP_PUT, .ioprio = 1 << 3, .value = value, .value_len = 10 },
+	};
+	uint32_t segment;
+
+	make_store_that_holds(OKV_OF_USERS);
+	EXPECT(run_op(OKV_OP_PUT, 0, 10) == OKV_OK);
+	move(0, 10);
+	segment = p->places[OKV_OF_MOVES].segment;
+	holds = true;
+	user_begin_key(&late, p, 1);
+	EXPECT(held);
+	okv_log_seal(p);
+	EXPECT(run_op(OKV_OP_PUT, 0, 20) == OKV_OK);
+	EXPECT(!p->segments[segment].live_bytes);
+	/* As the store does when a checkpoint is due. */
+	p->segments[segment].state = OKV_SEGMENT_DRAINED;
+	p->segments[segment].drained_generation = p->generation + 1;
+	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
+		EXPECT(!okv_checkpoint_wait(p));
+	EXPECT(!late.done);
+	for (uint32_t i = 0; i < OKV_NR_ROOTS; i++)
+		EXPECT(root_at(i)->moves.segment == p->nr_segments);
+	release(&late);
+	cut();
+	EXPECT(len_of(0) == 20 && len_of(1) == 10);
+	end();
+	puts("ok store_moved: no root says that a place goes on in a segment that nothing needs");
 }
 
 /* The device loses what was acknowledged, and only a batch of the other place can tell. */
@@ -456,6 +512,7 @@ int main(void)
 	test_amount();
 	test_order();
 	test_late();
+	test_drained();
 	test_witness();
 	test_runs();
 	test_late_run();

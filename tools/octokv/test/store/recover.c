@@ -14,7 +14,7 @@
  * With a bad sector in the newer checkpoint, the older one serves. With a bad sector in any one
  * header of any segment, the other headers say what the segment is, also after a crash.
  *
- * Copies of the superblock that are spoilt are mended.
+ * Copies of the superblock that are spoilt are mended, unless others are of another store.
  */
 #include <errno.h>
 
@@ -242,6 +242,35 @@ static void test_mend(void)
 	printf("ok store_recover: superblocks that do not agree are mended\n");
 }
 
+/* A format over another store was interrupted after two copies. Either may be what is in use. */
+static void test_two_stores(void)
+{
+	struct okv_format_options format = {
+		.nr_partitions = 1, .segment_bytes = SEGMENT_BYTES, .seed = 2,
+	};
+	const uint64_t from = 2 * OKV_SUPER_STRIDE_BYTES, bytes = from;
+	char *others = memcpy(malloc(bytes), disk.cache + from, bytes), *all;
+
+	EXPECT(!okv_device_format(&disk.disk, &format));
+	memcpy(disk.cache + from, others, bytes);
+	all = memcpy(malloc(2 * bytes), disk.cache, 2 * bytes);
+	okv_store_close(open_store());
+	EXPECT(okv_device_mend(&disk.disk) == -EUCLEAN);
+	/* One of this store cannot be read, or is spoilt: the others are no reason to write it. */
+	disk.has_bad = true;
+	disk.bad_offset_bytes = 0;
+	EXPECT(okv_device_mend(&disk.disk) == -EIO);
+	disk.has_bad = false;
+	disk.cache[0] ^= 1;
+	EXPECT(okv_device_mend(&disk.disk) == -EUCLEAN);
+	disk.cache[0] ^= 1;
+	EXPECT(!memcmp(disk.cache, all, 2 * bytes));
+	okv_store_close(open_store());
+	free(others);
+	free(all);
+	printf("ok store_recover: superblocks of two stores stay as they are\n");
+}
+
 /* All roots of a store of 16 partitions, by flash pages. */
 static void test_lost_page(void)
 {
@@ -282,6 +311,7 @@ int main(void)
 	test_bad_headers();
 	test_no_beginning();
 	test_mend();
+	test_two_stores();
 	sim_disk_free(&disk);
 	test_lost_page();
 	return 0;
