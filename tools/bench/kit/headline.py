@@ -23,7 +23,7 @@ from .say import BenchError
 
 TARGETS = os.path.join(lab.CHECKOUT, "Documentation/results/targets.toml")
 # These make figures of all their steps together, or count windows; --seeds repeats them.
-WHOLE = ("cost", "scale", "octokv", "peers")
+WHOLE = ("cost", "scale", "octokv", "peers", "turns")
 
 
 def targets():

@@ -5,9 +5,9 @@
  * The superblock changes after the format only by an upgrade, and its magic while the store is
  * sealed. It has four copies, each with its number in it: two that agree are enough to open. The
  * copies are written last, with a flush before them. So a format that is cut short leaves at most
- * one valid copy, or one that no second one agrees with. It also leaves what was in the other places
- * before, none of which is valid under the new secret. Copies that do not agree are mended, unless
- * they are good ones of another store: which of the two is in use, superblocks do not say.
+ * one valid copy, or one that no second one agrees with. It also leaves what was in the other
+ * places before, none of which is valid under the new secret. Copies that do not agree are mended,
+ * unless they are good ones of another store: which of the two is in use, superblocks do not say.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -459,8 +459,8 @@ int okv_layout_read(struct okv_disk *disk, struct okv_layout *layout, uint32_t *
 }
 
 /*
- * Write the copies that do not agree. The others stay as they are: there may be just enough. Nothing
- * is written if a good one is of another store.
+ * Write the copies that do not agree. The others stay as they are: there may be just enough.
+ * Nothing is written if a good one is of another store.
  */
 static int mend_supers(struct okv_disk *disk, struct okv_super_disk *super)
 {
