@@ -159,14 +159,15 @@ bool data_holds_something(const struct data *d, int fd)
 	bool found = false;
 	ssize_t len, at = 0;
 
-	while (!found && at < PROBE_BYTES && (len = pread(fd, buffer, PROBE_BYTES, at)) != 0) {
+	do {
+		len = pread(fd, buffer, PROBE_BYTES, at);
 		if (len < 0)
 			die("%s: its beginning cannot be read, so it may hold something: %s",
 			    d->path, strerror(errno));
 		for (ssize_t i = 0; i < len && !found; i++)
 			found = buffer[i];
 		at += len;
-	}
+	} while (len && !found && at < PROBE_BYTES);
 	free(buffer);
 	return found;
 }
@@ -188,6 +189,16 @@ void data_format(const struct data *d, struct opened *b)
 	if (unfinished && data_sync_folder(unfinished))
 		die("the directory of %s: %s", unfinished, strerror(errno));
 	unfinished = NULL;
+}
+
+void data_mend(const struct data *d, struct opened *b, const struct okv_device_info *info)
+{
+	int error = info->nr_copies_bad ? okv_device_mend(&b->disk.disk) : 0;
+
+	if (info->nr_copies_bad)
+		fprintf(stderr, "octokvd: %s: %u of %u copies of the superblock are damaged; %s\n",
+			d->path, info->nr_copies_bad, info->nr_copies,
+			error ? "the others serve" : "they are mended");
 }
 
 void data_print_info(const struct data *d, const struct okv_device_info *info)

@@ -40,6 +40,9 @@ int data_open(const struct data *d, bool *created);
 /* Makes an empty store, which finishes a file. */
 void data_format(const struct data *d, struct opened *b);
 
+/* Writes copies of the superblock again that do not agree with the others, and says so. */
+void data_mend(const struct data *d, struct opened *b, const struct okv_device_info *info);
+
 void data_print_info(const struct data *d, const struct okv_device_info *info);
 
 /* Makes a store of an earlier version one of this version, and says so. */

@@ -690,10 +690,7 @@ static uint32_t prepare_store(struct options *o, int fd, bool created, struct cl
 	result = okv_device_info(&b.disk.disk, &info);
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));
-	if (info.nr_copies_bad)
-		fprintf(stderr, "octokvd: %s: %u of %u copies of the superblock are damaged; %s\n",
-			o->config.data, info.nr_copies_bad, info.nr_copies,
-			okv_device_mend(&b.disk.disk) ? "the others serve" : "they are mended");
+	data_mend(&d, &b, &info);
 	result = okv_device_index_bytes(&b.disk.disk, &need.index_bytes);
 	if (result)
 		die("%s: %s", o->config.data, store_refusal(-result));

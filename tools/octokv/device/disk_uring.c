@@ -103,13 +103,11 @@ static void submit_flush(struct disk_uring *d, struct okv_io *io)
  */
 static int error_of(const struct okv_io *io, int result)
 {
-	bool transfers = io->kind == OKV_WRITE || io->kind == OKV_FLUSH;
-
-	switch (io->kind == OKV_READ ? -EIO : result) {
+	if (io->kind == OKV_READ)
+		return -EIO;
+	switch (result) {
 	case -EOPNOTSUPP:
 	case -EINVAL:
-		return transfers ? -EIO : result;
-	case -EIO:
 	case -ENODATA:
 	case -EUCLEAN:
 	case -ESTALE:

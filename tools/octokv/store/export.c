@@ -25,12 +25,13 @@ static void read_blocks(struct okv_partition *p, uint32_t segment, char *buf)
 {
 	uint32_t block_bytes = p->disk->block_bytes;
 
-	for (uint32_t at = 0; at < p->segment_bytes; at += block_bytes)
-		if (okv_disk_io(p->disk, OKV_READ, okv_segment_offset(p, segment) + at, buf + at,
-				block_bytes)) {
-			memset(buf + at, 0, block_bytes);
-			p->stats.nr_read_errors++;
-		}
+	for (uint32_t at = 0; at < p->segment_bytes; at += block_bytes) {
+		if (!okv_disk_io(p->disk, OKV_READ, okv_segment_offset(p, segment) + at, buf + at,
+				 block_bytes))
+			continue;
+		memset(buf + at, 0, block_bytes);
+		p->stats.nr_read_errors++;
+	}
 }
 
 int okv_segment_read(struct okv_partition *p, uint32_t segment, char *buf)

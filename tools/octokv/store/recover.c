@@ -295,9 +295,10 @@ static int look_everywhere(struct recovery *r, uint32_t segment, uint64_t after_
 		return 0;
 	error = read_blocks(r, segment, r->buf);
 	*found = find_first(r, segment, after_life, !error);
-	if (*found || error)
-		return *found ? 0 : error;
-	error = read_heads(p);
+	if (*found)
+		return 0;
+	if (!error)
+		error = read_heads(p);
 	life = error ? 0 : okv_heads_life(p->store->heads, p, segment);
 	if (life <= after_life)
 		return error;

@@ -185,8 +185,9 @@ uint64_t okv_heads_life(const struct okv_heads *heads, const struct okv_partitio
 {
 	uint64_t life = 0;
 
-	for (uint64_t i = heads ? first_of(heads, p->number, segment) : 0;
-	     heads && i < heads->nr; i++) {
+	if (!heads)
+		return 0;
+	for (uint64_t i = first_of(heads, p->number, segment); i < heads->nr; i++) {
 		const struct okv_head_disk *disk = &heads->sorted[i]->disk;
 
 		if (disk->partition != p->number || disk->segment != segment)

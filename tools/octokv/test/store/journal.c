@@ -92,14 +92,6 @@ static void make_store(uint32_t former)
 	EXPECT(!try_open(&store, 1, false));
 }
 
-static uint32_t nr_packs(const struct okv_store *s)
-{
-	struct okv_stats stats;
-
-	okv_store_stats(s, &stats);
-	return stats.nr_packs;
-}
-
 static void cut(void)
 {
 	user_cut(&disk, store);
@@ -132,7 +124,7 @@ static void test_cut(void)
 	find(NR_KEYS);
 	cut();
 	EXPECT(!try_open(&store, 2, false));
-	EXPECT(!nr_packs(store));
+	EXPECT(!stats_of(store).nr_packs);
 	find(NR_KEYS);
 	/* What recovery has put in its place stays without the first journal. */
 	put(0, NR_KEYS / 2);
@@ -177,7 +169,7 @@ static void test_former(void)
 	make_store(1);
 	EXPECT(!store->journal && store->info.version == OKV_VERSION_BARE);
 	put(0, NR_KEYS);
-	EXPECT(!nr_packs(store));
+	EXPECT(!stats_of(store).nr_packs);
 	cut();
 	EXPECT(!try_open(&store, 1, false));
 	find(NR_KEYS);
@@ -353,7 +345,7 @@ static void test_export(void)
 
 	make_store(0);
 	put(0, NR_KEYS);
-	EXPECT(nr_packs(store));
+	EXPECT(stats_of(store).nr_packs);
 	EXPECT(!okv_store_export(store, &walk) && nr_seen == NR_KEYS && !walk.nr_damaged);
 	cut();
 	memcpy(copy, disk.cache, DEVICE_BYTES);
@@ -495,14 +487,6 @@ static void test_moves(void)
 	printf("ok store_journal: a partition rests when its packs are written, and moves\n");
 }
 
-static uint64_t nr_batches(void)
-{
-	struct okv_stats stats;
-
-	okv_store_stats(store, &stats);
-	return stats.nr_batches;
-}
-
 /* While a write is under way, puts wait for each other, until one more would need another page. */
 static void test_fills(void)
 {
@@ -514,8 +498,8 @@ static void test_fills(void)
 	make_store(0);
 	p = partition_of(store, key);
 	p->nr_writes_max = 1;
-	nr_before = nr_batches();
-	for (; nr_batches() < nr_before + 2; key += 2) {
+	nr_before = stats_of(store).nr_batches;
+	for (; stats_of(store).nr_batches < nr_before + 2; key += 2) {
 		if (partition_of(store, key) != p)
 			continue;
 		EXPECT(nr < sizeof(users) / sizeof(*users));
@@ -542,14 +526,6 @@ static bool is_former(void)
 		nr += super->magic == OKV_SUPER_MAGIC && super->version == OKV_VERSION_BARE;
 	}
 	return nr >= OKV_NR_SUPERS_AGREE;
-}
-
-static struct okv_device_info info_of_device(void)
-{
-	struct okv_device_info info;
-
-	EXPECT(!okv_device_info(&disk.disk, &info));
-	return info;
 }
 
 /* If one of just enough copies cannot be read this time, that is no reason to convert it again. */
@@ -593,17 +569,17 @@ static void test_converts(void)
 			okv_store_close(store);
 		}
 		EXPECT(!error || error == -ESTALE);
-		if (!error && info_of_device().nr_copies_bad == OKV_NR_SUPERS_AGREE) {
+		if (!error && nr_copies_bad(&disk) == OKV_NR_SUPERS_AGREE) {
 			lose_copy();
 			nr_lost++;
 		}
 		error = okv_device_upgrade(&disk.disk);
 		EXPECT(!error || error == -EALREADY);
-		EXPECT(!info_of_device().nr_copies_bad);
+		EXPECT(!nr_copies_bad(&disk));
 		EXPECT(!try_open(&store, 1, false));
 		EXPECT(store->journal && store->info.version == OKV_VERSION);
 		put(NR_KEYS, NR_KEYS);
-		EXPECT(nr_packs(store));
+		EXPECT(stats_of(store).nr_packs);
 		cut();
 		EXPECT(!try_open(&store, 2, false));
 		find(2 * NR_KEYS);

@@ -295,7 +295,7 @@ static void tear(uint64_t at, uint64_t durable)
 
 static uint64_t generation_of(uint32_t slot)
 {
-	return ((struct okv_root_disk *)(disk.cache + root_offset(&disk, slot)))->generation;
+	return root_at(slot)->generation;
 }
 
 /* The root of the later run is lost, as if it had never been. */

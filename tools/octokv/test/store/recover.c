@@ -213,24 +213,16 @@ static void test_no_beginning(void)
 	printf("ok store_recover: a segment without a beginning does not stop an open\n");
 }
 
-static uint32_t nr_copies_bad(void)
-{
-	struct okv_device_info info;
-
-	EXPECT(!okv_device_info(&disk.disk, &info));
-	return info.nr_copies_bad;
-}
-
 /* Copies that are spoilt are written again, and no others: there may be just enough of these. */
 static void test_mend(void)
 {
 	disk.cache[0] ^= 1;
 	disk.cache[2 * OKV_SUPER_STRIDE_BYTES + 9] ^= 1;
-	EXPECT(nr_copies_bad() == 2);
+	EXPECT(nr_copies_bad(&disk) == 2);
 	disk.outage = SIM_WRITES_FAIL;
-	EXPECT(okv_device_mend(&disk.disk) == -EIO && nr_copies_bad() == 2);
+	EXPECT(okv_device_mend(&disk.disk) == -EIO && nr_copies_bad(&disk) == 2);
 	disk.outage = SIM_NO_OUTAGE;
-	EXPECT(!okv_device_mend(&disk.disk) && !nr_copies_bad());
+	EXPECT(!okv_device_mend(&disk.disk) && !nr_copies_bad(&disk));
 	disk.outage = SIM_WRITES_FAIL;
 	EXPECT(!okv_device_mend(&disk.disk));
 	disk.outage = SIM_NO_OUTAGE;

@@ -36,10 +36,7 @@ static inline void cut(void)
 
 static inline struct okv_stats stats(void)
 {
-	struct okv_stats s;
-
-	okv_store_stats(store, &s);
-	return s;
+	return stats_of(store);
 }
 
 #endif

@@ -80,6 +80,23 @@ static inline uint64_t root_offset(const struct sim_disk *disk, uint32_t slot)
 	return okv_root_offset((const void *)disk->cache, 0, slot);
 }
 
+static inline struct okv_stats stats_of(const struct okv_store *store)
+{
+	struct okv_stats stats;
+
+	okv_store_stats(store, &stats);
+	return stats;
+}
+
+/* Copies of the superblock that do not agree with those that serve. */
+static inline uint32_t nr_copies_bad(struct sim_disk *disk)
+{
+	struct okv_device_info info;
+
+	EXPECT(!okv_device_info(&disk->disk, &info));
+	return info.nr_copies_bad;
+}
+
 /* Wait until nothing is under way at the device. */
 static inline void wait_idle(struct sim_disk *disk)
 {
