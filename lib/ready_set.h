@@ -55,12 +55,20 @@ void ready_set_destroy(struct ready_set *r);
  * @r:		ready set
  * @leaf:	the queue's
  *
- * Ordering: full barrier. What the caller reads next pairs with what a releaser did before
- * ready_set_nearest(): of a queue that adds itself and then looks for a token, and a releaser
- * that puts a token and then looks for a queue, at least one finds the other.
+ * Nothing is written if it is in the set already, so that the line stays with all that read it.
+ *
+ * Ordering: full barrier, before the bit is read and after it is written. What the caller reads
+ * next pairs with what a releaser did before ready_set_nearest(): of a queue that adds itself and
+ * then looks for a token, and a releaser that puts a token and then looks for a queue, at least one
+ * finds the other. And what the caller wrote before pairs with what a releaser reads after
+ * ready_set_del(): a queue that finds its bit set, and a releaser that clears it after that.
  */
 static inline void ready_set_add(struct ready_set *r, unsigned int leaf)
 {
+	/* Pairs with test_and_clear_bit() in ready_set_del(). */
+	smp_mb();
+	if (test_bit(leaf, r->bits))
+		return;
 	if (r->nr)
 		atomic_inc(r->nr);
 	/*
@@ -105,6 +113,12 @@ int ready_set_next(const struct ready_set *r, unsigned int leaf);
 static inline bool ready_set_is_empty(const struct ready_set *r)
 {
 	return r->nr ? !atomic_read(r->nr) : !READ_ONCE(r->bits[0]);
+}
+
+/* How many queues are in the set. */
+static inline unsigned int ready_set_nr(const struct ready_set *r)
+{
+	return r->nr ? (unsigned int)atomic_read(r->nr) : hweight_long(READ_ONCE(r->bits[0]));
 }
 
 /* The queues' numbers. */

@@ -96,13 +96,13 @@
  *	it is slow, without a permit	the release of a slow request; a store to slots; mqfq_look()
  *	there is no slot		a release (finish or requeue); a store to slots; a queue
  *					that cannot use its slot
+ *	a slot rests			a request that comes; a release; mqfq_look()
  *	its queue is stuck		the release of a request of the same queue (mqfq_stuck.c)
  *	its hardware queue is stopped,	the driver or blk-mq: both run the queue when they end that
  *	quiesced, or has leftovers, or	state. Ours is ARMED then, and has_work says so
  *	the driver has no budget
  *
- * mqfq_policy.c and mqfq_slots.c prove that no wake-up is lost. A stopped queue has a slot in its
- * hand; mqfq_look() takes that back.
+ * mqfq_policy.c and mqfq_slots.c prove it. mqfq_look() takes back what a stopped queue has in hand.
  *
  * Lifetime
  * ========

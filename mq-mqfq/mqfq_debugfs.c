@@ -227,6 +227,7 @@ static int mqfq_hctx_state_show(void *data, struct seq_file *m)
 {
 	static const char *const name[] = {
 		[MQFQ_RUNNABLE]		= "runnable",
+		[MQFQ_RESTING]		= "resting",
 		[MQFQ_ARMED]		= "armed",
 		[MQFQ_THROTTLED]	= "throttled",
 		[MQFQ_READY]		= "ready",
@@ -241,7 +242,7 @@ static int mqfq_hctx_state_show(void *data, struct seq_file *m)
 	mq = hctx->sched_data;
 	spin_lock(&mq->lock);
 	seq_printf(m, "state %s\nqueued %u\nthrottles %llu\nslot_waits %llu\n",
-		   name[atomic_read(&mq->state)], mq->nr, mq->throttles,
+		   name[min_t(int, atomic_read(&mq->state), MQFQ_ARMED)], mq->nr, mq->throttles,
 		   (u64)atomic64_read(&mq->slot_waits));
 	seq_printf(m, "aside %u\nrt %u\nin_flight %u\nlent %u\ntimes_stuck %u\n", mq->nr_aside,
 		   mq->rt.nr + !!mq->rt.head,

@@ -273,7 +273,7 @@ static noinline bool mqfq_may_go_ahead(struct mqfq_queue *mq, struct mqfq_entry 
 			return true;
 		WRITE_ONCE(mq->is_wide, window_vt != throttle_vt);
 		WRITE_ONCE(mq->wake_vt, e->start - window_vt);
-		atomic_set(&mq->state, MQFQ_THROTTLED);
+		mqfq_set_state(mq, MQFQ_THROTTLED);
 		/* Full barrier; pairs with mindicator_set() and mqfq_set_throttle(). */
 		vt_wheel_park(&p->wheel, mq->leaf, mq->wake_vt, &p->vt.vt);
 		if (vt_after(mq->wake_vt, mqfq_vt(p)) && READ_ONCE(p->throttle_vt) == throttle_vt) {
@@ -310,7 +310,7 @@ static noinline void mqfq_find_slot(struct mqfq_queue *mq, struct mqfq_entry *e)
 
 	mqfq_alone_not(&mq->policy->alone, mqfq_entry_flow(e));
 	mqfq_publish_lazily(mq, e->start);
-	atomic_set(&mq->state, MQFQ_READY);
+	mqfq_set_state(mq, MQFQ_READY);
 	mqfq_seek_slot(mq);
 }
 
@@ -403,6 +403,8 @@ static noinline bool mqfq_pay(struct mqfq_queue *mq)
 	if (!mqfq_tally_pay(&mq->tally))
 		return false;
 	token_tree_paid(&mq->policy->tokens);
+	/* It may have begun to rest at the moment at which its slots were lent. */
+	mqfq_end_rest(mq);
 	WRITE_ONCE(mq->is_recalled, true);
 	/* Debt before state, by mqfq_tally_pay(). Pairs with smp_mb() in mqfq_come_home(). */
 	if (!mqfq_wake(mq, MQFQ_STUCK) && !mqfq_tally_lent(atomic64_read(&mq->tally)))
@@ -541,7 +543,7 @@ static bool mqfq_enter_passing(struct mqfq_queue *mq, struct mqfq_entry *e, u64 
 {
 	const struct mqfq_policy *p = mq->policy;
 
-	if (atomic_read(&mq->state) != MQFQ_READY || !mqfq_rt_may_pass(mq, e) ||
+	if (!mqfq_waits_for_slot(mq) || !mqfq_rt_may_pass(mq, e) ||
 	    vt_after(start, mqfq_vt(p) + READ_ONCE(p->throttle_vt)))
 		return false;
 	e->start = start;
@@ -553,10 +555,14 @@ static bool mqfq_enter_passing(struct mqfq_queue *mq, struct mqfq_entry *e, u64 
 
 /* ---- coming, taking ---- */
 
-static void mqfq_set_state(struct mqfq_queue *mq, enum mqfq_state state)
+/* A token that was kept for the entries behind the one that was taken. */
+static bool mqfq_take_kept(struct mqfq_queue *mq)
 {
-	if (atomic_read(&mq->state) != state)
-		atomic_set(&mq->state, state);
+	if (atomic_read(&mq->state) <= MQFQ_ARMED || READ_ONCE(mq->policy->tokens.in_debt))
+		return false;
+	/* Pairs with mqfq_keep(): the count is changed by both. */
+	atomic_dec(&mq->state);
+	return true;
 }
 
 /*
@@ -582,8 +588,12 @@ static void mqfq_arm(struct mqfq_queue *mq)
 			break;
 		mqfq_step_aside(mq, e);
 	}
+	if (mqfq_take_kept(mq))
+		return;
 	if (token_node_take(&p->tokens.node[mq->leaf], 1) || mqfq_fetch_slot(mq)) {
-		mqfq_set_state(mq, MQFQ_ARMED);
+		/* A queue that was ARMED stays so: it may have been given more. */
+		if (atomic_read(&mq->state) == MQFQ_RUNNABLE)
+			atomic_set(&mq->state, MQFQ_ARMED);
 		return;
 	}
 	mqfq_let_pass(mq, e);
@@ -646,7 +656,8 @@ static bool mqfq_is_armed(struct mqfq_queue *mq)
 		return false;
 	if (atomic_read(&mq->state) == MQFQ_RUNNABLE)
 		mqfq_arm(mq);
-	return atomic_read(&mq->state) == MQFQ_ARMED;
+	mqfq_use_rest(mq);
+	return atomic_read(&mq->state) >= MQFQ_ARMED;
 }
 
 struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
@@ -664,7 +675,7 @@ struct mqfq_entry *mqfq_take(struct mqfq_queue *mq)
 			return e;
 	}
 	state = atomic_read(&mq->state);
-	if (!mq->nr || (state != MQFQ_ARMED && state != MQFQ_RUNNABLE))
+	if (!mq->nr || (state < MQFQ_RESTING && state != MQFQ_RUNNABLE))
 		return NULL;
 	if (mq->throttled_flow)
 		mqfq_note_unthrottled(mq);
@@ -702,7 +713,10 @@ void mqfq_release(struct mqfq_queue *mq)
 	/* Count and debt at once: mqfq_stuck.c tells why. Pairs with mqfq_tally_lend(). */
 	s64 tally = atomic64_add_return(MQFQ_TALLY_ONE, &mq->tally);
 
-	if (likely(!mqfq_tally_lent(tally)) || !mqfq_pay(mq))
+	if (unlikely(mqfq_tally_lent(tally)) && mqfq_pay(mq))
+		return;
+	/* Count before state. Pairs with the cmpxchg in mqfq_rest(). */
+	if (likely(!mqfq_waits_for_slot(mq)) || !mqfq_rest(mq))
 		mqfq_give(mq);
 }
 

@@ -73,7 +73,7 @@ static inline bool mqfq_has_work(const struct mqfq_queue *mq)
 {
 	int state = atomic_read(&mq->state);
 
-	return state == MQFQ_ARMED || (state == MQFQ_RUNNABLE && READ_ONCE(mq->nr)) ||
+	return state >= MQFQ_RESTING || (state == MQFQ_RUNNABLE && READ_ONCE(mq->nr)) ||
 	       unlikely(READ_ONCE(mq->is_recalled));
 }
 
@@ -119,12 +119,6 @@ void mqfq_fold(struct mqfq_policy *p);
 unsigned int mqfq_nr_requests(const struct mqfq_policy *p, const struct flow *f);
 
 /* ---- for the policy's other files ---- */
-
-/* Entries taken with slots. */
-static inline u32 mqfq_nr_slots_taken(const struct mqfq_queue *mq)
-{
-	return (u32)READ_ONCE(mq->taken) - READ_ONCE(mq->rt.taken);
-}
 
 static inline u32 mqfq_nr_released(const struct mqfq_queue *mq)
 {

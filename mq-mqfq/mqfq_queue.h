@@ -2,15 +2,18 @@
 /*
  * mqfq_queue.h - a hardware queue and a device, as mq-mqfq's policy sees them
  *
- * A queue is in one of five states:
+ * A queue is in one of six states:
  *
  *	           +---- its request is more than T ahead --> THROTTLED ----+
  *	           |                                              |         | virtual time
  *	RUNNABLE --+                        virtual time has come |         | has come near,
  *	  ^    ^   |                          near, there is none v         | there is a slot
  *	  |    |   +---- there is no slot ---------------------> READY ---+ |
- *	  |    |   |                                  it is handed a slot | |
- *	  |    |   |                                                      v v
+ *	  |    |   |                  a slot of its own is free, |        | |
+ *	  |    |   |                        and a request comes  v        | |
+ *	  |    |   |                                         RESTING      | |
+ *	  |    |   |           a request has come, or is back    |        | |
+ *	  |    |   |                                             v        v v
  *	  |    |   +---- its request has a slot ----------------------> ARMED
  *	  |    |                                                          |
  *	  |    +---- the request is taken, the next one is looked at -----+
@@ -19,6 +22,8 @@
  *
  * An empty queue is RUNNABLE. So is, for a while, one that shall ask again: T has changed, or its
  * tags. A wait begins under the queue's own lock. The CPU that ends it, any one, has the queue run.
+ * An ARMED queue may get more slots before it is run; the state counts them. mqfq_slots.c tells
+ * when, and when a slot rests.
  */
 #ifndef MQFAIR_MQFQ_QUEUE_H
 #define MQFAIR_MQFQ_QUEUE_H
@@ -44,8 +49,10 @@
 enum {
 	MQFQ_SLOTS_MIN		= 1,
 	MQFQ_SLOTS_MAX		= 65535,
-	/* At most so many slots are fetched from far away at once. */
+	/* At most so many slots are fetched from far away at once, or wait for a run. */
 	MQFQ_SLOT_BATCH		= 8,
+	/* A slot rests only in a queue that has so many others at the device. */
+	MQFQ_REST_LEAST		= 3,
 	/* Flows are told apart by so many counters per queue; two may share one. */
 	MQFQ_FLOW_COUNTERS	= 64,
 	/*
@@ -67,12 +74,14 @@ enum {
 
 enum mqfq_state {
 	MQFQ_RUNNABLE,
-	MQFQ_ARMED,
 	MQFQ_THROTTLED,
-	MQFQ_READY,
 	MQFQ_STUCK,
 	/* No state of a queue, but of entries that wait for a permit: see mqfq_policy_ops.run. */
 	MQFQ_ASIDE,
+	MQFQ_READY,
+	MQFQ_RESTING,
+	/* Values above it: with so many tokens more. */
+	MQFQ_ARMED,
 };
 
 /**
@@ -179,12 +188,14 @@ struct mqfq_seen {
  * @tag_room:		the owner's, without @lock
  * @wake_vt:		THROTTLED until this virtual time; written under @lock, read anywhere
  * @is_wide:		by the window of a flow that is alone
- * @state:		enum mqfq_state
+ * @state:		enum mqfq_state; if ARMED, with the tokens beyond the first one added
  * @tally:		entries released in the upper half, slots lent in the lower
  * @slow_tally:		the same of slow entries and their permits
  * @rt_tally:		the same of entries that were taken with passes
  * @is_recalled:	there may be a permit for an entry of @aside or @rt, or there is a pass for
  *			one of @rt; any CPU sets it
+ * @inserted_seen:	@inserted at its last release while it was READY or RESTING
+ * @shared_with:	leaf of the queue that it looked at last, to give it a slot
  * @slot_waits:		times that it became READY and stayed so
  * @nr_woken:		wake-ups from READY, by the waker's distance
  */
@@ -219,6 +230,8 @@ struct mqfq_queue {
 	/* What wakers on other CPUs write. */
 	atomic_t state ____cacheline_aligned_in_smp;
 	bool is_recalled;
+	u32 inserted_seen;
+	unsigned int shared_with;
 	atomic64_t tally, slow_tally, rt_tally;
 	atomic64_t slot_waits;
 	atomic64_t nr_woken[TOPOLOGY_NR_LEVELS];
@@ -363,6 +376,19 @@ static inline bool mqfq_tally_pay(atomic64_t *tally)
 		/* Pairs with itself: a debt is paid once. */
 	} while (!atomic64_try_cmpxchg(tally, &old, old - 1));
 	return true;
+}
+
+/* Entries taken with slots. */
+static inline u32 mqfq_nr_slots_taken(const struct mqfq_queue *mq)
+{
+	return (u32)READ_ONCE(mq->taken) - READ_ONCE(mq->rt.taken);
+}
+
+/* Those that hold them. Exact under the queue's lock, but for what is released now. */
+static inline u32 mqfq_nr_slots_held(const struct mqfq_queue *mq)
+{
+	return max_t(s32, mqfq_nr_slots_taken(mq) -
+			  mqfq_tally_released(atomic64_read(&mq->tally)), 0);
 }
 
 /* ---- permits: mqfq_permit.c ---- */

@@ -49,6 +49,7 @@
 #include <linux/minmax.h>
 
 #include "mqfq_rt.h"
+#include "mqfq_slots.h"
 
 enum {
 	/* A pass is to spare while fewer are out than one part in so many of D. */
@@ -264,7 +265,7 @@ void mqfq_release_pass(struct mqfq_queue *mq)
 	 * The flow may have another entry here, and nothing at the device now. A hint: a queue that
 	 * becomes READY at this moment is woken by a slot, as all are.
 	 */
-	if (atomic_read(&mq->state) == MQFQ_READY) {
+	if (mqfq_waits_for_slot(mq)) {
 		WRITE_ONCE(mq->is_recalled, true);
 		mq->policy->ops->run(mq->policy->context, mq->number, MQFQ_ASIDE);
 	}

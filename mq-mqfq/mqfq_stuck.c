@@ -136,7 +136,7 @@ static bool mqfq_is_stopped(const struct mqfq_queue *mq)
 		return true;
 	if (!mq->nr)
 		return false;
-	return state == MQFQ_ARMED ||
+	return state >= MQFQ_ARMED ||
 	       (state == MQFQ_RUNNABLE &&
 		mindicator_leaf(&mq->policy->vt, mq->leaf) != VT_NONE);
 }
@@ -211,6 +211,8 @@ void mqfq_look(struct mqfq_policy *p, u64 now_ns)
 
 		if (mqfq_is_stuck(p, mq, &sums, now_ns))
 			mqfq_lend(mq);
+		if (mqfq_end_rest(mq))
+			continue;
 		if (now_ns - mq->seen.taken_ns < MQFQ_STUCK_NS)
 			continue;
 		spin_lock(&mq->lock);

@@ -64,9 +64,20 @@ static void sim_check_wait(struct simulation *s, unsigned int queue)
 	if (state == MQFQ_READY)
 		SIM_CHECK(s, test_bit(q->leaf, s->policy.ready.bits),
 			  "a queue waits for a slot, but is not in the ready set");
+	if (state == MQFQ_RESTING)
+		SIM_CHECK(s, mqfq_nr_slots_held(q),
+			  "a slot rests in a queue that has nothing at the device");
 	if (state == MQFQ_STUCK)
 		SIM_CHECK(s, sim_lent(q) && mqfq_nr_in_flight(q) > sim_lent(q),
 			  "a queue waits for requests of its own, and has none");
+}
+
+/* Tokens that a queue has for entries that wait. */
+unsigned int sim_nr_in_hand(const struct mqfq_queue *q)
+{
+	int state = atomic_read(&q->state);
+
+	return state < MQFQ_ARMED ? state == MQFQ_RESTING : state - MQFQ_ARMED + 1;
 }
 
 static void sim_check_tokens(struct simulation *s)
@@ -76,7 +87,7 @@ static void sim_check_tokens(struct simulation *s)
 
 	for (i = 0; i < s->mix.nr_queues; i++) {
 		sum += sim_lent(&s->policy.queue[i]);
-		armed += atomic_read(&s->policy.queue[i].state) == MQFQ_ARMED;
+		armed += sim_nr_in_hand(&s->policy.queue[i]);
 	}
 	SIM_CHECK(s, token_tree_nr_free(&s->policy.tokens) + (int)(armed + s->nr_out) ==
 		     (int)s->slots + lent,
@@ -220,7 +231,7 @@ void sim_note_grants(struct simulation *s)
 		int state = atomic_read(&s->policy.queue[i].state);
 		const struct mqfq_entry *e = sim_first(s, i);
 
-		if (e && (state == MQFQ_ARMED || state == MQFQ_READY))
+		if (e && (state >= MQFQ_RESTING || state == MQFQ_READY))
 			s->granted_vt[i] = max(s->granted_vt[i],
 					       sim_window(s, container_of(e, struct sim_request,
 									  e)->flow));

@@ -133,6 +133,7 @@ static void sim_asked_to_run(void *context, unsigned int number, enum mqfq_state
 
 	SIM_TRACE(s, "wake queue %u, which was %d", number, was);
 	SIM_CHECK(s, was == MQFQ_THROTTLED || was == MQFQ_READY || was == MQFQ_ASIDE ||
+		     was == MQFQ_RESTING ||
 		     was == MQFQ_STUCK,
 		  "woken from no wait");
 	s->pending |= 1U << number;
@@ -167,9 +168,10 @@ static void sim_dispatch(struct simulation *s, struct mqfq_entry *e, u64 earlies
 	} else {
 		SIM_CHECK(s, (int)s->nr_out <
 			     (int)s->slots + atomic_read(&s->policy.tokens.nr_lent) ||
-			     s->armed_before & 1U << r->queue,
+			     s->armed_before[r->queue],
 			  "more than D and what is lent in flight");
-		s->armed_before &= ~(1U << r->queue);
+		if (s->armed_before[r->queue])
+			s->armed_before[r->queue]--;
 	}
 	if (sim_is_slow(r) && !s->mix.change_every && !s->mix.stall_ticks)
 		SIM_CHECK(s, s->nr_slow_out < sim_permits(s), "more slow requests than permits");
@@ -623,8 +625,7 @@ static void sim_note_armed(struct simulation *s)
 	unsigned int i;
 
 	for (i = 0; i < s->mix.nr_queues; i++)
-		if (atomic_read(&s->policy.queue[i].state) == MQFQ_ARMED)
-			s->armed_before |= 1U << i;
+		s->armed_before[i] = sim_nr_in_hand(&s->policy.queue[i]);
 }
 
 static void sim_change(struct simulation *s)

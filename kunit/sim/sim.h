@@ -91,9 +91,11 @@
  *
  * And, whenever all runs that were asked for have been executed:
  *
- *  - if anything waits, D requests are in flight: no slot is idle while there is work, throttled
- *    or not. For if a slot is idle, no queue is READY. Then all that wait are THROTTLED and have
- *    published their tags, and the one with the earliest tag is not ahead of itself.
+ *  - if anything waits, D requests are in flight, but for one slot per queue that may rest there
+ *    while others of the queue are in flight. So no slot in the tree is idle while there is work,
+ *    throttled or not. For if one is, no queue is READY, and none rests. Then all that wait are
+ *    THROTTLED and have published their tags, and the one with the earliest tag is not ahead of
+ *    itself.
  *  - a queue with entries waits for something: for a virtual time that has not come, or for a slot
  *    with its bit set.
  *  - V is not later than any tag that waits, and, if anything waits, by T / 4 earlier at most.
@@ -317,7 +319,8 @@ struct simulation {
 	u64 throttle_vt, last_vt, grain_vt, slack_vt, window_vt;
 	unsigned int window_depth, window_passes;
 	u32 pending, unguarded;		/* masks of queues */
-	u32 armed_before;		/* and those that had a slot in hand when D changed */
+	/* Slots that they had in hand when D changed. */
+	u8 armed_before[SIM_QUEUES_MAX];
 	u64 granted_vt[SIM_QUEUES_MAX];	/* see sim_note_grants() */
 
 	u64 step, nr_looks;
@@ -368,6 +371,7 @@ u64 sim_earliest(const struct simulation *s);
 void sim_taint(struct simulation *s);
 void sim_check(struct simulation *s);
 unsigned int sim_permits(const struct simulation *s);
+unsigned int sim_nr_in_hand(const struct mqfq_queue *q);
 u64 sim_largest_vt(const struct sim_flow *f);
 bool sim_tracks(const struct simulation *s);
 void sim_note_lead(struct simulation *s, unsigned int f);

@@ -184,6 +184,11 @@ static inline unsigned int hweight32(u32 word)
 	return __builtin_popcount(word);
 }
 
+static inline unsigned int hweight_long(unsigned long word)
+{
+	return __builtin_popcountl(word);
+}
+
 static inline unsigned int hweight64(u64 word)
 {
 	return __builtin_popcountll(word);

@@ -426,7 +426,9 @@ static void check_claims(void)
 			forgotten("has slow entries aside and a permit is idle", i);
 		if (state == MQFQ_READY && token_tree_nr_free(&policy.tokens) > 0)
 			forgotten("is READY and a slot is idle", i);
-		if (state == MQFQ_ARMED)
+		if (state == MQFQ_RESTING && !mqfq_nr_slots_held(q))
+			forgotten("has a slot at rest and nothing at the device", i);
+		if (state >= MQFQ_ARMED)
 			forgotten("is ARMED and was not run", i);
 		if (state == MQFQ_RUNNABLE && q->nr)
 			forgotten("is RUNNABLE and has entries", i);
