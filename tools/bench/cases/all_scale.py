@@ -7,8 +7,9 @@ the guest has CPUs, and one worker per CPU reads 4 KiB at random, 32 at a time, 
 (guest/iocount.c). Each worker is a process in a cgroup: all in one, a cgroup per CPU, or 16.
 
 unsaturated  a completion timer of 10 us, and more slots than requests are outstanding
-saturated    completions of 64 us times the CPUs, and 4 slots per CPU: queues wait. Only schedulers
-             that bound what the drive has are in it
+saturated    completions of 128 us times the CPUs, and 4 slots per CPU: queues wait. Only
+             schedulers that bound what the drive has are in it. Beside them none, with 4
+             outstanding per CPU: it has as many requests at the device, and nothing waits
 
 A CPU's turn is SLICE instructions. What contends depends on it, so one number of CPUs is measured
 with every slice of SLICES. wbt is off.
@@ -25,6 +26,8 @@ ONE_LINE = "cache lines that move between CPUs per I/O, 2 to 64 CPUs"
 CPUS, QUICK_CPUS = (2, 4, 8, 16, 32, 64), (2, 4)
 SLICE, SLICES, SWEPT_CPUS = 100, (30, 100, 300), 8
 DEPTH, MANY_TENANTS = 32, 16
+# Saturated: all CPUs take turns, so that an I/O may take 32,000 instructions, and CPUs have time.
+SLOTS_PER_CPU, SATURATED_NS_PER_CPU = 4, 128000
 # I/Os per worker in a window; a window of as many warms up.
 IOS = {2: 500, 4: 400, 8: 300, 16: 200, 32: 150, 64: 100}
 BY_CGROUP = ("mq-mqfq", "mq-octofas", "bfq")
@@ -68,8 +71,8 @@ def case_name(cpus, tenants, regime, slice_insns=SLICE):
 
 def _tunables(scheduler, cpus, regime):
     found = {"throttle_kb": THROTTLE_KB} if scheduler == "mq-mqfq" else {}
-    if regime == SATURATED:
-        found[BOUND[scheduler]] = 4 * cpus
+    if regime == SATURATED and scheduler in BOUND:
+        found[BOUND[scheduler]] = SLOTS_PER_CPU * cpus
     elif scheduler == "mq-mqfq":
         found[BOUND[scheduler]] = 2 * DEPTH * cpus
     return found
@@ -79,18 +82,21 @@ def plan(cpus, slice_insns, regimes, schedulers):
     """The steps of one guest."""
     steps = []
     for regime in regimes:
-        completion_ns = 10000 if regime == UNSATURATED else 64000 * cpus
+        completion_ns = 10000 if regime == UNSATURATED else SATURATED_NS_PER_CPU * cpus
         device = {"kind": "null_blk", "sysfs": {"queue/wbt_lat_usec": 0},
-                  "params": {"submit_queues": cpus, "irqmode": 2, "nr_devices": 1,
+                  "params": {"submit_queues": cpus, "poll_queues": 0, "irqmode": 2, "nr_devices": 1,
                              "completion_nsec": completion_ns, "hw_queue_depth": 256}}
         for name in schedulers:
-            if regime == SATURATED and name not in BOUND:
+            depth = DEPTH
+            if regime == SATURATED and name == "none":
+                depth = SLOTS_PER_CPU
+            elif regime == SATURATED and name not in BOUND:
                 continue
             for tenants, groups in tenants_of(cpus, name).items():
                 case = case_name(cpus, tenants, regime, slice_insns)
                 steps.append({"label": f"{case}, {name}", "case": case, "scheduler": name,
                               "device": device, "measure": "iocount", "program": lab.IOCOUNT,
-                              "depth": DEPTH, "batch": 1, "ios": IOS[cpus], "windows": 1,
+                              "depth": depth, "batch": 1, "ios": IOS[cpus], "windows": 1,
                               "cpus": ",".join(map(str, range(cpus))), "flows": 1,
                               "groups": groups, "nr_cpus": cpus, "slice": slice_insns,
                               "tunables": _tunables(name, cpus, regime),
@@ -176,10 +182,11 @@ def _setups(quick):
 def result_of_pairs(ran, counted):
     """The result dictionary of [(step, window)]."""
     parameters = {"device": "null_blk, irqmode 2 (timer), a hardware queue per CPU, 256 tags each; "
-                            "completes after 10 us, saturated after 64 us times the CPUs",
+                            "completes after 10 us, saturated after 128 us times the CPUs",
                   "block_bytes": 4096, "pattern": "random reads, depth 32, one by one, io_uring",
                   "slice_insns": SLICE, "ios_per_cpu": IOS,
-                  "slots": "mq-mqfq 64 per CPU, mq-k2 32 in all; saturated: 4 per CPU",
+                  "slots": "mq-mqfq 64 per CPU, mq-k2 32 in all; saturated: 4 per CPU, and none "
+                           "has 4 outstanding",
                   "throttle_kb": THROTTLE_KB, "wbt": "off"}
     return report.result("scale", ran, parameters, rows(counted), modules=by_module(counted),
                          lines=hottest(counted))
